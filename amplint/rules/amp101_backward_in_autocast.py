@@ -1,0 +1,97 @@
+"""Finds backward passes that run while autocast is still enabled.
+
+## What it does
+
+Reports `loss.backward()`, `scaler.scale(loss).backward()`, `torch.autograd.backward(...)`,
+`accelerator.backward(loss)`, `fabric.backward(loss)`, `self.manual_backward(loss)` and helpers that call
+one of these, when they run inside an enabled autocast region. The region may be a `with` statement, a
+decorator, or one that a caller opened in another function or file; the finding then lists the way from the
+region to the call.
+
+It is a warning in general. It is an error where the region changes the gradients: a part of the forward
+pass ran in float32 (in a region with `enabled=False`), a custom `autograd.Function` without `custom_bwd`
+takes part, or the project admits torch older than 2.5 together with bfloat16.
+
+## Why is this bad
+
+Autograd already knows the dtypes of the forward pass: each backward op runs in the dtype of its forward op.
+An enabled region can add nothing to that, it can only take the float32 parts away. A block that was kept in
+float32 on purpose gets its matrix products differentiated in half precision, so its gradients are rounded,
+and with float16 they can overflow to infinity or vanish to zero. The region also keeps the low-precision
+copies of all weights alive until the backward pass is over, and the next person who adds a line below
+`backward()` adds it to the region.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, bfloat16 and float16 alike:
+
+* Everything ran in the one region: the backward pass in the region and the one after it issue the same ops
+  in the same dtypes, and the gradients are equal bit for bit. Here the finding is about style and memory.
+* One layer ran in `torch.autocast(device, enabled=False)`: after the region its two matrix products of the
+  backward pass are float32; inside they are half. The gradients differ by 0.5 % (bfloat16) or 0.05 %
+  (float16) in a small network.
+* The same with float16 and a large or small scale: a gradient of 200000 became `inf`, one of 2e-9 became 0.
+* A forward pass that ran outside any region, with the backward pass inside one: gradients off by 0.2 %
+  (bfloat16).
+* `custom_fwd(cast_inputs=torch.float32)` without `custom_bwd`: forward in float32, backward in half.
+
+On CUDA the backward pass runs in threads of the autograd engine. They take over the caller's autocast
+state, and since torch 2.5 its dtype too (from torch's source); before that a bfloat16 region made them
+compute in float16 ([pytorch#105682](https://github.com/pytorch/pytorch/issues/105682)). The advice that a
+surrounding region does not reach the backward pass because that runs in another thread is therefore wrong.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+with torch.autocast(device, dtype=torch.bfloat16):
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+optimizer.step()
+```
+
+## Use instead
+
+End the region after the loss.
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+with torch.autocast(device, dtype=torch.bfloat16):
+    loss = nn.functional.mse_loss(model(x), y)
+loss.backward()
+optimizer.step()
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. When you move the call out by hand, watch three things:
+
+* A custom `torch.autograd.Function` that multiplies matrices and lacks `custom_fwd` and `custom_bwd` works
+  while its backward pass runs in the region and raises once it runs outside: `RuntimeError: expected m1 and
+  m2 to have the same dtype, but got: c10::BFloat16 != float` (measured). Give it both decorators first.
+* Statements after the call that belong to the forward pass, such as a second loss, must stay in a region.
+* `continue`, `break` and `return` in the region keep their meaning only when the order of statements stays
+  the same.
+
+## References
+
+* [torch.amp: autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+* [torch.amp examples: functions with custom
+  autograd](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+* [pytorch#105682](https://github.com/pytorch/pytorch/issues/105682) and
+  [pytorch#133938](https://github.com/pytorch/pytorch/pull/133938): the dtype of the backward threads
+"""

@@ -1,0 +1,65 @@
+"""Finds autocast contexts that are created and never entered.
+
+## What it does
+
+Reports `torch.autocast(...)` as a statement of its own, and a context that is assigned to a name and then
+neither entered nor handed on. Also `with torch.autocast:`, which enters the class instead of an instance.
+
+Silent where the context may be entered elsewhere: it is returned, stored in an attribute or a container,
+passed as an argument, used as a decorator, called with a function, given to `ExitStack.enter_context` or
+wrapped in `functools.partial`.
+
+## Why is this bad
+
+The code reads as if mixed precision were on, and it is off. Everything runs in float32: correct, but slower
+and with more memory than the code seems to promise. With a `GradScaler` beside it, nothing in the logs
+looks odd.
+
+## What torch does at run time
+
+The constructor checks its arguments and stores them. Only `__enter__` changes the autocast state. Measured
+with torch 2.13.0 on the CPU: after `torch.autocast("cpu", dtype=torch.bfloat16)` as a statement,
+`is_autocast_enabled("cpu")` is False and a matrix product gives float32. `with torch.autocast:` raises
+`TypeError: 'type' object does not support the context manager protocol`.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+
+torch.autocast(device, dtype=torch.bfloat16)
+prediction = model(torch.randn(4, 8, device=device))
+assert prediction.dtype == torch.float32
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+
+with torch.autocast(device, dtype=torch.bfloat16):
+    prediction = model(torch.randn(4, 8, device=device))
+assert prediction.dtype == torch.bfloat16
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule, and there will hardly be one: the context alone does not say
+which statements it was meant for. By hand, wrap the forward pass and the loss in `with`, not more. The code
+then runs in half precision for the first time, so expect what comes with it: float16 needs a `GradScaler`,
+and values that leave the region may need `.float()` (see missing-float).
+
+## References
+
+* [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+* [mmengine#1515](https://github.com/open-mmlab/mmengine/issues/1515): a relative, a region that a wrapper
+  prepares and nobody enters
+"""

@@ -1,0 +1,97 @@
+"""Finds models that are cast to half precision and then trained, or run under autocast.
+
+## What it does
+
+Follows a model that was cast with `.half()`, `.bfloat16()`, `.to(torch.float16)`, `.to(dtype=...)` or
+loaded with `torch_dtype=torch.float16`, and reports the cast where
+
+* its parameters go to an optimizer that a `GradScaler` steps (error for float16),
+* its float16 parameters are trained without a scaler, or under autocast (warning).
+
+Silent: half models that only run inference, that are frozen (`requires_grad_(False)`), copies for export,
+tensors that are cast (labels, masks, inputs), and training in pure bfloat16 without autocast, which is a
+legitimate choice.
+
+## Why is this bad
+
+Autocast wants float32 parameters. It casts them for the ops that gain from it, and the optimizer keeps
+adding its small updates to the float32 originals. A model in float16 has no originals: an update that is
+smaller than a four-thousandth of the weight is rounded away, and a gradient below 3e-8 is zero. Autocast
+has nothing left to do but to hide the dtype errors that would otherwise show the mistake. `GradScaler`
+refuses to unscale float16 gradients, and one half-precision layer in a float32 model is enough to trigger
+that.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU:
+
+| parameters | optimizer | result with an enabled GradScaler |
+|---|---|---|
+| float16 | SGD, Adam | `ValueError: Attempting to unscale FP16 gradients.` from `unscale_` or `step` |
+| float16 | with `fused=True` | no error: trains float16 weights, silently |
+| one `nn.PReLU().half()` in a float32 model | SGD | the same `ValueError` |
+| bfloat16 | SGD, Adam | no error |
+
+* A float16 or bfloat16 parameter of 1.0 that gets a thousand SGD updates of 1e-4 is still 1.0. In float32
+  it is 0.9.
+* One step of Adam on float16 parameters, with a gradient of 1e-4 in one element and 0 in the others, gave
+  `-inf` and three `nan`: the square of the gradient and the default `eps=1e-8` are both zero in float16.
+* Outside a region a half model with float32 input raises `RuntimeError: mat1 and mat2 must have the same
+  dtype, but got Float and Half`. Inside a region it runs.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device).half()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    loss = nn.functional.mse_loss(model(x), y)
+scaler.scale(loss).backward()
+scaler.step(optimizer)  # raises ValueError: Attempting to unscale FP16 gradients.
+scaler.update()
+```
+
+## Use instead
+
+Leave the parameters in float32; autocast is what makes them half where it helps.
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    loss = nn.functional.mse_loss(model(x), y)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+```
+
+When memory forces the weights into 16 bits, train in pure bfloat16: `model.bfloat16()`, no autocast, no
+scaler. With adapters (LoRA) freeze the half base model and keep the adapters in float32.
+
+## Fix safety
+
+This version has no automatic fix for the rule. Deleting the cast by hand doubles the memory of the weights
+and their gradients, and makes inputs fail that were cast to half for this model and are used outside a
+region. A checkpoint of half weights still loads: `load_state_dict` casts to the dtype of the parameters.
+
+## References
+
+* [torch.amp: autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting)
+* [pytorch#74739](https://github.com/pytorch/pytorch/issues/74739): why the scaler refuses float16 gradients
+* [Micikevicius et al., Mixed Precision Training](https://arxiv.org/abs/1710.03740): why master weights are
+  float32
+"""

@@ -1,0 +1,109 @@
+"""Finds half-precision results of a region that meet code that needs float32 after the region.
+
+## What it does
+
+Follows tensors that autocast made half in a region and that are used after it, where no policy protects
+them any more. Reports
+
+* a loss, softmax, log, exp, mean, variance or a division by a small constant that is computed on them,
+* float32 weights that they meet: a linear or convolution layer, a recurrent layer, a matrix product,
+* a float32 buffer that they are written to by index.
+
+Whether a value is half is decided by torch's own op policies for the device, not by names. Silent for what
+autocast returns in float32 (losses; on CUDA also softmax, norms, sums, `exp`, `log`, `pow`), for integers
+and booleans (`argmax`, comparisons), for `.item()` and `.tolist()`, and after `.float()`.
+
+## Why is this bad
+
+Inside the region autocast sends the delicate ops to float32. After it, the ops run in the dtype they are
+given, and what they are given is half. In the better case torch raises. In the worse case the loss, the
+probabilities or a running mean lose digits or become `inf`, and the training curve only looks a little
+worse than it should.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, with a float16 result of a linear layer after its region (bfloat16
+behaves alike):
+
+| what it meets | what happens |
+|---|---|
+| `nn.Linear` in float32 | `RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float` |
+| `@` with a float32 matrix | `RuntimeError: expected m1 and m2 to have the same dtype` |
+| `nn.Conv1d` in float32 | `RuntimeError: Input type (c10::Half) and bias type (float) should be the same` |
+| `nn.LSTM`, `nn.GRU` | `ValueError: RNN input dtype (torch.float16) does not match weight dtype` |
+| `buffer[index] = result` | `RuntimeError: Index put requires the source and destination dtypes match` |
+| `scatter_`, `index_add_` | `RuntimeError` |
+| `cross_entropy`, `softmax`, `log`, `mean` | no error, the result is float16 |
+| `mse_loss`, `+`, `cat`, `where` with float32 | no error, float32 by type promotion |
+| `buffer[0:2] = result` | no error, copied into float32 |
+
+How wrong the silent ones are: a cross entropy over 1000 classes that is 8.4689 in float32 reads 8.4766 in
+float16 and 8.5 in bfloat16. Adding 1.0 to a running total stops at 2048 in float16 and at 256 in bfloat16.
+The mean of the squares of a hundred values of 300 is `inf` in float16. `0 / (0 + 1e-8)` is `nan` in
+float16, since 1e-8 is zero there.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(64, 1000).to(device)
+x, target = torch.randn(32, 64, device=device), torch.randint(1000, (32,), device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    logits = model(x)
+loss = nn.functional.cross_entropy(logits, target)
+assert loss.dtype == torch.float16
+```
+
+## Use instead
+
+Compute the loss in the region, where it runs in float32:
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(64, 1000).to(device)
+x, target = torch.randn(32, 64, device=device), torch.randint(1000, (32,), device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    logits = model(x)
+    loss = nn.functional.cross_entropy(logits, target)
+assert loss.dtype == torch.float32
+```
+
+or cast what leaves the region:
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(64, 1000).to(device)
+x, target = torch.randn(32, 64, device=device), torch.randint(1000, (32,), device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    logits = model(x)
+loss = nn.functional.cross_entropy(logits.float(), target)
+assert loss.dtype == torch.float32
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, `.float()` costs nothing where the tensor is
+float32 already, but it is not for every value: it turns integer labels and masks into floats, and tuples,
+dictionaries and `None` do not have it. Cast each tensor of such an output. A cast costs memory for large
+outputs; put it where the value is used, not on everything that the model returns. Moving the loss into the
+region is the cheaper edit unless the loss is `binary_cross_entropy`, which raises there on CUDA.
+
+## References
+
+* [torch.amp: autocasting](https://docs.pytorch.org/docs/stable/amp.html#autocasting) and the op reference
+  below it
+* [accelerate#134](https://github.com/huggingface/accelerate/issues/134): a loss in float16
+* [pytorch#98814](https://github.com/pytorch/pytorch/issues/98814): dtypes that do not match after a region
+"""

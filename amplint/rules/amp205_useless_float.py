@@ -1,0 +1,122 @@
+"""Finds casts to float32 that autocast undoes at once.
+
+## What it does
+
+Reports `.float()`, `.to(torch.float32)` and `.type(torch.float32)` on a direct argument of an op that
+autocast runs in half: `@`, `matmul`, `bmm`, `baddbmm`, `einsum`, `linear`, convolutions, scaled dot product
+attention, and layers that consist of them, inside an enabled region.
+
+Silent where the cast matters: before an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
+`linalg`), on integers and masks, in a region with `enabled=False`, and for `.double()`, which autocast does
+not touch.
+
+## Why is this bad
+
+The author wanted this product in float32 and did not get it. Autocast looks at the op, not at the wish: the
+op is on its half list, so it casts the float32 tensor straight back down and computes in half. The line
+costs two casts, and the overflow or the rounding that it was written against is still there.
+`self.layer(x.float())` changes nothing, nor does `self.layer.float()`: the weights are float32 already and
+are cast just the same.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, in a region with bfloat16 and with float16:
+
+| expression in the region | dtype of the result |
+|---|---|
+| `self.layer(h)` | half |
+| `self.layer(h.float())` | half, equal bit for bit to the line above |
+| `self.layer.float()(h.float())` | half |
+| `h.float() @ h.float().T`, `einsum`, attention | half |
+| `h.double() @ h.double().T` | float64: autocast leaves float64 alone |
+| in a nested `enabled=False` region: `self.layer(h.float())` | float32 |
+| in a nested `enabled=False` region: `self.layer(h)` | raises: the dtypes differ |
+
+The relative error of a product of two random matrices with an inner size of 256: 2.9e-3 in bfloat16, 2.9e-3
+with `.float()` on both sides, 2.1e-7 in a nested `enabled=False` region. The dot product of two vectors of
+64 values of 1000: `inf` in float16, `inf` with `.float()`, 64000000 in the nested region.
+
+## Example
+
+```python
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+q, k = torch.randn(8, 64, device=device), torch.randn(8, 64, device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    scores = q.float() @ k.float().T
+assert scores.dtype == torch.float16
+```
+
+## Use instead
+
+Switch autocast off for the op, and keep the casts, since the inputs may be half.
+
+```python
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+q, k = torch.randn(8, 64, device=device), torch.randn(8, 64, device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    with torch.autocast(device, enabled=False):
+        scores = q.float() @ k.float().T
+assert scores.dtype == torch.float32
+```
+
+**An imported module that must stay in float32 and that you cannot edit**, for example a RoI pooling layer
+with boxes in float32. Casting its arguments alone does not help, since the ops in it are cast again. Wrap
+the call:
+
+```python
+import torch
+from torch import nn
+
+
+class Float32(nn.Module):
+    '''Runs a module in float32, whatever region surrounds the call.'''
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *tensors):
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            return self.module(*(t.float() if t.is_floating_point() else t for t in tensors))
+
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+backbone, head = nn.Linear(8, 8).to(device), Float32(nn.Bilinear(8, 4, 2)).to(device)
+with torch.autocast(device, dtype=torch.float16):
+    features = backbone(torch.randn(3, 8, device=device))
+    result = head(features, torch.randn(3, 4, device=device))
+assert features.dtype == torch.float16 and result.dtype == torch.float32
+result.sum().backward()
+```
+
+When the module sits deep in a model that you cannot edit either, replace it there: `model.pool =
+Float32(model.pool)`. That puts `module.` into the names of its weights in the checkpoint. To keep the
+names, wrap its `forward` instead: `model.pool.forward = torch.amp.custom_fwd(model.pool.forward,
+device_type="cuda", cast_inputs=torch.float32)`. It casts every floating argument (not float64) and runs the
+call with autocast off; outside a region it does nothing. It is made for the `forward` of an
+`autograd.Function`, but works on any function whose first positional argument is a tensor or a module,
+because it writes two attributes on that argument. Both recipes were run with torch 2.13.0, forward and
+backward.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand there are two edits, and they are opposites: delete
+the cast (the numbers stay as they are, and the code says what it does), or put the op in a nested disabled
+region (the numbers change, the op takes more time and memory, and its result is float32, which the next op
+has to accept). In that region every floating input needs the cast, also those that looked harmless before;
+a forgotten one raises or is disabled-region-without-cast.
+
+## References
+
+* [torch.amp: op reference](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)
+* [diffusers#495](https://github.com/huggingface/diffusers/pull/495): "identical results" with and without
+  the cast
+* [A module that must stay float32](
+  https://discuss.pytorch.org/t/can-autocast-context-manager-be-used-around-all-of-training-loop/136771)
+"""

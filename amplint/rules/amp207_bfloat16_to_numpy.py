@@ -1,0 +1,68 @@
+"""Finds bfloat16 tensors that are handed to NumPy.
+
+## What it does
+
+Reports `.numpy()`, `np.asarray(...)` and `np.array(...)` on a tensor that autocast made half in a region
+whose dtype is, or may be, bfloat16, without a cast in between. `.item()` and `.tolist()` work and are no
+findings, nor is float16, which NumPy has.
+
+## Why is this bad
+
+NumPy has no bfloat16, so the call raises. It does so in the logging or the evaluation code, often long
+after the start of the run, and only when the region is in bfloat16: the same script works with float16 and
+in float32.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 and NumPy 2 on the CPU:
+
+| call | float16 | bfloat16 |
+|---|---|---|
+| `t.numpy()`, `np.asarray(t)`, `np.array(t)` | works | `TypeError: Got unsupported ScalarType BFloat16` |
+| `np.from_dlpack(t)` | works | `RuntimeError: Unsupported dtype in DLTensor.` |
+| `t.tolist()`, `t.item()` | works | works |
+| `t.float().numpy()` | works | works |
+
+A region without `dtype` is bfloat16 on the CPU and float16 on CUDA, unless a region around it says
+otherwise.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 2).to(device)
+
+with torch.no_grad(), torch.autocast(device, dtype=torch.bfloat16):
+    prediction = model(torch.randn(4, 8, device=device))
+print(prediction.cpu().numpy())  # raises TypeError: Got unsupported ScalarType BFloat16
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 2).to(device)
+
+with torch.no_grad(), torch.autocast(device, dtype=torch.bfloat16):
+    prediction = model(torch.randn(4, 8, device=device))
+print(prediction.float().cpu().numpy())
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, `.float()` before `.cpu()` or `.numpy()` is exact,
+because each bfloat16 number is a float32 number. The array is then float32 where float16 runs gave a
+float16 array: files that are written from it get larger. Casting after `.cpu()` moves half as many bytes
+from the device.
+
+## References
+
+* [pytorch#110285](https://github.com/pytorch/pytorch/issues/110285): bfloat16 and NumPy
+* [torch.Tensor.numpy](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html)
+"""

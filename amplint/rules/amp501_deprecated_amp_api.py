@@ -1,0 +1,84 @@
+"""Finds names of the AMP API that torch has deprecated, such as torch.cuda.amp.autocast.
+
+## What it does
+
+Reports uses of `torch.cuda.amp.autocast`, `torch.cpu.amp.autocast`, `torch.cuda.amp.GradScaler`,
+`torch.cpu.amp.GradScaler`, `torch.cuda.amp.custom_fwd` and `torch.cuda.amp.custom_bwd`, under whatever name
+they were imported.
+
+Silent where the old name is there on purpose: in an `except ImportError` ladder, behind a test of torch's
+version or a `hasattr`, and where the project's own requirements admit a torch that lacks the new name.
+
+## Why is this bad
+
+Each use warns with a `FutureWarning` since torch 2.4, and the names may go. The rewrite that the warning
+proposes is only right when there are no positional arguments: the old and the new signature order them
+differently, so following the advice to the letter breaks code that worked.
+
+## What torch does at run time
+
+Measured with torch 2.13.0:
+
+| signature | parameters |
+|---|---|
+| `torch.cuda.amp.autocast` | `enabled=True, dtype=torch.float16, cache_enabled=True` |
+| `torch.cpu.amp.autocast` | `enabled=True, dtype=torch.bfloat16, cache_enabled=True` |
+| `torch.amp.autocast` | `device_type, dtype=None, enabled=True, cache_enabled=None` |
+| `torch.cuda.amp.GradScaler` | `init_scale=65536.0, growth_factor=2.0, ...` |
+| `torch.amp.GradScaler` | `device='cuda', init_scale=65536.0, growth_factor=2.0, ...` |
+
+* `torch.amp.autocast("cuda", True)`, the proposed rewrite of `torch.cuda.amp.autocast(True)`, raises when
+  it is entered: `TypeError: set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not
+  bool`. So does `False`.
+* The old `autocast()` always sets its own dtype; the new one without `dtype` takes that of the region
+  around it. Nested in a float16 region on the CPU, the old one gives bfloat16 and the new one float16. The
+  cache flag is inherited in the same way.
+* `isinstance(scaler, torch.cuda.amp.GradScaler)` is False for a `torch.amp.GradScaler`, of which it is a
+  subclass.
+
+The new names came with different releases: `torch.autocast` with 1.10 (from torch's documentation),
+`torch.amp.GradScaler` with 2.3, `torch.amp.custom_fwd` and `torch.amp.custom_bwd` with 2.4 (measured: 2.3.1
+lacks them).
+
+## Example
+
+```python
+import torch
+from torch.cuda.amp import GradScaler, autocast
+
+use_amp = torch.cuda.is_available()
+scaler = GradScaler(enabled=use_amp)
+with autocast(use_amp):
+    y = torch.ones(2, 2) @ torch.ones(2, 2)
+```
+
+## Use instead
+
+```python
+import torch
+
+use_amp = torch.cuda.is_available()
+scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+with torch.autocast("cuda", enabled=use_amp):
+    y = torch.ones(2, 2) @ torch.ones(2, 2)
+```
+
+`@torch.cuda.amp.custom_fwd` becomes `@torch.amp.custom_fwd(device_type="cuda")`, with `cast_inputs` kept,
+and `@torch.cuda.amp.custom_bwd` becomes `@torch.amp.custom_bwd(device_type="cuda")`.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, write positional arguments of `autocast` as
+keywords; put `"cuda"` in front of those of `GradScaler`. Change the import and each use together: `from
+torch.amp import autocast` alone makes every `autocast()` raise for lack of `device_type`. In code that may
+run inside somebody else's region, a library for instance, add `dtype=torch.float16` to keep what the old
+call did. Look for `isinstance` checks and for the oldest torch that the project supports.
+
+## References
+
+* [torch.amp: deprecated names](https://docs.pytorch.org/docs/stable/amp.html)
+* [pytorch/tutorials#3331](https://github.com/pytorch/tutorials/issues/3331) and
+  [detectron2#5486](https://github.com/facebookresearch/detectron2/pull/5486): the warning in the field
+* [torchfix#87](https://github.com/meta-pytorch/torchfix/pull/87): an automatic rewrite that keeps the
+  positions
+"""
