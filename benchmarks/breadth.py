@@ -135,9 +135,7 @@ def report(results: list[Result]) -> str:
     )
     parts = [table(["package", "files", "seconds", "peak MB", *codes], rows)]
     unreadable = [entry for result in results for entry in result.unreadable]
-    parts.append(
-        f"\nAMP902, {len(unreadable)} in all; the last column is what Python itself says of the file:"
-    )
+    parts.append(f"\nAMP902, {len(unreadable)} in all, and what Python itself says of each file:")
     parts += [
         f"  {place}\n    amplint: {message}\n    Python:  {verdict}" for place, message, verdict in unreadable
     ]

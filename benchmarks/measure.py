@@ -139,8 +139,8 @@ def describe_machine(*distributions: str) -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in ("amplint", "libcst", *distributions))
     return "\n".join(
         (
-            f"machine: {processor()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GB, {platform.system()} "
-            f"{platform.release()}, Python {platform.python_version()}",
+            f"machine: {processor()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GB, "
+            f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
             f"commit: {commit or 'unknown'}",
             f"versions: {versions}",
         )

@@ -1,0 +1,176 @@
+"""Times amplint against ruff, TorchFix and Fixit, on real packages.
+
+    python benchmarks/speed.py [--root DIR] [--only ruff,others,memory,startup]
+
+* ruff: `ruff check --isolated --no-cache --select E,F,B` and `amplint check --isolated --no-cache` on the
+  transformers wheel, in turns, five pairs. No tool has a cache, the files are in memory.
+* memory: the most that all processes of one amplint run on transformers hold together.
+* startup: a run in which no file has AMP (the sources of click), against `python -c "import click"`; and
+  whether libcst or torch is imported in such a run.
+* others: TorchFix and Fixit on timm, each once, stopped after ten minutes. The script installs them in
+  environments of their own, below --tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+from measure import PACKAGES, REPOSITORY, Run, describe_machine, program, python_files, run, table
+
+LINT = ("check", "--isolated", "--no-cache", "--exit-zero")
+RUFF = ("check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--select", "E,F,B")
+STOP_AFTER = 600.0
+
+
+def read_all(folder: Path) -> tuple[int, float]:
+    """Reads every Python file once, so that none of the tools pays for the disk. Number and megabytes."""
+    files = python_files(folder)
+    return len(files), sum(len(path.read_bytes()) for path in files) / 1e6
+
+
+def checked(command: Sequence[str | Path], cwd: Path | None = None, **options: float | bool) -> Run:
+    """Runs a command that must succeed."""
+    done = run(command, cwd=cwd, **options)  # type: ignore[arg-type]
+    if done.exit_code and not done.timed_out:
+        sys.exit(f"{shlex.join(map(str, command))}: exit {done.exit_code}\n{done.stderr[-800:]}")
+    return done
+
+
+def in_turns(
+    first: Sequence[str | Path], second: Sequence[str | Path], pairs: int
+) -> tuple[list[Run], list[Run]]:
+    """Runs two commands in turns, ``pairs`` times; every other pair begins with the second. One run of each
+    comes before and is thrown away: it brings the programs themselves into memory."""
+    checked(first)
+    checked(second)
+    firsts, seconds = [], []
+    for number in range(pairs):
+        if number % 2:
+            seconds.append(checked(second))
+            firsts.append(checked(first))
+        else:
+            firsts.append(checked(first))
+            seconds.append(checked(second))
+    return firsts, seconds
+
+
+def compare(names: tuple[str, str], runs: tuple[list[Run], list[Run]]) -> str:
+    """Medians of both, the ratio of the medians, and the ratio of each pair."""
+    rows = [
+        [
+            name,
+            f"{median(r.seconds for r in side):.3f}",
+            f"{min(r.seconds for r in side):.3f} to {max(r.seconds for r in side):.3f}",
+            f"{median(r.cpu_seconds for r in side):.3f}",
+        ]
+        for name, side in zip(names, runs, strict=True)
+    ]
+    pairs = [a.seconds / b.seconds for a, b in zip(*runs, strict=True)]
+    whole = median(r.seconds for r in runs[0]) / median(r.seconds for r in runs[1])
+    return "\n".join(
+        (
+            table(["command", "median s", "range s", "median CPU s"], rows),
+            f"ratio of the medians: {whole:.2f}; of each pair: {', '.join(f'{p:.2f}' for p in pairs)}",
+        )
+    )
+
+
+def against_ruff(amplint: list[str], ruff: list[str], folder: Path, pairs: int) -> None:
+    files, megabytes = read_all(folder)
+    version = run([*ruff, "--version"]).stdout.strip()
+    print(f"\n== {folder.name}, {files} files, {megabytes:.1f} MB: amplint against {version}")
+    runs = in_turns([*amplint, *LINT, folder], [*ruff, *RUFF, folder], pairs)
+    print(compare(("amplint", "ruff --select E,F,B"), runs), flush=True)
+
+
+def memory(amplint: list[str], ruff: list[str], folder: Path) -> None:
+    read_all(folder)
+    print(f"\n== {folder.name}: peak memory of all processes together, shared pages counted once")
+    for name, command in (("amplint", [*amplint, *LINT, folder]), ("ruff", [*ruff, *RUFF, folder])):
+        print(f"{name}: {checked(command, memory=True).peak_mb:.0f} MB", flush=True)
+
+
+def startup(amplint: list[str], pairs: int) -> None:
+    spec = find_spec("click")
+    if spec is None or spec.origin is None:
+        sys.exit("click is not installed beside this Python")
+    folder = Path(spec.origin).parent
+    files, _ = read_all(folder)
+    print(f"\n== no AMP: amplint on the {files} files of click, against importing click")
+    import_click: list[str | Path] = [sys.executable, "-c", "import click"]
+    print(compare(("amplint", "import click"), in_turns([*amplint, *LINT, folder], import_click, 2 * pairs)))
+    listing = checked([sys.executable, "-X", "importtime", "-m", "amplint", *LINT, folder]).stderr
+    imported = set(re.findall(r"\| +([\w.]+)$", listing, re.MULTILINE))
+    for name in ("libcst", "torch"):
+        print(f"imports {name}: {'YES' if name in imported else 'no'}", flush=True)
+
+
+def installed(tools: Path, name: str) -> Path:
+    """The program ``name``, in an environment of its own that is made when it is missing."""
+    environment = tools / name
+    if not (environment / "bin" / name).exists():
+        print(f"installing {name}", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        subprocess.run([environment / "bin" / "pip", "install", "-q", name], check=True)
+    return environment / "bin" / name
+
+
+def against_others(amplint: list[str], tools: Path, folder: Path, stop_after: float) -> None:
+    files, megabytes = read_all(folder)
+    print(f"\n== {folder.name}, {files} files, {megabytes:.1f} MB: amplint against TorchFix and Fixit")
+    own = median(checked([*amplint, *LINT, folder]).seconds for _ in range(3))
+    rows: list[list[object]] = [["amplint", f"{own:.2f}", "1", ""]]
+    for name, words in (("torchfix", ("--select=ALL",)), ("fixit", ("--quiet", "lint"))):
+        tool = installed(tools, name)
+        done = run([tool, *words, folder], cwd=tools, timeout=stop_after)
+        pip = run([tool.with_name("pip"), "show", name]).stdout
+        version = re.search(r"^Version: (.*)$", pip, re.MULTILINE)
+        bound = "more than " if done.timed_out else ""
+        state = f"stopped after {stop_after:.0f} s" if done.timed_out else f"exit {done.exit_code}"
+        label = f"{name} {version[1] if version else ''}"
+        rows.append([label, f"{bound}{done.seconds:.1f}", f"{bound}{done.seconds / own:.0f}", state])
+    print(table(["tool", "seconds", "times amplint", "end"], rows), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--root", type=Path, default=PACKAGES, help="folder of unpacked packages (%(default)s)"
+    )
+    parser.add_argument("--tools", type=Path, default=REPOSITORY / "build" / "tools", help="(%(default)s)")
+    parser.add_argument("--only", default="ruff,memory,startup,others", help="parts to run (%(default)s)")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--stop-after", type=float, default=STOP_AFTER, help="seconds (%(default)s)")
+    parser.add_argument("--amplint", default=str(program("amplint")), help="command to run (%(default)s)")
+    parser.add_argument("--ruff", default=str(program("ruff")), help="command to run (%(default)s)")
+    options = parser.parse_args()
+    parts = set(options.only.split(","))
+    amplint, ruff = shlex.split(options.amplint), shlex.split(options.ruff)
+    for package in ("transformers", "timm"):
+        if not (options.root / package).is_dir():
+            sys.exit(
+                f"{options.root / package} is missing: python benchmarks/breadth.py --fetch-only {package}"
+            )
+    print(describe_machine("click", "pathspec", "ruff"), flush=True)
+    if "ruff" in parts:
+        against_ruff(amplint, ruff, options.root / "transformers", options.pairs)
+    if "memory" in parts:
+        memory(amplint, ruff, options.root / "transformers")
+    if "startup" in parts:
+        startup(amplint, options.pairs)
+    if "others" in parts:
+        against_others(amplint, options.tools, options.root / "timm", options.stop_after)
+
+
+if __name__ == "__main__":
+    main()
