@@ -16,8 +16,10 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,8 +27,9 @@ from statistics import median
 
 from measure import PACKAGES, REPOSITORY, Run, describe_machine, program, python_files, run, table
 
-LINT = ("check", "--isolated", "--no-cache", "--exit-zero")
-RUFF = ("check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--select", "E,F,B")
+LINT = ("check", "--isolated", "--no-cache", "--exit-zero", ".")
+RUFF = ("check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--select", "E,F,B", ".")
+Command = Sequence[str | Path]
 STOP_AFTER = 600.0
 
 
@@ -36,29 +39,27 @@ def read_all(folder: Path) -> tuple[int, float]:
     return len(files), sum(len(path.read_bytes()) for path in files) / 1e6
 
 
-def checked(command: Sequence[str | Path], cwd: Path | None = None, **options: float | bool) -> Run:
+def checked(command: Command, folder: Path, memory: bool = False) -> Run:
     """Runs a command that must succeed."""
-    done = run(command, cwd=cwd, **options)  # type: ignore[arg-type]
-    if done.exit_code and not done.timed_out:
+    done = run(command, cwd=folder, memory=memory)
+    if done.exit_code:
         sys.exit(f"{shlex.join(map(str, command))}: exit {done.exit_code}\n{done.stderr[-800:]}")
     return done
 
 
-def in_turns(
-    first: Sequence[str | Path], second: Sequence[str | Path], pairs: int
-) -> tuple[list[Run], list[Run]]:
+def in_turns(first: Command, second: Command, folder: Path, pairs: int) -> tuple[list[Run], list[Run]]:
     """Runs two commands in turns, ``pairs`` times; every other pair begins with the second. One run of each
     comes before and is thrown away: it brings the programs themselves into memory."""
-    checked(first)
-    checked(second)
+    checked(first, folder)
+    checked(second, folder)
     firsts, seconds = [], []
     for number in range(pairs):
         if number % 2:
-            seconds.append(checked(second))
-            firsts.append(checked(first))
+            seconds.append(checked(second, folder))
+            firsts.append(checked(first, folder))
         else:
-            firsts.append(checked(first))
-            seconds.append(checked(second))
+            firsts.append(checked(first, folder))
+            seconds.append(checked(second, folder))
     return firsts, seconds
 
 
@@ -87,27 +88,30 @@ def against_ruff(amplint: list[str], ruff: list[str], folder: Path, pairs: int) 
     files, megabytes = read_all(folder)
     version = run([*ruff, "--version"]).stdout.strip()
     print(f"\n== {folder.name}, {files} files, {megabytes:.1f} MB: amplint against {version}")
-    runs = in_turns([*amplint, *LINT, folder], [*ruff, *RUFF, folder], pairs)
+    runs = in_turns([*amplint, *LINT], [*ruff, *RUFF], folder, pairs)
     print(compare(("amplint", "ruff --select E,F,B"), runs), flush=True)
 
 
 def memory(amplint: list[str], ruff: list[str], folder: Path) -> None:
     read_all(folder)
     print(f"\n== {folder.name}: peak memory of all processes together, shared pages counted once")
-    for name, command in (("amplint", [*amplint, *LINT, folder]), ("ruff", [*ruff, *RUFF, folder])):
-        print(f"{name}: {checked(command, memory=True).peak_mb:.0f} MB", flush=True)
+    for name, command in (("amplint", [*amplint, *LINT]), ("ruff", [*ruff, *RUFF])):
+        print(f"{name}: {checked(command, folder, memory=True).peak_mb:.0f} MB", flush=True)
 
 
 def startup(amplint: list[str], pairs: int) -> None:
     spec = find_spec("click")
     if spec is None or spec.origin is None:
         sys.exit("click is not installed beside this Python")
-    folder = Path(spec.origin).parent
-    files, _ = read_all(folder)
-    print(f"\n== no AMP: amplint on the {files} files of click, against importing click")
-    import_click: list[str | Path] = [sys.executable, "-c", "import click"]
-    print(compare(("amplint", "import click"), in_turns([*amplint, *LINT, folder], import_click, 2 * pairs)))
-    listing = checked([sys.executable, "-X", "importtime", "-m", "amplint", *LINT, folder]).stderr
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "click"
+        shutil.copytree(Path(spec.origin).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        files, _ = read_all(folder)
+        print(f"\n== no AMP: amplint on the {files} files of click, against importing click")
+        import_click = [sys.executable, "-c", "import click"]
+        runs = in_turns([*amplint, *LINT], import_click, folder, 2 * pairs)
+        print(compare(("amplint", "import click"), runs))
+        listing = checked(["env", "PYTHONPROFILEIMPORTTIME=1", *amplint, *LINT], folder).stderr
     imported = set(re.findall(r"\| +([\w.]+)$", listing, re.MULTILINE))
     for name in ("libcst", "torch"):
         print(f"imports {name}: {'YES' if name in imported else 'no'}", flush=True)
@@ -126,11 +130,11 @@ def installed(tools: Path, name: str) -> Path:
 def against_others(amplint: list[str], tools: Path, folder: Path, stop_after: float) -> None:
     files, megabytes = read_all(folder)
     print(f"\n== {folder.name}, {files} files, {megabytes:.1f} MB: amplint against TorchFix and Fixit")
-    own = median(checked([*amplint, *LINT, folder]).seconds for _ in range(3))
+    own = median(checked([*amplint, *LINT], folder).seconds for _ in range(3))
     rows: list[list[object]] = [["amplint", f"{own:.2f}", "1", ""]]
     for name, words in (("torchfix", ("--select=ALL",)), ("fixit", ("--quiet", "lint"))):
         tool = installed(tools, name)
-        done = run([tool, *words, folder], cwd=tools, timeout=stop_after)
+        done = run([tool, *words, "."], cwd=folder, timeout=stop_after)
         pip = run([tool.with_name("pip"), "show", name]).stdout
         version = re.search(r"^Version: (.*)$", pip, re.MULTILINE)
         bound = "more than " if done.timed_out else ""
