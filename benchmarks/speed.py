@@ -104,8 +104,10 @@ def startup(amplint: list[str], pairs: int) -> None:
     if spec is None or spec.origin is None:
         sys.exit("click is not installed beside this Python")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "click"
-        shutil.copytree(Path(spec.origin).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        folder = Path(scratch)
+        shutil.copytree(
+            Path(spec.origin).parent, folder / "sources", ignore=shutil.ignore_patterns("__pycache__")
+        )
         files, _ = read_all(folder)
         print(f"\n== no AMP: amplint on the {files} files of click, against importing click")
         import_click = [sys.executable, "-c", "import click"]
