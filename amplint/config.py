@@ -1,0 +1,263 @@
+"""Settings: what the command line and the project's configuration file ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from amplint.selectors import codes_of, suggestion
+
+Version = tuple[int, int]
+TorchBounds = tuple[Version, Version | None]
+
+TORCH_DEFAULT: TorchBounds = ((2, 0), None)
+"""Assumed where neither the settings nor the project say which torch versions it runs with."""
+
+DEVICES = ("cuda", "cpu", "xpu", "mps")
+OUTPUT_FORMATS = ("full", "concise", "json", "github")
+
+DEFAULT_EXCLUDE = (
+    ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox", ".pants.d",
+    ".pyenv", ".pytest_cache", ".pytype", ".ruff_cache", ".svn", ".tox", ".venv", ".vscode", "__pycache__",
+    "__pypackages__", "_build", "buck-out", "build", "dist", "node_modules", "site-packages", "venv",
+)  # fmt: skip
+"""Directories that hold no source of the project. ``exclude`` replaces them, ``extend-exclude`` adds to
+them."""
+
+CONFIG_FILES = (".amplint.toml", "amplint.toml", "pyproject.toml")
+
+
+class ConfigError(Exception):
+    """A setting is wrong. The message names the place, says what is wrong and suggests what is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to check and how. Patterns are those of .gitignore, relative to ``root``."""
+
+    root: Path
+    source: Path | None = None
+    """The configuration file, if there is one."""
+    select: tuple[str, ...] = ()
+    """Selectors of the rules to run; none means the rules that are on by default."""
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    exclude: tuple[str, ...] = DEFAULT_EXCLUDE
+    extend_exclude: tuple[str, ...] = ()
+    force_exclude: bool = False
+    torch: TorchBounds = TORCH_DEFAULT
+    """Lowest and highest torch (major, minor) that the code is to run with; None: no upper bound."""
+    torch_from: str = ""
+    """Where the bounds come from; empty while nobody has said or looked (see ``with_project_torch``)."""
+    device: str = "cuda"
+    autocast_contexts: tuple[str, ...] = ()
+    backward_functions: tuple[str, ...] = ()
+    output_format: str = "full"
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """All exclude patterns together."""
+        return (*self.exclude, *self.extend_exclude)
+
+
+def load_settings(start: Path, config: Path | None = None, *, isolated: bool = False) -> Settings:
+    """The settings for files at or below ``start``: from ``config``, else from the nearest configuration file
+    upwards. ``isolated`` ignores configuration files. Raises ConfigError."""
+    if isolated:
+        return Settings(root=Path.cwd())
+    if config is not None:
+        table = _table_of(config, required=True)
+        return _settings(config, table or {})
+    start = start.resolve()
+    for directory in (start, *start.parents):
+        for name in CONFIG_FILES:
+            candidate = directory / name
+            table = _table_of(candidate, required=False)
+            if table is not None:
+                return _settings(candidate, table)
+    return Settings(root=Path.cwd())
+
+
+def with_option(settings: Settings, key: str, value: object, option: str) -> Settings:
+    """The settings with one key replaced by what the command line says; the value is checked like one in a
+    file. ``option`` is its spelling there, for messages."""
+    return _apply(settings, key, value, option)
+
+
+def with_project_torch(settings: Settings, paths: Sequence[Path]) -> Settings:
+    """The settings with torch bounds: as configured, else from the dependencies of the project that the paths
+    belong to, else TORCH_DEFAULT."""
+    if settings.torch_from:
+        return settings
+    from amplint.requirements import project_torch
+
+    for start in paths[:1] or [settings.root]:
+        found = project_torch(start)
+        if found is not None:
+            return replace(settings, torch=found[0], torch_from=str(found[1]))
+    return replace(settings, torch_from="the default")
+
+
+def _table_of(path: Path, *, required: bool) -> Mapping[str, Any] | None:
+    """The amplint table of a configuration file; None if the file has none."""
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        if required:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"cannot read the configuration file {path}: {reason}") from error
+        return None
+    shared = path.name == "pyproject.toml"
+    if shared and not required and b"amplint" not in data:
+        return None  # spares most runs the import of a TOML parser
+    document = _parse(path, data)
+    if not shared and "tool" not in document:
+        return document
+    tool = document.get("tool", {})
+    if not isinstance(tool, dict) or "amplint" not in tool:
+        return {} if required else None
+    table = tool["amplint"]
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: [tool.amplint] has to be a table")
+    return table
+
+
+def _parse(path: Path, data: bytes) -> dict[str, Any]:
+    from amplint.toml import loads
+
+    try:
+        return loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def _settings(source: Path, table: Mapping[str, Any]) -> Settings:
+    source = source.resolve()
+    settings = Settings(root=source.parent, source=source)
+    for key, value in table.items():
+        settings = _apply(settings, key, value, f"{source}: {key}")
+    return settings
+
+
+def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
+    if key not in _KEYS:
+        raise ConfigError(f'{place}: unknown key "{key}"{suggestion(key, _KEYS)}')
+    if key == "torch-version":
+        from amplint.requirements import bounds_of_setting
+
+        bounds = bounds_of_setting(_text(value, place))
+        if bounds is None:
+            raise ConfigError(
+                f'{place}: "{value}" is no torch version; '
+                'write one such as "2.4" or bounds such as ">=2.3,<2.9"'
+            )
+        return replace(settings, torch=bounds, torch_from=place)
+    checked = _KEYS[key](value, place)
+    return replace(settings, **{key.replace("-", "_"): checked})
+
+
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{place}: expected a string, not {_shown(value)}")
+    return value
+
+
+def _texts(value: object, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise ConfigError(f"{place}: expected a list of strings, not {_shown(value)}")
+    return tuple(value)
+
+
+def _boolean(value: object, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{place}: expected true or false, not {_shown(value)}")
+    return value
+
+
+def _choice(*choices: str) -> Callable[[object, str], str]:
+    def check(value: object, place: str) -> str:
+        text = _text(value, place)
+        if text not in choices:
+            raise ConfigError(f'{place}: "{text}" is none of {", ".join(choices)}{suggestion(text, choices)}')
+        return text
+
+    return check
+
+
+def _selectors(value: object, place: str) -> tuple[str, ...]:
+    from amplint.rules.catalog import rule_names
+
+    names = rule_names()
+    selectors = _texts(value, place)
+    for selector in selectors:
+        if not codes_of(selector, names):
+            known = (*names, *names.values(), "ALL")
+            raise ConfigError(f'{place}: unknown rule "{selector}"{suggestion(selector, known)}')
+    return selectors
+
+
+def _selectors_by_pattern(value: object, place: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{place}: expected a table of pattern = [rules], not {_shown(value)}")
+    return tuple((pattern, _selectors(rules, f'{place}."{pattern}"')) for pattern, rules in value.items())
+
+
+def _patterns(value: object, place: str) -> tuple[str, ...]:
+    patterns = _texts(value, place)
+    for pattern in patterns:
+        _refuse_bad_pattern(pattern, place)
+    return patterns
+
+
+def _refuse_bad_pattern(pattern: str, place: str) -> None:
+    if not set(pattern) & set("*?[]!\\"):
+        return
+    from pathspec import GitIgnoreSpec
+
+    try:
+        GitIgnoreSpec.from_lines([pattern])
+    except ValueError as error:
+        raise ConfigError(f'{place}: "{pattern}" is no valid pattern: {error}') from error
+
+
+def _dotted_names(value: object, place: str) -> tuple[str, ...]:
+    names = _texts(value, place)
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ConfigError(
+                f'{place}: "{name}" is no dotted name; write one such as "my_project.amp.autocast"'
+            )
+    return names
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f'the string "{value}"'
+        case dict():
+            return "a table"
+        case list():
+            return "this list"
+        case _:
+            return str(value)
+
+
+_KEYS: dict[str, Callable[[object, str], Any]] = {
+    "select": _selectors,
+    "extend-select": _selectors,
+    "ignore": _selectors,
+    "per-file-ignores": _selectors_by_pattern,
+    "exclude": _patterns,
+    "extend-exclude": _patterns,
+    "force-exclude": _boolean,
+    "torch-version": _text,
+    "device": _choice(*DEVICES),
+    "autocast-contexts": _dotted_names,
+    "backward-functions": _dotted_names,
+    "output-format": _choice(*OUTPUT_FORMATS),
+}

@@ -1,0 +1,185 @@
+"""Which torch versions a project admits, read from its own dependency bounds. No file is executed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from amplint.config import TORCH_DEFAULT, TorchBounds, Version
+
+_ANY_MINOR = 99
+"""Stands for "any 2.x": ``<3`` is the highest version (2, 99)."""
+
+_REQUIREMENT = re.compile(
+    r"^\s*torch\s*(?:\[[^\]]*\])?\s*\(?\s*(?P<bounds>(?:[<>=!~]=?=?\s*[\w.*+!-]+\s*,?\s*)*)\)?\s*(?:[;#@].*)?$"
+)
+_BOUND = re.compile(
+    r"(?P<operator>===|==|~=|!=|<=|>=|<|>|\^|~)?\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+|\*))?(?P<rest>[\w.*+-]*)$"
+)
+
+
+def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
+    """The torch versions that the project around ``start`` asks for and the file that says so: the nearest
+    pyproject.toml, setup.cfg, setup.py or requirements*.txt upwards that names torch with a version, up to
+    the root of the git repository."""
+    start = start.resolve()
+    for directory in (start, *start.parents):
+        for path, read in _sources(directory):
+            bounds = _joined(read(path))
+            if bounds is not None:
+                return bounds, path
+        if (directory / ".git").exists():
+            return None
+    return None
+
+
+def bounds_of_setting(text: str) -> TorchBounds | None:
+    """The bounds that ``torch-version`` means: "2.4" is that version alone, ">=2.3,<2.9" a range."""
+    return _bounds(text, bare="==")
+
+
+def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
+    try:
+        names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    except OSError:
+        return
+    for name, read in (("pyproject.toml", _pyproject), ("setup.cfg", _setup_cfg), ("setup.py", _setup_py)):
+        if name in names:
+            yield directory / name, read
+    for name in sorted(names):
+        if name.startswith("requirements") and name.endswith(".txt"):
+            yield directory / name, _requirements
+
+
+def _read(path: Path) -> str:
+    try:
+        if not path.is_file() or path.stat().st_size > 1 << 20:
+            return ""
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return text if "torch" in text else ""
+
+
+def _pyproject(path: Path) -> Iterator[TorchBounds]:
+    from amplint.toml import loads
+
+    try:
+        document = loads(_read(path))
+    except (ValueError, RecursionError):
+        return
+    project = _section(document, "project")
+    for requirement in _strings(project.get("dependencies")):
+        yield from _requirement(requirement)
+    for group in (
+        *_section(project, "optional-dependencies").values(),
+        *_section(document, "dependency-groups").values(),
+    ):
+        for requirement in _strings(group):
+            yield from _requirement(requirement)
+    poetry = _section(_section(document, "tool"), "poetry")
+    tables = [poetry, *(group for group in _section(poetry, "group").values() if isinstance(group, dict))]
+    for table in tables:
+        entry = _section(table, "dependencies").get("torch")
+        version = entry.get("version") if isinstance(entry, dict) else entry
+        if isinstance(version, str):
+            bounds = _bounds(version, bare="^")
+            if bounds is not None:
+                yield bounds
+
+
+def _setup_cfg(path: Path) -> Iterator[TorchBounds]:
+    for line in _read(path).splitlines():
+        yield from _requirement(line.rpartition(" = ")[2])
+
+
+def _requirements(path: Path) -> Iterator[TorchBounds]:
+    for line in _read(path).splitlines():
+        yield from _requirement(line)
+
+
+def _setup_py(path: Path) -> Iterator[TorchBounds]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(_read(path))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _requirement(node.value)
+
+
+def _requirement(text: str) -> Iterator[TorchBounds]:
+    found = _REQUIREMENT.match(text)
+    bounds = _bounds(found["bounds"], bare="==") if found and found["bounds"] else None
+    if bounds is not None:
+        yield bounds
+
+
+def _section(table: object, key: str) -> dict[str, Any]:
+    section = table.get(key) if isinstance(table, dict) else None
+    return section if isinstance(section, dict) else {}
+
+
+def _strings(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _joined(mentions: Iterator[TorchBounds]) -> TorchBounds | None:
+    """All versions that one of the mentions admits."""
+    found = list(mentions)
+    if not found:
+        return None
+    highest = [high for _, high in found if high is not None]
+    return min(low for low, _ in found), max(highest) if len(highest) == len(found) else None
+
+
+def _bounds(text: str, bare: str) -> TorchBounds | None:
+    """The bounds of a comma-separated specifier; ``bare`` is the operator where none is written."""
+    low: Version | None = None
+    high: Version | None = None
+    clauses = [clause.strip() for clause in text.split(",") if clause.strip()]
+    for clause in clauses:
+        found = _BOUND.match(clause)
+        if found is None:
+            return None
+        clause_low, clause_high = _clause(found, bare)
+        low = clause_low if low is None or (clause_low is not None and clause_low > low) else low
+        high = clause_high if high is None or (clause_high is not None and clause_high < high) else high
+    if not clauses or (low is None and high is None) or (low and high and low > high):
+        return None
+    lowest = TORCH_DEFAULT[0] if low is None else low
+    return (min(lowest, high) if high else lowest), high
+
+
+def _clause(found: re.Match[str], bare: str) -> tuple[Version | None, Version | None]:
+    operator = found["operator"] or bare
+    major = int(found["major"])
+    any_minor = found["minor"] in (None, "*")
+    minor = 0 if any_minor else int(found["minor"])
+    exact = (major, minor)
+    patch = any(digit in found["rest"] for digit in "123456789")
+    match operator:
+        case "==" | "===":
+            return exact, (major, _ANY_MINOR) if any_minor else exact
+        case ">=" | ">":  # 2.3.1 is above 2.3
+            return exact, None
+        case "~=":
+            return exact, exact if found["rest"] else (major, _ANY_MINOR)
+        case "^":
+            return exact, (major, _ANY_MINOR)
+        case "~":
+            return exact, (major, _ANY_MINOR) if any_minor else exact
+        case "<=":
+            return None, exact
+        case "<" if patch:
+            return None, exact
+        case "<":
+            return None, (major, minor - 1) if minor else (major - 1, _ANY_MINOR)
+        case _:
+            return None, None

@@ -1,0 +1,40 @@
+"""The byte gate: most files have no AMP in them, and a search in their bytes is enough to know it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from amplint.source.decoding import FOREIGN_MARKS
+
+Gate = Sequence[Sequence[bytes]]
+"""A file passes if for one of the rows all tokens occur in it."""
+
+
+def passes(data: bytes, gate: Gate) -> bool:
+    """Whether the file is worth reading. A file in UTF-16 or UTF-32, where no token could be found, passes:
+    it is to be reported."""
+    known: dict[bytes, bool] = {}
+    for row in gate:
+        for token in row:
+            found = known.get(token)
+            if found is None:
+                found = known[token] = token in data
+            if not found:
+                break
+        else:
+            return True
+    return data.startswith(FOREIGN_MARKS)
+
+
+def widened(gate: Gate, names: Sequence[str]) -> Gate:
+    """The gate with further tokens: the last component of each dotted name, such as a project's own wrapper.
+
+    Within a row the tokens that many rows share come first: where they are absent, as in most files, the
+    others need not be searched for."""
+    tokens = {name.rpartition(".")[2].encode() for name in names} - {b""}
+    shared = Counter(token for row in gate for token in set(row))
+    return [
+        *(sorted(row, key=lambda token: -shared[token]) for row in gate),
+        *([token] for token in sorted(tokens)),
+    ]

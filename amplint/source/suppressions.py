@@ -1,0 +1,146 @@
+"""Comments that silence findings: ``# amplint: ignore[name, …] reason``, ``# noqa: AMP101``, and for a whole
+file ``# amplint: ignore-file[name, …]``.
+
+A comment silences the whole statement that it stands on, however many lines that has; of a compound statement
+the header, with its decorators. A comment on a line of its own silences the statement below it. Of ``# noqa``
+only a bare one and our own codes count: the codes of other linters are theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from amplint.selectors import ALL, selects
+
+_OWN = re.compile(
+    r"#\s*amplint:\s*(?P<act>ignore-file|ignore)(?![\w-])\s*(?:\[(?P<rules>[^\]]*)\])?", re.IGNORECASE
+)
+_NOQA = re.compile(
+    r"#\s*noqa(?![\w-])(?P<colon>\s*:)?\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]+)*\b)?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressions:
+    """What a file's comments silence: selectors for the whole file and for single lines."""
+
+    whole_file: tuple[str, ...]
+    lines: dict[int, tuple[str, ...]]
+
+    def cover(self, code: str, name: str, line: int) -> bool:
+        """Whether a finding that begins on this line is silenced."""
+        return selects(self.whole_file, code, name) or selects(self.lines.get(line, ()), code, name)
+
+
+NONE = Suppressions((), {})
+
+
+def read_suppressions(text: str) -> Suppressions:
+    """The suppressions in a file's text."""
+    if "amplint:" not in text and "noqa" not in text.lower():
+        return NONE
+    comments = [comment for comment in _comments(text) if comment.selectors]
+    if not comments:
+        return NONE
+    source = text.splitlines(keepends=True) if "\f" not in text else io.StringIO(text, newline="").readlines()
+    extents = _extents(text, source)
+    lines: dict[int, tuple[str, ...]] = {}
+    for comment in comments:
+        if not comment.whole_file:
+            for line in _silenced_lines(comment, extents, source):
+                lines[line] = lines.get(line, ()) + comment.selectors
+    everywhere = [selector for comment in comments if comment.whole_file for selector in comment.selectors]
+    return Suppressions(tuple(everywhere), lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comment:
+    line: int
+    own_line: bool
+    whole_file: bool
+    selectors: tuple[str, ...]
+
+
+def _comments(text: str) -> Iterator[_Comment]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+            if token.type == tokenize.COMMENT:
+                yield from _read(token)
+    except (tokenize.TokenError, SyntaxError):
+        return  # the file has a syntax error, which is a finding of its own
+
+
+def _read(token: tokenize.TokenInfo) -> Iterator[_Comment]:
+    line = token.start[0]
+    own_line = not token.line[: token.start[1]].strip()
+    for found in _OWN.finditer(token.string):
+        listed = found["rules"]
+        selectors = (
+            (ALL,) if listed is None else tuple(part.strip() for part in listed.split(",") if part.strip())
+        )
+        yield _Comment(line, own_line, found["act"].lower() == "ignore-file", selectors)
+    for found in _NOQA.finditer(token.string):
+        if found["colon"] is None:
+            yield _Comment(line, own_line, False, (ALL,))
+        elif found["codes"]:
+            codes = re.split(r"[\s,]+", found["codes"])
+            yield _Comment(
+                line, own_line, False, tuple(code for code in codes if code.upper().startswith("AMP"))
+            )
+
+
+def _silenced_lines(comment: _Comment, extents: list[tuple[int, int]], source: list[str]) -> set[int]:
+    lines = {comment.line}
+    around = [extent for extent in extents if extent[0] <= comment.line <= extent[1]]
+    if comment.own_line and not around:
+        below = comment.line + 1
+        while below <= len(source) and source[below - 1].lstrip().startswith("#"):
+            below += 1
+        around = [extent for extent in extents if extent[0] == below]
+    for first, last in around:
+        lines.update(range(first, last + 1))
+    return lines
+
+
+def _extents(text: str, source: list[str]) -> list[tuple[int, int]]:
+    """First and last line of every simple statement and of the header of every compound one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+    extents = []
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, _BLOCKS)]
+        pending.extend(inner)
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            first = _first_line(node)
+            extents.append((first, _last_line(node, first, inner, source)))
+    return extents
+
+
+_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
+def _first_line(node: ast.AST) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    anchor = node.pattern if isinstance(node, ast.match_case) else node
+    return int(min([getattr(anchor, "lineno", 1), *(decorator.lineno for decorator in decorators)]))
+
+
+def _last_line(node: ast.AST, first: int, inner: Sequence[ast.AST], source: list[str]) -> int:
+    if not inner:
+        return int(getattr(node, "end_lineno", None) or first)
+    last = min(_first_line(child) for child in inner) - 1
+    while last > first and (not (line := source[last - 1].strip()) or line.startswith("#")):
+        last -= 1
+    return max(first, last)
