@@ -74,9 +74,7 @@ import torch
 from torch import nn
 
 
-class Float32(nn.Module):
-    '''Runs a module in float32, whatever region surrounds the call.'''
-
+class Float32(nn.Module):  # runs a module in float32, whatever region surrounds the call
     def __init__(self, module):
         super().__init__()
         self.module = module
