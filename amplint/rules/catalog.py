@@ -6,20 +6,35 @@ A rule lives in a file such as ``amp101_backward_in_autocast.py``: code AMP101, 
 from __future__ import annotations
 
 import pkgutil
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 SYNTAX_ERROR = ("AMP902", "syntax-error")
 """Reported for files that cannot be read or parsed; no rule module has to exist for it."""
 
 
-@lru_cache(maxsize=1)
-def rule_names() -> dict[str, str]:
-    """Code -> name of every rule, in the order of their codes."""
+class Row(NamedTuple):
+    """A rule and the module in this package that it lives in."""
+
+    code: str
+    name: str
+    module: str
+
+
+@cache
+def catalog() -> tuple[Row, ...]:
+    """The rule modules, by code."""
     modules = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    found = dict(_code_and_name(module) for module in modules if _is_rule(module))
-    found.setdefault(*SYNTAX_ERROR)
-    return dict(sorted(found.items()))
+    return tuple(sorted(_row(module) for module in modules if _is_rule(module)))
+
+
+@cache
+def rule_names() -> dict[str, str]:
+    """Code -> name of everything that can be reported, by code."""
+    names = {row.code: row.name for row in catalog()}
+    names.setdefault(*SYNTAX_ERROR)
+    return dict(sorted(names.items()))
 
 
 def _is_rule(module: str) -> bool:
@@ -27,6 +42,6 @@ def _is_rule(module: str) -> bool:
     return code.startswith("amp") and code[3:].isdigit() and bool(name)
 
 
-def _code_and_name(module: str) -> tuple[str, str]:
+def _row(module: str) -> Row:
     code, _, name = module.partition("_")
-    return code.upper(), name.replace("_", "-")
+    return Row(code.upper(), name.replace("_", "-"), module)

@@ -104,6 +104,12 @@ def decode(data: bytes) -> str:
     return text
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a source text without their ends, as Python counts them: unlike ``str.splitlines``, it
+    does not begin a new line at a form feed or another separator."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def encoding_of(data: bytes) -> str:
     """The encoding in which Python reads these bytes; raises Unreadable if it is none."""
     return _encoding(data)

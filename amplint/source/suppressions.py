@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from amplint.selectors import ALL, selects
+from amplint.source.decoding import lines_of
 
 _OWN = re.compile(
     r"#\s*amplint:\s*(?P<act>ignore-file|ignore)(?![\w-])\s*(?:\[(?P<rules>[^\]]*)\])?", re.IGNORECASE
@@ -48,7 +49,7 @@ def read_suppressions(text: str) -> Suppressions:
     comments = [comment for comment in _comments(text) if comment.selectors]
     if not comments:
         return NONE
-    source = text.splitlines(keepends=True) if "\f" not in text else io.StringIO(text, newline="").readlines()
+    source = lines_of(text)
     extents = _extents(text, source)
     lines: dict[int, tuple[str, ...]] = {}
     for comment in comments:

@@ -1,0 +1,226 @@
+"""The one pass over a project: discovery, gate, analysis in groups, findings. Serial or parallel, the same
+code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from amplint.config import Settings, with_project_torch
+from amplint.findings import Finding
+from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
+from amplint.source.discovery import Discovery, discover
+from amplint.source.gate import Gate, passes, widened
+
+if TYPE_CHECKING:
+    from amplint.groups import Candidate, Crash, Job
+
+Progress = Callable[[int, int], None]
+"""Called with the number of files done and of all files that are analysed."""
+
+_WORTH_WORKERS = 24
+"""Files that have to pass the gate before worker processes pay for their start."""
+
+_MOST_WORKERS = 8
+"""More processes gain little and cost memory: each holds LibCST and the files that it has read."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Stdin:
+    """Source text that comes from standard input and the name under which it is reported."""
+
+    path: Path
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What a run found. ``sources`` says where the text of the files that findings name is to be had."""
+
+    findings: tuple[Finding, ...]
+    checked: int
+    """Files that were looked at, those that did not pass the gate included."""
+    crashes: tuple[Crash, ...] = ()
+    sources: dict[str, str] = field(default_factory=dict)
+    """Displayed name -> path on the disk."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """Displayed name -> text, for what came from standard input."""
+
+
+def files_to_check(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> Discovery:
+    """The files that a run over these paths looks at. Raises MissingPathError."""
+    return discover(
+        paths, root=settings.root, excluded=settings.excluded, force_exclude=settings.force_exclude
+    )
+
+
+def check(
+    paths: Sequence[str | os.PathLike[str]],
+    settings: Settings,
+    *,
+    jobs: int = 0,
+    stdin: Stdin | None = None,
+    progress: Progress | None = None,
+) -> CheckResult:
+    """Check the files at and below the paths, or the text from standard input instead of them.
+
+    ``jobs`` is the number of worker processes, 0 for as many as the machine has processors. Raises
+    MissingPathError."""
+    if stdin is not None:
+        return _check_stdin(stdin, settings)
+    discovery = files_to_check(paths, settings)
+    passed, others = _gated(discovery.files, _gate(settings))
+    if not passed and not discovery.obstacles:
+        return CheckResult((), len(discovery.files))
+    job = _job(paths, settings, discovery.files)
+    return _judge(job, passed, others, discovery, jobs, progress)
+
+
+def _gated(files: Sequence[str], gate: Gate) -> tuple[list[tuple[str, int]], list[str]]:
+    """The files that pass, with their sizes, and the others. One that cannot be read passes: it is reported
+    when it cannot be decoded either."""
+    passed: list[tuple[str, int]] = []
+    others: list[str] = []
+    for path in files:
+        try:
+            data = read_bytes(path)
+        except Unreadable:
+            passed.append((path, 0))
+            continue
+        if passes(data, gate):
+            passed.append((path, len(data)))
+        else:
+            others.append(path)
+    return passed, others
+
+
+def _gate(settings: Settings) -> Gate:
+    from amplint.amp.tokens import GATE
+
+    return widened(GATE, (*settings.autocast_contexts, *settings.backward_functions))
+
+
+def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
+    if not passes(stdin.data, _gate(settings)):
+        return CheckResult((), 1)
+    from amplint.groups import Candidate, Verdict, judge_group, unreadable_file
+
+    display = display_name(stdin.path)
+    try:
+        text = decode(stdin.data)
+    except Unreadable as error:
+        return CheckResult((unreadable_file(display, error),), 1)
+    candidate = Candidate(str(stdin.path.absolute()), display, len(stdin.data), text)
+    verdict: Verdict = judge_group(_job([stdin.path], settings, ()), [candidate])
+    findings = tuple(sorted(verdict.findings, key=lambda finding: finding.order))
+    return CheckResult(findings, 1, verdict.crashes, {}, {display: text})
+
+
+def _judge(
+    job: Job,
+    passed: Sequence[tuple[str, int]],
+    others: Sequence[str],
+    discovery: Discovery,
+    jobs: int,
+    progress: Progress | None,
+) -> CheckResult:
+    from amplint.groups import Candidate, Crash, judge_group, unreadable_file
+
+    candidates = [Candidate(path, display_name(path), size) for path, size in passed]
+    candidates += _second_round(job, candidates, others, jobs)
+    findings: dict[Finding, None] = {}
+    crashes: list[Crash] = []
+    for obstacle in discovery.obstacles:
+        finding = unreadable_file(display_name(obstacle.path), Unreadable(obstacle.message))
+        if finding.code in job.codes:
+            findings[finding] = None
+    done = 0
+    for group, verdict in _each_group(judge_group, job, candidates, jobs):
+        if verdict is None:
+            crashes.append(Crash(group[0].display, "", "the worker process died"))
+        else:
+            findings.update(dict.fromkeys(verdict.findings))
+            crashes += verdict.crashes
+        done += len(group)
+        if progress is not None:
+            progress(done, len(candidates))
+    sources = {candidate.display: candidate.path for candidate in candidates}
+    ordered = sorted(findings, key=lambda finding: finding.order)
+    return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources)
+
+
+def _job(paths: Sequence[str | os.PathLike[str]], settings: Settings, files: Sequence[str]) -> Job:
+    from amplint.groups import Job
+
+    settings = with_project_torch(settings, [Path(path) for path in paths])
+    return Job(settings, tuple(map(Path, files)), _codes_to_run(settings))
+
+
+def _codes_to_run(settings: Settings) -> frozenset[str]:
+    from amplint.rules import all_rules
+    from amplint.rules.catalog import SYNTAX_ERROR, rule_names
+    from amplint.selectors import enabled_codes, selects
+
+    default = [rule.code for rule in all_rules() if rule.default]
+    enabled = enabled_codes(rule_names(), default, settings.select, settings.extend_select, settings.ignore)
+    if selects(settings.ignore, *SYNTAX_ERROR):
+        return enabled - {SYNTAX_ERROR[0]}
+    return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
+
+
+def _second_round(
+    job: Job, candidates: Sequence[Candidate], others: Sequence[str], jobs: int
+) -> list[Candidate]:
+    """Files without a token of their own that use what the first ones define, such as a function that returns
+    an autocast context."""
+    from amplint.groups import Candidate, survey_group
+
+    tokens: set[bytes] = set()
+    if others and candidates:
+        for _, found in _each_group(survey_group, job, candidates, jobs):
+            tokens.update(found or ())
+    if not tokens:
+        return []
+    passed, _ = _gated(others, [(token,) for token in sorted(tokens)])
+    return [Candidate(path, display_name(path), size) for path, size in passed]
+
+
+def _each_group(
+    act: Callable[[Job, Sequence[Candidate]], Result], job: Job, candidates: Sequence[Candidate], jobs: int
+) -> Iterator[tuple[Sequence[Candidate], Result | None]]:
+    """Each group of files with what ``act`` makes of it."""
+    workers = _workers(jobs) if len(candidates) > _WORTH_WORKERS else 1
+    if workers == 1:
+        for group in _grouped(candidates, len(candidates) // 64 + 1):
+            yield group, act(job, group)
+        return
+    from amplint.parallel import run_groups
+
+    yield from run_groups(act, job, _grouped(candidates, 4 * workers), workers)
+
+
+def _workers(jobs: int) -> int:
+    if jobs > 0:
+        return jobs
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(available, _MOST_WORKERS)
+
+
+def _grouped(candidates: Sequence[Candidate], count: int) -> list[list[Candidate]]:
+    """About ``count`` groups of like size in bytes, of files that lie near each other; the largest first."""
+    ordered = sorted(candidates, key=lambda candidate: candidate.path)
+    share = sum(candidate.size for candidate in ordered) / count
+    groups: list[list[Candidate]] = [[]]
+    filled = 0
+    for candidate in ordered:
+        if groups[-1] and filled + candidate.size / 2 > share:
+            groups.append([])
+            filled = 0
+        groups[-1].append(candidate)
+        filled += candidate.size
+    return sorted(groups, key=lambda group: -sum(candidate.size for candidate in group))

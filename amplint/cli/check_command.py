@@ -1,0 +1,174 @@
+"""``amplint check``: options in, report and exit code out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from amplint.check import CheckResult, Stdin, check, files_to_check
+from amplint.cli.failure import Failure
+from amplint.cli.output import style_for, write
+from amplint.cli.progress import ProgressBar
+from amplint.config import (
+    DEVICES,
+    OUTPUT_FORMATS,
+    ConfigError,
+    Settings,
+    load_settings,
+    with_option,
+)
+from amplint.source.decoding import display_name
+from amplint.source.discovery import MissingPathError
+
+_LISTS = ("select", "extend-select", "ignore", "exclude", "extend-exclude")
+_VALUES = ("force-exclude", "torch-version", "device", "output-format")
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
+    return click.option(f"--{name}", multiple=True, metavar="LIST", help=help + " Separated by commas.")
+
+
+@click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@_list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
+@_list_option("extend-select", "Rules to run as well.")
+@_list_option("ignore", "Rules not to run.")
+@click.option("--output-format", metavar="|".join(OUTPUT_FORMATS), help="How to report. [default: full]")
+@click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to report to.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
+@click.option("--config", type=click.Path(path_type=Path), help="The configuration file to use.")
+@click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@_list_option("exclude", "Patterns of files and directories to leave out instead of the usual ones.")
+@_list_option("extend-exclude", "Patterns of files and directories to leave out as well.")
+@click.option("--force-exclude/--no-force-exclude", default=None, help="Exclude given paths, too.")
+@click.option(
+    "--torch-version", metavar="VERSION", help='The torch that the code runs with: "2.4", ">=2.3,<2.9".'
+)
+@click.option("--device", metavar="|".join(DEVICES), help="The device that the code runs on. [default: cuda]")
+@click.option("--no-cache", is_flag=True, help="Do not use cached results.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Worker processes; 0: as many as processors.",
+)
+@click.option("--statistics", is_flag=True, help="Show the number of findings for each rule instead of them.")
+@click.option("--show-files", is_flag=True, help="Show the files that would be checked, and exit.")
+@click.option(
+    "--stdin-filename", metavar="FILE", help="The name of the text from standard input (PATHS is -)."
+)
+def check_command(paths: tuple[str, ...], **options: Any) -> None:
+    """Check Python files and directories (default: the current one); - reads standard input."""
+    try:
+        code = _run(list(paths) or ["."], options)
+    except ConfigError as error:
+        raise Failure(str(error)) from error
+    except MissingPathError as error:
+        raise Failure(f"no such file or directory: {error.path}{_similar_path(error.path)}") from error
+    click.get_current_context().exit(code)
+
+
+def _run(paths: list[str], options: dict[str, Any]) -> int:
+    stdin_name = options["stdin_filename"]
+    if stdin_name is not None and paths != ["-"]:
+        raise Failure("--stdin-filename needs the path - (standard input)")
+    if "-" in paths and len(paths) > 1:
+        raise Failure("the path - (standard input) cannot be combined with other paths")
+    settings = _settings(paths, options)
+    if options["show_files"]:
+        return _show_files(paths, settings)
+    stdin = _stdin(stdin_name) if paths == ["-"] else None
+    progress = ProgressBar()
+    try:
+        result = check(paths, settings, jobs=options["jobs"], stdin=stdin, progress=progress)
+    finally:
+        progress.clear()
+    _report(result, settings.output_format, options["output_file"], options["statistics"])
+    if result.crashes:
+        _tell_crashes(result)
+        return 2
+    return 1 if result.findings and not options["exit_zero"] else 0
+
+
+def _settings(paths: list[str], options: dict[str, Any]) -> Settings:
+    config, isolated = options["config"], options["isolated"]
+    if config is not None and isolated:
+        raise Failure("--config and --isolated exclude each other")
+    start = Path() if paths[0] == "-" else Path(paths[0])
+    settings = load_settings(start, config, isolated=isolated)
+    for key in _LISTS:
+        given = options[key.replace("-", "_")]
+        if given:
+            values = [part.strip() for value in given for part in value.split(",")]
+            settings = with_option(settings, key, [value for value in values if value], f"--{key}")
+    for key in _VALUES:
+        given = options[key.replace("-", "_")]
+        if given is not None:
+            settings = with_option(settings, key, given, f"--{key}")
+    return settings
+
+
+def _stdin(name: str | None) -> Stdin:
+    return Stdin(Path(name or "stdin.py"), sys.stdin.buffer.read())
+
+
+def _show_files(paths: list[str], settings: Settings) -> int:
+    from amplint.report.text import escaped
+
+    names = (
+        [escaped(display_name(path)) for path in files_to_check(paths, settings).files]
+        if paths != ["-"]
+        else []
+    )
+    write("".join(f"{name}\n" for name in names))
+    return 0
+
+
+def _report(result: CheckResult, output_format: str, output_file: Path | None, statistics: bool) -> None:
+    style = style_for(output_file)
+    if statistics:
+        from amplint.report.statistics import render_statistics
+
+        write(render_statistics(result, style, as_json=output_format == "json"), output_file)
+        return
+    from amplint.report import renderer
+
+    write(renderer(output_format)(result, style), output_file)
+    step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if output_format == "github" and step_summary:
+        from amplint.report.github import write_step_summary
+
+        write_step_summary(result, Path(step_summary))
+
+
+def _tell_crashes(result: CheckResult) -> None:
+    from amplint.report.text import escaped
+
+    with_traceback = bool(os.environ.get("AMPLINT_DEBUG"))
+    for crash in result.crashes:
+        rule = f" in the rule {crash.rule}" if crash.rule else ""
+        click.echo(f"amplint: internal error{rule}: {escaped(crash.path)}: {escaped(crash.reason)}", err=True)
+        if with_traceback and crash.traceback:
+            click.echo("\n".join(escaped(line) for line in crash.traceback.splitlines()), err=True)
+    if not with_traceback:
+        click.echo("This is a bug in amplint; with AMPLINT_DEBUG=1 it shows the traceback.", err=True)
+
+
+def _similar_path(path: str) -> str:
+    from amplint.selectors import suggestion
+
+    parent = Path(path).parent
+    try:
+        names = [str(neighbour) for neighbour in parent.iterdir()]
+    except (OSError, ValueError):
+        return ""
+    return suggestion(str(Path(path)), names)

@@ -1,0 +1,41 @@
+"""The entry point: what may go wrong around a command, and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code: 0 nothing found, 1 findings, 2 wrong use or an internal error, 130 after Ctrl-C."""
+    try:
+        import warnings
+
+        from click import Abort, ClickException
+
+        from amplint.cli.group import group
+
+        warnings.simplefilter("ignore")  # those that Python has about linted code are not ours to show
+        try:
+            code = group.main(list(arguments), prog_name="amplint", standalone_mode=False)
+        except ClickException as error:
+            error.show()
+            return 2
+        except Abort:
+            return _interrupted()
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        return _interrupted()
+
+
+def _interrupted() -> int:
+    sys.stderr.write("\nInterrupted.\n")
+    return INTERRUPTED

@@ -1,0 +1,48 @@
+"""Where the output goes: a terminal, a pipe that may be closed, or a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from amplint.cli.failure import Failure
+from amplint.report.text import Style
+
+
+def style_for(output_file: Path | None) -> Style:
+    """Colours and wrapping for a terminal. NO_COLOR and FORCE_COLOR (https://no-color.org,
+    https://force-color.org) decide about colours; a file never gets any."""
+    if output_file is not None:
+        return Style()
+    terminal = sys.stdout.isatty()
+    color = terminal and os.environ.get("TERM") != "dumb"
+    if os.environ.get("FORCE_COLOR"):
+        color = True
+    if os.environ.get("NO_COLOR"):
+        color = False
+    return Style(color, _width() if terminal else 0)
+
+
+def write(text: str, output_file: Path | None = None) -> None:
+    """Write to the file, else to standard output. A reader that has closed the pipe is no error."""
+    if output_file is not None:
+        try:
+            output_file.write_bytes(text.encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            raise Failure(f"cannot write {output_file}: {error.strerror or error}") from error
+        return
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes again when it exits; see the note on SIGPIPE in the documentation of ``signal``.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _width() -> int:
+    import shutil
+
+    return min(shutil.get_terminal_size().columns, 120)

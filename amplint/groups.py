@@ -1,0 +1,191 @@
+"""Judges one group of files: reading, the analysis, suppressions and fingerprints.
+
+A group is what one worker process takes at a time; a run without worker processes does the same.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import TypeVar
+
+from amplint.config import Settings
+from amplint.findings import Finding, Level, Span
+from amplint.rules.catalog import SYNTAX_ERROR
+from amplint.selectors import selects
+from amplint.source.decoding import SourceFile, Unreadable, lines_of, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that passed the gate. ``text`` is given where it does not come from the disk."""
+
+    path: str
+    display: str
+    size: int = 0
+    text: str | None = None
+
+    def read(self) -> SourceFile:
+        """The decoded file; raises Unreadable."""
+        if self.text is not None:
+            return SourceFile(Path(self.path), self.display, self.text)
+        return read_source(self.path, self.display)
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The analysis of a file failed: a bug of ours. ``rule`` is empty where no rule was at work."""
+
+    path: str
+    rule: str
+    reason: str
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came out for a group."""
+
+    findings: tuple[Finding, ...] = ()
+    crashes: tuple[Crash, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all groups of a run have in common. ``codes`` are those of the rules to run."""
+
+    settings: Settings
+    project_files: tuple[Path, ...]
+    codes: frozenset[str]
+
+
+def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
+    """The findings in the files of a group, without those that are suppressed or switched off."""
+    from amplint.analysis import judge
+
+    files, unreadable = read_group(group)
+
+    def judge_files(wanted: Sequence[SourceFile]) -> list[Finding]:
+        return judge(wanted, job.project_files, job.settings, job.codes)
+
+    found, crashes = _surviving(judge_files, files)
+    kept = _kept(job, [*unreadable, *found], {file.display: file.text for file in files})
+    return Verdict(tuple(kept), tuple(crashes))
+
+
+def survey_group(job: Job, group: Sequence[Candidate]) -> tuple[bytes, ...]:
+    """The names by which other files can take part in what the files of this group do."""
+    from amplint.analysis import second_tokens
+
+    def survey_files(wanted: Sequence[SourceFile]) -> list[bytes]:
+        return list(second_tokens(wanted))
+
+    files, _ = read_group(group)
+    tokens, _ = _surviving(survey_files, files)  # a file that fails here fails and is reported in judge_group
+    return tuple(sorted(set(tokens)))
+
+
+def read_group(group: Iterable[Candidate]) -> tuple[list[SourceFile], list[Finding]]:
+    """The files that can be decoded, and a finding for each that cannot."""
+    files, findings = [], []
+    for candidate in group:
+        try:
+            files.append(candidate.read())
+        except Unreadable as error:
+            findings.append(unreadable_file(candidate.display, error))
+    return files, findings
+
+
+def unreadable_file(display: str, error: Unreadable) -> Finding:
+    """The finding for a file that cannot be read."""
+    code, name = SYNTAX_ERROR
+    place = Span(error.line, error.column, error.line, error.column)
+    return Finding(code, name, Level.ERROR, error.message, display, place)
+
+
+Result = TypeVar("Result")
+
+
+def _surviving(
+    act: Callable[[Sequence[SourceFile]], list[Result]], files: Sequence[SourceFile]
+) -> tuple[list[Result], list[Crash]]:
+    """What the analysis yields. If it fails for the group, each file is tried alone."""
+    try:
+        return act(files) if files else [], []
+    except Exception as error:
+        if len(files) == 1:
+            return [], [_crash(files[0], error)]
+    results: list[Result] = []
+    crashes: list[Crash] = []
+    for file in files:
+        try:
+            results += act([file])
+        except Exception as error:
+            crashes.append(_crash(file, error))
+    return results, crashes
+
+
+def _crash(file: SourceFile, error: Exception) -> Crash:
+    frames = traceback.extract_tb(error.__traceback__)
+    rules = [PurePath(frame.filename) for frame in frames if PurePath(frame.filename).parent.name == "rules"]
+    rule = next((path.stem.partition("_")[2] for path in reversed(rules) if path.stem.startswith("amp")), "")
+    summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    details = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-30))
+    return Crash(file.display, rule.replace("_", "-"), summary, details)
+
+
+def _kept(job: Job, findings: Iterable[Finding], texts: dict[str, str]) -> list[Finding]:
+    from amplint.source.suppressions import NONE, read_suppressions
+
+    suppressions = {}
+    kept = []
+    for finding in sorted(findings, key=lambda finding: finding.order):
+        path = finding.path
+        if path not in suppressions:
+            suppressions[path] = read_suppressions(texts[path]) if path in texts else NONE
+        silenced = suppressions[path].cover(finding.code, finding.name, finding.span.line)
+        if not silenced and finding.code in job.codes:
+            kept.append(finding)
+    return _with_fingerprints(_without_ignored(job.settings, kept), texts)
+
+
+def _without_ignored(settings: Settings, findings: list[Finding]) -> list[Finding]:
+    """Without what ``per-file-ignores`` switches off."""
+    if not findings or not settings.per_file_ignores:
+        return findings
+    from pathspec import GitIgnoreSpec
+
+    patterns = [(GitIgnoreSpec.from_lines([glob]), rules) for glob, rules in settings.per_file_ignores]
+    root = settings.root
+
+    def ignored(finding: Finding) -> bool:
+        path = Path(finding.path).absolute()
+        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        return any(
+            selects(rules, finding.code, finding.name) and pattern.match_file(name)
+            for pattern, rules in patterns
+        )
+
+    return [finding for finding in findings if not ignored(finding)]
+
+
+def _with_fingerprints(findings: list[Finding], texts: dict[str, str]) -> list[Finding]:
+    """A fingerprint is made of the rule, the path, the text of the line without its spacing, and a counter
+    for findings that agree in all of these. So it survives when lines are added above."""
+    from hashlib import sha256
+
+    lines = {path: lines_of(text) for path, text in texts.items()}
+    seen: Counter[tuple[str, str, str]] = Counter()
+    marked = []
+    for finding in findings:
+        source = lines.get(finding.path, [])
+        number = finding.span.line
+        line = " ".join(source[number - 1].split()) if 0 < number <= len(source) else ""
+        key = (finding.code, finding.path, line)
+        digest = sha256("\0".join([*key, str(seen[key])]).encode("utf-8", "surrogatepass"))
+        seen[key] += 1
+        marked.append(replace(finding, fingerprint=digest.hexdigest()[:32]))
+    return marked

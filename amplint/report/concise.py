@@ -1,0 +1,19 @@
+"""One line for each finding: ``path:line:column: level[name] CODE message``."""
+
+from __future__ import annotations
+
+from amplint.check import CheckResult
+from amplint.findings import Finding
+from amplint.report.text import LEVEL_COLORS, Style, escaped, place_of, summary
+
+
+def render(result: CheckResult, style: Style) -> str:
+    """The report."""
+    lines = [_line(finding, style) for finding in result.findings]
+    return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"
+
+
+def _line(finding: Finding, style: Style) -> str:
+    place = style.paint(place_of(finding), "bold")
+    level = style.paint(f"{finding.level.value}[{finding.name}]", LEVEL_COLORS[finding.level])
+    return f"{place}: {level} {finding.code} {escaped(finding.message)}"

@@ -1,0 +1,112 @@
+"""Workflow commands that GitHub Actions turns into annotations, and the Markdown summary of a step.
+
+GitHub shows ten annotations of each kind for a step, so errors come first. It drops an annotation that has
+columns and spans several lines.
+https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from amplint.check import CheckResult
+from amplint.findings import Finding, Level
+from amplint.report.text import Style, escaped, place_of, summary
+
+_COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
+
+SUMMARY_LIMIT = 1 << 20
+"""Bytes that GitHub accepts as the summary of a step."""
+
+
+def render(result: CheckResult, style: Style) -> str:
+    """The workflow commands and a last line that counts them."""
+    lines = [_command(finding) for finding in _by_weight(result)]
+    return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"
+
+
+def write_step_summary(result: CheckResult, target: Path) -> None:
+    """Append a table of the findings to the step's summary, as far as there is room."""
+    try:
+        room = SUMMARY_LIMIT - (target.stat().st_size if target.exists() else 0)
+        with target.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(_step_summary(result, room))
+    except OSError:
+        return  # the annotations say the same
+
+
+def _step_summary(result: CheckResult, room: int) -> str:
+    head = f"### amplint\n\n{_markdown(summary(result.findings, result.checked))}\n"
+    if result.findings:
+        head += "\n| level | rule | place | message |\n| --- | --- | --- | --- |\n"
+    rest = "\n\nThere is no room for more findings here; the log has them all.\n"
+    left = room - len(head) - len(rest)
+    if left < 0:
+        return ""
+    rows: list[str] = []
+    for finding in _by_weight(result):
+        cells = (finding.level.value, f"{finding.name} ({finding.code})", place_of(finding), finding.message)
+        row = f"| {' | '.join(_markdown(cell) for cell in cells)} |\n"
+        left -= len(row.encode("utf-8", "backslashreplace"))
+        if left < 0:
+            return head + "".join(rows) + rest
+        rows.append(row)
+    return head + "".join(rows) + "\n"
+
+
+def _by_weight(result: CheckResult) -> list[Finding]:
+    return sorted(result.findings, key=lambda finding: (finding.level.rank, finding.order))
+
+
+def _command(finding: Finding) -> str:
+    span = finding.span
+    properties = {
+        "file": _path_in_repository(finding.path),
+        "line": str(span.line),
+        "endLine": str(span.end_line),
+    }
+    if span.line == span.end_line:
+        properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
+    properties["title"] = f"{finding.name} ({finding.code})"
+    written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{_COMMANDS[finding.level]} {written}::{_data(_message(finding))}"
+
+
+def _message(finding: Finding) -> str:
+    trail = [f"{step.path}:{step.span.line}:{step.span.column}: {step.message}" for step in finding.trail]
+    fix = [f"help: {finding.fix.title}"] if finding.fix else []
+    return "\n".join(
+        [f"{finding.path}:{finding.span.line}:{finding.span.column}: {finding.message}", *trail, *fix]
+    )
+
+
+def _path_in_repository(path: str) -> str:
+    """Annotations name files as seen from the root of the checked-out repository."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    if not workspace or path.startswith("/"):
+        return path
+    here = Path.cwd()
+    inside = here.relative_to(workspace).as_posix() if here.is_relative_to(workspace) else "."
+    return path if inside == "." else f"{inside}/{path}"
+
+
+def _data(text: str) -> str:
+    text = _visible(text).replace("%", "%25").replace("\r", "%0D")
+    return text.replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _visible(text: str) -> str:
+    """Control characters but line breaks as escapes, since the log is shown in terminals and browsers."""
+    if text.isprintable():
+        return text
+    return "".join(character if character in "\r\n" else escaped(character) for character in text)
+
+
+def _markdown(text: str) -> str:
+    plain = escaped(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join("\\" + character if character in "\\`*_[]|#~" else character for character in plain)

@@ -1,0 +1,27 @@
+"""The number of findings for each rule."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from amplint.check import CheckResult
+from amplint.report.text import LEVEL_COLORS, Style, summary
+
+
+def render_statistics(result: CheckResult, style: Style, *, as_json: bool) -> str:
+    """A table, the most frequent rule first, or the same as a JSON array."""
+    counts = Counter((finding.code, finding.name, finding.level) for finding in result.findings)
+    rows = sorted(counts.items(), key=lambda row: (-row[1], row[0][0], row[0][2].rank))
+    if as_json:
+        objects = [
+            {"code": code, "name": name, "level": level.value, "count": count}
+            for (code, name, level), count in rows
+        ]
+        return json.dumps(objects, indent=2) + "\n"
+    width = max((len(str(count)) for _, count in rows), default=0)
+    lines = [
+        f"{count:>{width}}  {code}  {style.paint(f'{level.value:<7}', LEVEL_COLORS[level])}  {name}"
+        for (code, name, level), count in rows
+    ]
+    return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"

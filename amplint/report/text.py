@@ -1,0 +1,108 @@
+"""Text for people: escapes, widths and colours.
+
+Nothing from a linted file reaches a terminal or a log as it is: control characters, characters that change
+the direction of text and invisible ones are shown as escapes.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+
+from amplint.findings import Finding, Level
+
+_SHOWN_AS_ESCAPE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Unicode categories: control, format (with bidirectional controls), surrogate, line and paragraph
+separators."""
+
+_COLORS = {
+    "bold": "1",
+    "dim": "2",
+    "red": "1;31",
+    "yellow": "1;33",
+    "cyan": "1;36",
+    "blue": "1;34",
+    "green": "1;32",
+}
+
+LEVEL_COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.ADVICE: "cyan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How to write: with colours or without, and wrapped to a width or not (0)."""
+
+    color: bool = False
+    width: int = 0
+
+    def paint(self, text: str, color: str) -> str:
+        """The text in a colour, one of bold, dim, red, yellow, cyan, blue and green."""
+        return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.color and text else text
+
+
+def escaped(text: str) -> str:
+    r"""The text in one line, with escapes such as ``\x1b`` for what must not reach a terminal."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(shown(character) for character in text)
+
+
+def shown(character: str) -> str:
+    """One character, or its escape."""
+    if unicodedata.category(character) not in _SHOWN_AS_ESCAPE:
+        return character
+    number = ord(character)
+    if character in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    if number <= 0xFF:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
+
+
+def width_of(character: str) -> int:
+    """The columns that a terminal gives to a printable character: 0 if it combines, 2 if it is wide."""
+    if character.isascii():
+        return 1
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def wrapped(text: str, style: Style, indent: str) -> list[str]:
+    """The text in lines that fit the terminal, all but the first one indented."""
+    if not style.width:
+        return [text]
+    lines = textwrap.wrap(
+        text,
+        max(style.width, 40),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [text]
+
+
+def place_of(finding: Finding) -> str:
+    """``path:line:column``, escaped."""
+    return f"{escaped(finding.path)}:{finding.span.line}:{finding.span.column}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
+    plural = noun if noun == "advice" or number == 1 else noun + "s"
+    return f"{number} {plural}"
+
+
+def summary(findings: tuple[Finding, ...], checked: int) -> str:
+    """The last line of a report."""
+    if not findings:
+        return f"All good: no findings; checked {counted(checked, 'file')}."
+    levels = Counter(finding.level for finding in findings)
+    weights = ", ".join(counted(levels[level], level.value) for level in Level if levels[level])
+    files = len({finding.path for finding in findings})
+    return (
+        f"Found {counted(len(findings), 'finding')} ({weights}) in {counted(files, 'file')}; "
+        f"checked {counted(checked, 'file')}."
+    )
