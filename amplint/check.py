@@ -162,8 +162,8 @@ def _job(paths: Sequence[str | os.PathLike[str]], settings: Settings, files: Seq
 
 
 def _codes_to_run(settings: Settings) -> frozenset[str]:
+    from amplint.catalog import SYNTAX_ERROR, rule_names
     from amplint.rules import all_rules
-    from amplint.rules.catalog import SYNTAX_ERROR, rule_names
     from amplint.selectors import enabled_codes, selects
 
     default = [rule.code for rule in all_rules() if rule.default]

@@ -188,7 +188,7 @@ def _choice(*choices: str) -> Callable[[object, str], str]:
 
 
 def _selectors(value: object, place: str) -> tuple[str, ...]:
-    from amplint.rules.catalog import rule_names
+    from amplint.catalog import rule_names
 
     names = rule_names()
     selectors = _texts(value, place)

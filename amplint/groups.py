@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TypeVar
 
+from amplint.catalog import SYNTAX_ERROR
 from amplint.config import Settings
 from amplint.findings import Finding, Level, Span
-from amplint.rules.catalog import SYNTAX_ERROR
 from amplint.selectors import selects
 from amplint.source.decoding import SourceFile, Unreadable, lines_of, read_source
 

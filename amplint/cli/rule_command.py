@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from amplint.catalog import rule_names
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.report.text import LEVEL_COLORS, Style
-from amplint.rules.catalog import rule_names
 from amplint.selectors import codes_of, suggestion
+from amplint.unreadable import UnreadableFile
 
 if TYPE_CHECKING:
-    from amplint.rules import Rule
+    from amplint.rules.base import Rule
 
 
 @click.command("rule", context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,7 +30,8 @@ def rule_command(selectors: tuple[str, ...], every: bool, output_format: str) ->
     wanted = _codes(selectors)
     from amplint.rules import all_rules
 
-    rules = [rule for rule in all_rules() if every or not selectors or rule.code in wanted]
+    known: list[Rule | UnreadableFile] = [*all_rules(), UnreadableFile()]
+    rules = [rule for rule in known if every or not selectors or rule.code in wanted]
     style = style_for(None)
     if output_format == "json":
         write(json.dumps([_object(rule) for rule in rules], indent=2) + "\n")
@@ -50,7 +52,7 @@ def _codes(selectors: tuple[str, ...]) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _object(rule: Rule) -> dict[str, object]:
+def _object(rule: Rule | UnreadableFile) -> dict[str, object]:
     return {
         "code": rule.code,
         "name": rule.name,
@@ -61,7 +63,7 @@ def _object(rule: Rule) -> dict[str, object]:
     }
 
 
-def _table(rules: list[Rule], style: Style) -> str:
+def _table(rules: list[Rule | UnreadableFile], style: Style) -> str:
     width = max((len(rule.name) for rule in rules), default=0)
     rows = [
         f"{rule.code}  {style.paint(f'{rule.name:<{width}}', 'bold')}  "

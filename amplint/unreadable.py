@@ -1,0 +1,57 @@
+"""Reports files that cannot be read or parsed.
+
+## What it does
+
+Reports a file that looks as if it used automatic mixed precision but cannot be read: it has a syntax error,
+is written for Python 2, is not in the encoding it claims, contains null bytes, is nested too deeply, is no
+regular file, or may not be opened. Files without a trace of AMP are not parsed, so nothing is said about
+their syntax.
+
+## Why is this bad
+
+The other rules cannot look into the file. A run that passed over it in silence would seem to say that all is
+well.
+
+## What torch does at run time
+
+Nothing: Python stops before it gets there.
+
+## Example
+
+    with torch.autocast("cuda")
+        loss = model(batch)
+
+## Use instead
+
+    with torch.autocast("cuda"):
+        loss = model(batch)
+
+For a file that is not meant to be Python, `exclude` in the settings.
+
+## Fix safety
+
+There is no fix.
+
+## References
+
+* [PEP 263: defining Python source code encodings](https://peps.python.org/pep-0263/)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amplint.findings import Level
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """AMP902 as the other rules show themselves. It has no detector: whoever fails to read a file reports
+    it."""
+
+    code: str = "AMP902"
+    name: str = "syntax-error"
+    level: Level = Level.ERROR
+    default: bool = True
+    summary: str = (__doc__ or "").partition("\n")[0]
+    page: str = f"# syntax-error (AMP902)\n\n{__doc__}"
