@@ -95,3 +95,63 @@ This version has no automatic fix for the rule. When you move the call out by ha
 * [pytorch#105682](https://github.com/pytorch/pytorch/issues/105682) and
   [pytorch#133938](https://github.com/pytorch/pytorch/pull/133938): the dtype of the backward threads
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.amp.versions import compare
+from amplint.events import (
+    Backward,
+    DType,
+    RegionEntered,
+    RegionExited,
+    enabled_region,
+    enclosing_enabled,
+)
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+
+
+class BackwardInAutocast(FlowRule):
+    """The state is the place of a disabled region inside the open ones, or None."""
+
+    level = Level.WARNING
+
+    def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
+        if enclosing_enabled(event.regions) is not None:
+            return event.place
+        return state
+
+    def on_region_exited(self, state: Hashable, event: RegionExited, report: Report) -> Hashable:
+        return state if event.regions else None
+
+    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+        region = enabled_region(event.regions)
+        if region is None:
+            return state
+        where = line_of(region.place, event.place)
+        text = event.place.text or event.how
+        message = f"`{text}` runs inside the autocast region that opens on {where}"
+        level = None
+        if state is not None:
+            level = Level.ERROR
+            message += (
+                f": the part of the forward that autocast was switched off for runs its backward in "
+                f"{dtype_name(region)} after all, which changes the gradients"
+            )
+        elif region.dtype is DType.BFLOAT16 and compare(self.setting.torch, "<", (2, 5)):
+            level = Level.ERROR
+            message += (
+                ": before torch 2.5 the engine's threads do not know the region's bfloat16 and run the "
+                "backward's matrix products in float16"
+            )
+        else:
+            message += (
+                ": torch advises against it; ops that ran in float32 outside the region are differentiated "
+                "in half precision, and the cached copies of the weights stay in memory"
+            )
+        report.add(
+            self, event.place, message + ". Leave the region before backward.", level=level, trail=(opened(region),)
+        )
+        return state

@@ -147,3 +147,73 @@ the outer one has to go, too.
   by this
 * [pytorch#63552](https://github.com/pytorch/pytorch/pull/63552): where `cache_enabled` comes from
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from amplint.events import (
+    Backward,
+    Forward,
+    OptimizerStepped,
+    Place,
+    RegionExited,
+    Regions,
+    enabled_region,
+)
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of, opened
+
+
+@dataclass(frozen=True)
+class Update:
+    """The parameter update that the open region has seen."""
+
+    place: Place
+    iteration: int
+
+
+class EpochWideAutocast(FlowRule):
+    """The state is None, the update seen inside the outermost region, or "told"."""
+
+    level = Level.ERROR
+
+    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+        # parameters that are half already are never cast, so no copy of them goes stale
+        if not event.regions or event.casts or state == "told":
+            return state
+        return Update(event.place, event.iteration)
+
+    def on_region_exited(self, state: Hashable, event: RegionExited, report: Report) -> Hashable:
+        return state if event.regions else None
+
+    def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
+        if isinstance(state, Update) and event.trains and _caches(event.regions):
+            return self._tell(state, event.regions, event.place, "the forward", report)
+        return state
+
+    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+        # a backward of a later iteration needs a forward after the update, wherever that hides
+        if isinstance(state, Update) and event.iteration > state.iteration and _caches(event.regions):
+            return self._tell(state, event.regions, event.place, "the next iteration's forward, before the backward", report)
+        return state
+
+    def _tell(self, update: Update, regions: Regions, use: Place, what: str, report: Report) -> Hashable:
+        region = regions[0]
+        place = region.place
+        step = line_of(update.place, place)
+        message = (
+            f"one autocast region spans the parameter update on {step} and {what} on {line_of(use, place)}: "
+            "torch casts a weight once for a whole region, so every later forward uses the weights from before "
+            "the update; the printed loss stands still while the parameters run away. Open the region inside "
+            "the loop, around forward and loss only, or pass `cache_enabled=False`."
+        )
+        trail = (opened(region), (update.place, "the parameters are updated here"), (use, "they are used here again"))
+        report.add(self, place, message, trail=trail, subject=place)
+        return "told"
+
+
+def _caches(regions: Regions) -> bool:
+    region = enabled_region(regions)
+    return region is not None and region.cache_enabled

@@ -75,3 +75,31 @@ pass; the step itself never needs the region.
 * [torch.amp: typical mixed precision
   training](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import OptimizerStepped, enabled_region
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of, opened
+
+
+class StepInAutocast(FlowRule):
+    """Has no state."""
+
+    level = Level.ADVICE
+    yields_to = ("epoch-wide-autocast",)
+
+    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+        region = enabled_region(event.regions)
+        if region is not None:
+            where = line_of(region.place, event.place)
+            message = (
+                f"the optimizer steps inside the autocast region that opens on {where}: harmless for optimizers "
+                "that work element by element, but those with matrix products (Muon, Shampoo, SOAP, LBFGS) "
+                "compute their update in half precision, and a later forward in the same region would use the "
+                "old weights. Leave the region after the loss."
+            )
+            report.add(self, event.place, message, trail=(opened(region),), subject=event.regions[0].place)
+        return state

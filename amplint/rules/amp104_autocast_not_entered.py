@@ -63,3 +63,44 @@ and values that leave the region may need `.float()` (see missing-float).
 * [mmengine#1515](https://github.com/open-mmlab/mmengine/issues/1515): a relative, a region that a wrapper
   prepares and nobody enters
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import RegionDropped
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+
+_EFFECT = "autocast stays off and everything runs in the type of its inputs"
+
+
+class AutocastNotEntered(FlowRule):
+    """Has no state."""
+
+    level = Level.ERROR
+
+    def on_region_dropped(self, state: Hashable, event: RegionDropped, report: Report) -> Hashable:
+        match event.how:
+            case "statement":
+                message = (
+                    f"this autocast context is made and thrown away: {_EFFECT}. Write "
+                    f"`with {event.place.text}:` around the forward."
+                )
+            case "unused name":
+                message = (
+                    f"the autocast context `{event.name}` is never entered: {_EFFECT}. Write "
+                    f"`with {event.name}:` around the forward."
+                )
+            case "boolean":
+                message = (
+                    "`and`/`or` between contexts gives one of them, the other is never entered: separate them "
+                    f"by a comma. As it stands, {_EFFECT}."
+                )
+            case _:
+                message = (
+                    "`with` gets the autocast class, not a context: it raises a TypeError or AttributeError. "
+                    f"Call it: `{event.place.text}(device_type)`."
+                )
+        report.add(self, event.place, message)
+        return state

@@ -95,3 +95,64 @@ region. A checkpoint of half weights still loads: `load_state_dict` casts to the
 * [Micikevicius et al., Mixed Precision Training](https://arxiv.org/abs/1710.03740): why master weights are
   float32
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from amplint.events import CastParameters, DType, FunctionEnded, OptimizerMade, OptimizerStepped, ScalerUsed
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+
+State = frozenset[CastParameters]
+
+
+class HalfModel(FlowRule):
+    """The state holds the casts whose parameters an optimizer got, until a scaler meets them."""
+
+    level = Level.ERROR
+
+    def start(self) -> Hashable:
+        return frozenset()
+
+    def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
+        return self._waiting(state, event.casts)
+
+    def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> Hashable:
+        return state if event.via_scaler else self._waiting(state, event.casts)
+
+    def _waiting(self, state: State, casts: Iterable[CastParameters]) -> Hashable:
+        # training all in bfloat16 is a choice: it has the range of float32 and needs no scaler
+        return state | {cast for cast in casts if cast.to is DType.FLOAT16}
+
+    def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        for cast in event.casts:
+            if event.act not in ("unscale_", "step"):
+                continue
+            where = line_of(event.place, cast.place)
+            if cast.to is DType.FLOAT16:
+                message = (
+                    f"the model is cast to float16 here and trained with the gradient scaler used on {where}: "
+                    "unscale_ and step raise `ValueError: Attempting to unscale FP16 gradients.` (a fused "
+                    "optimizer trains the float16 weights without a word). Keep the parameters in float32; "
+                    "autocast chooses the half-precision ops."
+                )
+            else:
+                message = (
+                    f"the model is cast to bfloat16 here and trained with the gradient scaler used on {where}: "
+                    "bfloat16 needs no loss scaling, and unscaling bfloat16 gradients raises before torch 2.4. "
+                    "Keep the parameters in float32 under autocast, or drop the scaler."
+                )
+            trail = ((event.place, "a gradient scaler works on these parameters"),)
+            report.add(self, cast.place, message, trail=trail)
+        return state - set(event.casts)
+
+    def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
+        for cast in state:
+            message = (
+                "the model is cast to float16 here and its parameters are then trained: updates smaller than "
+                "about a thousandth of a weight are rounded away and small gradients become zero. Keep the "
+                "parameters in float32 and run the forward under autocast with a GradScaler."
+            )
+            report.add(self, cast.place, message, level=Level.WARNING)
+        return frozenset()

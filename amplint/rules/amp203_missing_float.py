@@ -107,3 +107,73 @@ region is the cheaper edit unless the loss is `binary_cross_entropy`, which rais
 * [accelerate#134](https://github.com/huggingface/accelerate/issues/134): a loss in float16
 * [pytorch#98814](https://github.com/pytorch/pytorch/issues/98814): dtypes that do not match after a region
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import Certainty, IndexPut, Op, Operand, Place
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.half_operands import Harm, birth, born_half, harm_of, origin
+
+_SCATTER = frozenset({"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"})
+
+
+class MissingFloat(FlowRule):
+    """The state holds where the values that were told of were born, so that what is computed from them is
+    not told of again."""
+
+    level = Level.WARNING
+
+    def start(self) -> Hashable:
+        return frozenset()
+
+    def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
+        if event.regions:
+            return state
+        harm = harm_of(event)
+        if harm is None or harm.operand.born in state:
+            return state
+        self._tell(event, harm, report)
+        return state | {harm.operand.born}
+
+    def on_index_put(self, state: frozenset[Hashable], event: IndexPut, report: Report) -> Hashable:
+        value = event.value
+        if (
+            event.regions
+            or event.name not in _SCATTER
+            or not born_half(value)
+            or value.certainty is not Certainty.SURE
+            or event.target.dtype is None
+            or event.target.dtype.is_half
+            or not event.target.dtype.is_floating
+            or value.born in state
+        ):
+            return state
+        message = (
+            f"a {origin(value)} is written into a {event.target.dtype.value} tensor: raises RuntimeError (the "
+            "dtypes of destination and source must match). Write it with `.float()`."
+        )
+        report.add(self, event.place, message, level=Level.ERROR, trail=birth(value))
+        return state | {value.born}
+
+    def _tell(self, event: Op, harm: Harm, report: Report) -> None:
+        operand = harm.operand
+        message = (
+            f"`{operand.place.text}` left the autocast region (closed by now, opened on "
+            f"{line_of(_region_place(operand), event.place)}) in {_type_name(operand)} and {harm.effect}. "
+            f"{harm.remedy}"
+        )
+        place = harm.place or event.place
+        report.add(self, place, message, level=Level.ERROR if harm.raises else Level.WARNING, trail=birth(operand))
+
+
+def _type_name(operand: Operand) -> str:
+    name = "half precision" if operand.dtype is None or operand.dtype.value == "half" else operand.dtype.value
+    return name if operand.certainty is Certainty.SURE else f"{name}, if the model's last op runs in it,"
+
+
+def _region_place(operand: Operand) -> Place:
+    assert operand.born_in is not None
+    return operand.born_in.place

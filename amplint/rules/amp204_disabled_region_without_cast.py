@@ -90,3 +90,51 @@ in an enabled CUDA region.
 * [RT-DETR#634](https://github.com/lyuwenyu/RT-DETR/issues/634) and
   [D-FINE#361](https://github.com/Peterande/D-FINE/issues/361): losses in float16
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import Certainty, IndexPut, Op, innermost
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.half_operands import birth, harm_of
+
+
+class DisabledRegionWithoutCast(FlowRule):
+    """The state holds the pairs of disabled region and birth of a value that were told of."""
+
+    level = Level.WARNING
+    hears_assumed = True
+
+    def start(self) -> Hashable:
+        return frozenset()
+
+    def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
+        region = innermost(event.regions)
+        if region is None or region.enabled:
+            return state
+        harm = harm_of(event, strict=True)
+        if harm is None:
+            return state
+        key = (region.place, harm.operand.born)
+        if key in state:
+            return state
+        operand = harm.operand
+        name = operand.dtype.value if operand.dtype is not None else "half"
+        assumed = operand.born_in is not None and operand.born_in.assumed
+        message = (
+            f"autocast is switched off on {line_of(region.place, event.place)}, but `{operand.place.text}` is still "
+            f"{'in half precision' if name == 'half' else name}"
+        )
+        if assumed:
+            message += " when the caller runs under autocast"
+        elif operand.certainty is Certainty.LIKELY:
+            message += " if the model's last op runs in it"
+        message += (
+            f": {harm.effect}. `enabled=False` casts nothing, it only takes away autocast's own protection. "
+            f"{harm.remedy}"
+        )
+        trail = (*birth(operand), (region.place, "autocast is switched off here"))
+        report.add(self, event.place, message, level=Level.ERROR if harm.raises else None, trail=trail)
+        return state | {key}

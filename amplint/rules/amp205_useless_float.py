@@ -118,3 +118,39 @@ a forgotten one raises or is disabled-region-without-cast.
 * [A module that must stay float32](
   https://discuss.pytorch.org/t/can-autocast-context-manager-be-used-around-all-of-training-loop/136771)
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import Certainty, Op, enabled_region
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+
+
+class UselessFloat(FlowRule):
+    """Has no state."""
+
+    level = Level.WARNING
+
+    def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:
+        region = enabled_region(event.regions)
+        if region is None or event.policy != "lower" or event.in_place:
+            return state
+        if region.dtype is None or not region.dtype.is_half:
+            return state
+        raised = [operand for operand in event.operands if operand.raised is not None]
+        # a cast of something unknown may turn integers into floats; two casts side by side mean float32
+        if not raised or (len(raised) < 2 and raised[0].certainty is not Certainty.SURE):
+            return state
+        place = raised[0].raised
+        assert place is not None
+        message = (
+            f"this cast to float32 has no effect: inside the autocast region that opens on "
+            f"{line_of(region.place, place)}, `{event.name.strip('_')}` casts its operands to {dtype_name(region)} "
+            "again. For float32, run the op in a nested `with torch.autocast(device_type, enabled=False):` and "
+            "keep the cast."
+        )
+        trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
+        report.add(self, place, message, trail=trail)
+        return state

@@ -66,3 +66,36 @@ from the device.
 * [pytorch#110285](https://github.com/pytorch/pytorch/issues/110285): bfloat16 and NumPy
 * [torch.Tensor.numpy](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html)
 """
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import Certainty, Converted, DType
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+from amplint.rules.half_operands import birth
+
+
+class Bfloat16ToNumpy(FlowRule):
+    """Has no state."""
+
+    level = Level.ERROR
+
+    def on_converted(self, state: Hashable, event: Converted, report: Report) -> Hashable:
+        operand = event.operand
+        if event.to != "numpy" or operand.dtype is not DType.BFLOAT16:
+            return state
+        if operand.born_in is not None and operand.born_in.framework:
+            return state
+        certain = operand.certainty is Certainty.SURE
+        condition = "is bfloat16" if certain else "is bfloat16 if the model's last op runs in the region's type"
+        message = (
+            f"`{operand.place.text}` {condition}, which numpy does not have: raises `TypeError: Got unsupported "
+            "ScalarType BFloat16`. Write `.float()` before the conversion."
+        )
+        trail = birth(operand)
+        if operand.half_by_user is not None:
+            trail += ((operand.half_by_user, "it is cast to bfloat16 here"),)
+        report.add(self, event.place, message, level=None if certain else Level.WARNING, trail=trail)
+        return state

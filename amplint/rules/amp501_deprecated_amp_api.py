@@ -82,3 +82,112 @@ call did. Look for `isinstance` checks and for the oldest torch that the project
 * [torchfix#87](https://github.com/meta-pytorch/torchfix/pull/87): an automatic rewrite that keeps the
   positions
 """
+
+from __future__ import annotations
+
+import libcst as cst
+
+from amplint.amp.deprecated import DEPRECATED, WARNS_SINCE, Replacement
+from amplint.amp.versions import compare
+from amplint.findings import Level
+from amplint.rules.base import Report, SourceView, SyntaxRule
+
+_LOOKS_ONLY = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "setattr", "delattr"})
+
+
+class DeprecatedAmpApi(SyntaxRule):
+    """Looks at each use of a deprecated name: calls, decorators, arguments, aliases."""
+
+    level = Level.ADVICE
+
+    def wants(self, imports: dict[str, str], text: str) -> bool:
+        return ".amp" in text and compare(self.setting.torch, "<", WARNS_SINCE) is not True
+
+    def visitor(self, view: SourceView, report: Report) -> cst.CSTVisitor:
+        return _Uses(self, view, report)
+
+
+class _Uses(cst.CSTVisitor):
+    """Passes over annotations, imports and type tests, and over branches made for old torch releases."""
+
+    def __init__(self, rule: DeprecatedAmpApi, view: SourceView, report: Report) -> None:
+        super().__init__()
+        self.rule = rule
+        self.view = view
+        self.report = report
+
+    def visit_Annotation(self, node: cst.Annotation) -> bool:
+        return False
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
+    def visit_Comparison(self, node: cst.Comparison) -> bool:
+        return False
+
+    def visit_ExceptHandler(self, node: cst.ExceptHandler) -> bool:
+        # what stands here is for releases that lack the newer name
+        return False
+
+    def visit_If(self, node: cst.If) -> bool:
+        self._branches(node)
+        return False
+
+    def visit_IfExp(self, node: cst.IfExp) -> bool:
+        self._branches(node)
+        return False
+
+    def _branches(self, node: cst.If | cst.IfExp) -> None:
+        node.test.visit(self)
+        guard = self.view.guard(node.test)
+        if guard in (None, "always"):
+            node.body.visit(self)
+        if guard in (None, "never") and node.orelse is not None:
+            node.orelse.visit(self)
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        return not (isinstance(node.func, cst.Name) and node.func.value in _LOOKS_ONLY)
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return not self._look(node)
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_Param(self, node: cst.Param) -> bool:
+        if node.default is not None:
+            node.default.visit(self)
+        return False
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+        return False
+
+    def visit_Name(self, node: cst.Name) -> bool:
+        self._look(node)
+        return False
+
+    def _look(self, node: cst.Name | cst.Attribute) -> bool:
+        """Tells of a name if it is deprecated. True if there is nothing more to see below it."""
+        name = self.view.resolve(node)
+        replacement = DEPRECATED.get(name or "")
+        if name is not None and replacement is not None:
+            self._tell(node, name, replacement)
+        return name is not None
+
+    def _tell(self, node: cst.Name | cst.Attribute, name: str, new: Replacement) -> None:
+        short = new.new
+        call = f'{short}("{new.device}", …)'
+        if short.endswith(("custom_fwd", "custom_bwd")):
+            call = f'{short}(device_type="{new.device}")'
+        message = f"`{name}` is deprecated: torch prints a FutureWarning since 2.4. Write `{call}`"
+        if new.old_parameters and "autocast" in short:
+            message += ", and give `enabled` and `dtype` by keyword: their positions have changed"
+        if compare(self.rule.setting.torch, ">=", new.since) is not True and new.since > (2, 0):
+            message += f" (from torch {new.since[0]}.{new.since[1]} on)"
+        imported = self.view.import_place(node)
+        trail = ((imported, "it is imported here"),) if imported is not None else ()
+        self.report.add(self.rule, self.view.place(node), message + ".", trail=trail)

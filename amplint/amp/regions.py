@@ -1,0 +1,67 @@
+"""The ways to enter an autocast region, with their signatures.
+
+Source: ``torch/amp/autocast_mode.py``, ``torch/cuda/amp/autocast_mode.py`` and
+``torch/cpu/amp/autocast_mode.py`` of torch 2.13.0; the wrappers' own sources for the frameworks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_GENERIC = ("device_type", "dtype", "enabled", "cache_enabled")
+_PER_DEVICE = ("enabled", "dtype", "cache_enabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A callable that makes an autocast context.
+
+    ``parameters`` are its positional parameters. ``device`` is set where the callable fixes it.
+    ``inherits_dtype``: without ``dtype`` it takes the type of the region around it; the old spellings do not.
+    """
+
+    parameters: tuple[str, ...] = _GENERIC
+    device: str | None = None
+    inherits_dtype: bool = True
+    framework: bool = False
+
+
+ENTRIES: dict[str, Entry] = {
+    "torch.autocast": Entry(),
+    "torch.amp.autocast": Entry(),
+    "torch.amp.autocast_mode.autocast": Entry(),
+    "torch.cuda.amp.autocast": Entry(_PER_DEVICE, "cuda", inherits_dtype=False),
+    "torch.cuda.amp.autocast_mode.autocast": Entry(_PER_DEVICE, "cuda", inherits_dtype=False),
+    "torch.cuda.amp.common.autocast": Entry(_PER_DEVICE, "cuda", inherits_dtype=False),
+    "torch.cpu.amp.autocast": Entry(_PER_DEVICE, "cpu", inherits_dtype=False),
+    "torch.cpu.amp.autocast_mode.autocast": Entry(_PER_DEVICE, "cpu", inherits_dtype=False),
+    "torch.xpu.amp.autocast": Entry(_PER_DEVICE, "xpu", inherits_dtype=False),
+    "torch.npu.amp.autocast": Entry(_PER_DEVICE, "npu", inherits_dtype=False),
+    "torch_npu.npu.amp.autocast": Entry(_PER_DEVICE, "npu", inherits_dtype=False),
+    "torch.musa.amp.autocast": Entry(_PER_DEVICE, "musa", inherits_dtype=False),
+    "torch_mlu.amp.autocast": Entry(_PER_DEVICE, "mlu", inherits_dtype=False),
+    "torch.mlu.amp.autocast": Entry(_PER_DEVICE, "mlu", inherits_dtype=False),
+    "torch_xla.amp.autocast": Entry(("device", "enabled", "dtype", "cache_enabled"), "xla"),
+    "mmengine.runner.autocast": Entry(("device_type", "dtype", "enabled", "cache_enabled"), framework=True),
+    "mmengine.runner.amp.autocast": Entry(("device_type", "dtype", "enabled", "cache_enabled"), framework=True),
+    "ultralytics.utils.torch_utils.autocast": Entry(("enabled", "device"), framework=True),
+}
+
+NULL_CONTEXTS = frozenset({
+    "contextlib.nullcontext", "contextlib.suppress", "contextlib.ExitStack", "torch.profiler.record_function",
+    "torch.autograd.profiler.record_function",
+})
+"""Contexts that leave autocast as it is. ExitStack is handled where it collects others."""
+
+GRAD_OFF = frozenset({
+    "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode",
+    "torch.autograd.grad_mode.no_grad", "torch.autograd.grad_mode.inference_mode",
+})
+
+DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia", "privateuseone", "xla"})
+"""Devices whose autocast policy is CUDA's, or close to it."""
+
+
+def default_dtype(device: str | None) -> str:
+    """The type that a region runs matrix products in when nobody says. CPU and XLA default to bfloat16."""
+    return "bfloat16" if device in ("cpu", "xla") else "float16"

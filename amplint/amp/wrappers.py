@@ -1,0 +1,99 @@
+"""What the objects of well-known libraries do to AMP, by qualified class name and method.
+
+Sources: accelerate 1.15, lightning 2.6, timm 1.0, mmengine 0.10, deepspeed 0.19, as installed from the registry.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Role(Enum):
+    """What a method does."""
+
+    REGION = "opens an autocast region that the framework configures"
+    BACKWARD = "runs backward on its first argument"
+    PREPARE = "gives its arguments back, ready for training"
+    UNWRAP = "gives back the module inside"
+    NULL_CONTEXT = "a context that leaves autocast alone"
+    TRAIN_STEP = "scales, runs backward, steps the optimizer given second and updates"
+    OPTIMIZER_STEP = "runs backward and an optimizer step"
+
+
+_ACCELERATOR = {
+    "autocast": Role.REGION,
+    "backward": Role.BACKWARD,
+    "prepare": Role.PREPARE,
+    "prepare_model": Role.PREPARE,
+    "prepare_optimizer": Role.PREPARE,
+    "prepare_data_loader": Role.PREPARE,
+    "unwrap_model": Role.UNWRAP,
+    "accumulate": Role.NULL_CONTEXT,
+    "no_sync": Role.NULL_CONTEXT,
+    "profile": Role.NULL_CONTEXT,
+}
+_FABRIC = {
+    "autocast": Role.REGION,
+    "backward": Role.BACKWARD,
+    "setup": Role.PREPARE,
+    "setup_module": Role.PREPARE,
+    "setup_optimizers": Role.PREPARE,
+    "setup_dataloaders": Role.PREPARE,
+    "no_backward_sync": Role.NULL_CONTEXT,
+}
+_NATIVE_SCALER = {"__call__": Role.TRAIN_STEP}
+
+OBJECTS: dict[str, dict[str, Role]] = {
+    "accelerate.Accelerator": _ACCELERATOR,
+    "accelerate.accelerator.Accelerator": _ACCELERATOR,
+    "lightning.Fabric": _FABRIC,
+    "lightning.fabric.Fabric": _FABRIC,
+    "lightning.fabric.fabric.Fabric": _FABRIC,
+    "lightning_fabric.Fabric": _FABRIC,
+    "lightning.pytorch.LightningModule": {"manual_backward": Role.BACKWARD},
+    "lightning.LightningModule": {"manual_backward": Role.BACKWARD},
+    "pytorch_lightning.LightningModule": {"manual_backward": Role.BACKWARD},
+    "timm.utils.NativeScaler": _NATIVE_SCALER,
+    "timm.utils.cuda.NativeScaler": _NATIVE_SCALER,
+    "mmengine.optim.AmpOptimWrapper": {"optim_context": Role.REGION, "update_params": Role.OPTIMIZER_STEP},
+    "mmengine.optim.OptimWrapper": {
+        "optim_context": Role.NULL_CONTEXT, "update_params": Role.OPTIMIZER_STEP,
+    },
+}
+
+SHAPES: tuple[tuple[frozenset[str], dict[str, Role]], ...] = (
+    (frozenset({"autocast", "backward"}), _ACCELERATOR),
+    (frozenset({"prepare", "backward"}), _ACCELERATOR),
+    (frozenset({"setup", "backward"}), _FABRIC),
+)
+"""Methods which, called on one object whose class is out of sight, tell what the object is."""
+
+RESULT_IN_FLOAT32 = frozenset({
+    "accelerate.Accelerator", "accelerate.accelerator.Accelerator",
+})
+"""Classes whose ``prepare`` makes a module return float32 from its forward whatever runs inside
+(``convert_outputs_to_fp32``)."""
+
+TRANSPARENT_CALLS = frozenset({
+    "torch.compile", "torch.jit.script", "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel", "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm",
+    "torch.nn.utils.parametrizations.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
+    "torch.nn.utils.skip_init", "torch._dynamo.disable", "torch.compiler.disable",
+    "apex.parallel.DistributedDataParallel",
+})
+"""Calls that give back the module or function which is their first argument, as far as AMP can tell."""
+
+OPTIMIZER_FACTORIES = frozenset({
+    "timm.optim.create_optimizer", "timm.optim.create_optimizer_v2", "transformers.AdamW",
+    "transformers.optimization.AdamW", "transformers.Adafactor", "transformers.optimization.Adafactor",
+})
+OPTIMIZER_PACKAGES = ("torch.optim.", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.", "lion_pytorch.")
+"""A capitalised name below one of these is an optimizer class (``torch.optim.lr_scheduler`` is not)."""
+
+MODEL_FACTORIES = (
+    "torchvision.models.", "timm.create_model", "timm.models.", "transformers.AutoModel",
+    "segmentation_models_pytorch.", "torch.hub.load", "open_clip.create_model",
+)
+"""What is made by a name below one of these is a torch module."""

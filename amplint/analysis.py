@@ -1,0 +1,263 @@
+"""Files through flow and rules: the findings of one group of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from pathlib import Path
+
+import libcst as cst
+
+from amplint.config import Settings
+from amplint.events import Event, Place
+from amplint.findings import Finding, Level, Span, TrailStep
+from amplint.flow.attributes import dotted_name
+from amplint.flow.engine import Engine, entry_points
+from amplint.flow.paths import Path as Way
+from amplint.flow.scopes import Scope
+from amplint.flow.statements import Walker
+from amplint.flow.values import Constant
+from amplint.rules import rule_classes
+from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
+from amplint.rules.catalog import SYNTAX_ERROR
+from amplint.source.decoding import SourceFile
+from amplint.source.outline import collect_import
+from amplint.source.project import Project, ProjectFile, Unparsable
+from amplint.source.slices import Slice
+
+Handler = Callable[[Hashable, Event, Report], Hashable]
+_VERSION = re.compile(r"version|hasattr\(\s*torch", re.IGNORECASE)
+
+
+class Jury:
+    """Lets flow rules hear events. The state handed along each path is a tuple, one entry a rule."""
+
+    def __init__(self, rules: Sequence[FlowRule], report: Report) -> None:
+        self.rules = rules
+        self.report = report
+        self._handlers: dict[type[Event], list[tuple[int, bool, Handler]]] = {}
+
+    def start(self) -> Hashable:
+        """The states at an entry point."""
+        return tuple(rule.start() for rule in self.rules)
+
+    def hear(self, machines: Hashable, event: Event) -> Hashable:
+        """The states after an event."""
+        handlers = self._handlers.get(type(event))
+        if handlers is None:
+            handlers = self._handlers[type(event)] = self._listeners(type(event))
+        if not handlers:
+            return machines
+        assert isinstance(machines, tuple)
+        assumed = bool(event.regions) and event.regions[0].assumed
+        states = list(machines)
+        for index, hears_assumed, handler in handlers:
+            if hears_assumed or not assumed:
+                states[index] = handler(states[index], event, self.report)
+        return tuple(states)
+
+    def _listeners(self, kind: type[Event]) -> list[tuple[int, bool, Handler]]:
+        name = "on_" + re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
+        return [
+            (index, rule.hears_assumed, getattr(rule, name))
+            for index, rule in enumerate(self.rules)
+            if hasattr(rule, name)
+        ]
+
+
+def judge(
+    files: Sequence[SourceFile],
+    project_files: Sequence[Path],
+    settings: Settings,
+    codes: frozenset[str] | None = None,
+) -> list[Finding]:
+    """The findings in these files, in any order, suppressed ones included. ``project_files`` are all files
+    that may be read to follow calls; ``codes`` names the rules to run, None for all."""
+    setting = Setting(settings.torch, settings.device)
+    rules = [made for made in (rule(setting) for rule in rule_classes()) if codes is None or made.code in codes]
+    flow_rules = [rule for rule in rules if isinstance(rule, FlowRule)]
+    syntax_rules = [rule for rule in rules if isinstance(rule, SyntaxRule)]
+    report = Report()
+    paths = {path: None for path in project_files}
+    paths.update(dict.fromkeys(file.path for file in files))
+    project = Project(list(paths))
+    engine = Engine(
+        project,
+        Jury(flow_rules, report),
+        device=settings.device,
+        torch=settings.torch,
+        contexts=settings.autocast_contexts,
+        backward_functions=settings.backward_functions,
+    )
+    findings: list[Finding] = []
+    for source in files:
+        try:
+            file = project.add(source)
+            _judge_file(engine, file, flow_rules, syntax_rules, report)
+        except Unparsable as error:
+            findings.append(_syntax_error(source, error.message, error.line, error.column))
+        except cst.ParserSyntaxError as error:
+            findings.append(_syntax_error(source, "LibCST cannot parse this file", error.raw_line, error.raw_column + 1))
+    return findings + _findings(report.drafts)
+
+
+def _syntax_error(source: SourceFile, message: str, line: int, column: int) -> Finding:
+    code, name = SYNTAX_ERROR
+    column = max(column, 1)
+    return Finding(code, name, Level.ERROR, message, source.display, Span(line, column, line, column))
+
+
+def _judge_file(
+    engine: Engine,
+    file: ProjectFile,
+    flow_rules: Sequence[FlowRule],
+    syntax_rules: Sequence[SyntaxRule],
+    report: Report,
+) -> None:
+    for rule in syntax_rules:
+        if rule.wants(file.outline.imports, file.text):
+            for piece in _pieces(file, rule):
+                view = View(engine, file, piece)
+                piece.module.visit(rule.visitor(view, report))
+    if not flow_rules:
+        return
+    if file.outline.chunks:
+        engine.run_module(file)
+    for outline, assumed in entry_points(engine, file):
+        engine.run_function(file, outline, assumed=assumed)
+
+
+def _pieces(file: ProjectFile, rule: SyntaxRule) -> Iterable[Slice]:
+    """The slices of a file that can hold what a syntax rule looks for."""
+    names = {name for name, target in file.outline.imports.items() if "amp" in target}
+    pattern = re.compile(r"\.amp\b" + "".join(rf"|\b{re.escape(name)}\b" for name in sorted(names)))
+
+    def wanted(first: int, last: int) -> bool:
+        return pattern.search("".join(file.lines[first - 1 : last])) is not None
+
+    places = [(part.line, part.end_line) for part in file.outline.definitions()]
+    places += file.outline.chunks
+    for owner in file.outline.classes.values():
+        places += owner.chunks
+    return [file.slice(first, last) for first, last in sorted(set(places)) if wanted(first, last)]
+
+
+class View:
+    """What a syntax rule sees of a file."""
+
+    def __init__(self, engine: Engine, file: ProjectFile, piece: Slice) -> None:
+        self.engine = engine
+        self.file = file
+        self.piece = piece
+        self._imports = dict(file.outline.imports)
+        self._imports.update(_local_imports(piece))
+
+    def resolve(self, node: cst.CSTNode) -> str | None:
+        """The qualified name of what a name stands for; project modules stand for themselves."""
+        dotted = dotted_name(node)
+        if dotted is None:
+            return None
+        root, _, rest = dotted.partition(".")
+        target = self._imports.get(root)
+        if target is None:
+            return None
+        name = self.engine.project.absolute(self.file, target)
+        return f"{name}.{rest}" if rest else name
+
+    def import_place(self, node: cst.CSTNode) -> Place | None:
+        """The line that imports the root of an expression, if it imports an AMP name from elsewhere."""
+        dotted = dotted_name(node)
+        root = dotted.partition(".")[0] if dotted is not None else ""
+        if ".amp" not in self._imports.get(root, ""):
+            return None
+        pattern = re.compile(rf"^\s*(from\s+\S+\s+)?import\b.*\b{re.escape(root)}\b")
+        for number, line in enumerate(self.file.lines, 1):
+            if pattern.search(line):
+                start = len(line) - len(line.lstrip()) + 1
+                span = Span(number, start, number, len(line.rstrip()) + 1)
+                return Place(self.file.display, ("import", number), lambda: span, line.strip)
+        return None
+
+    def place(self, node: cst.CSTNode) -> Place:
+        """Where a node stands."""
+        piece = self.piece
+        return Place(
+            self.file.display, (self.file.display, id(node)), lambda: piece.span(node), lambda: piece.code(node)
+        )
+
+    def guard(self, test: cst.BaseExpression) -> str | None:
+        """What a condition says about torch's version."""
+        text = self.piece.module.code_for_node(test)
+        for name in re.findall(r"\b[A-Za-z_]\w*\b", text):
+            for first, last in self.file.outline.assigned.get(name, [])[:2]:
+                text += "".join(self.file.lines[first - 1 : min(last, first + 3)])
+        if not _VERSION.search(text):
+            return None
+        walker = Walker(self.engine, Scope(self.file, self.piece, None), Way())
+        walker.silent = True
+        outcomes = {truth for _, truth in walker.explore(walker.path, lambda: walker.test(test))}
+        if len(outcomes) != 1:
+            return "depends"
+        return "always" if outcomes.pop() else "never"
+
+
+def _local_imports(piece: Slice) -> dict[str, str]:
+    """What imports inside a function bind."""
+    if "import" not in piece.text:
+        return {}
+    import ast
+    import textwrap
+
+    found: dict[str, str] = {}
+    try:
+        tree = ast.parse(textwrap.dedent(piece.text))
+    except SyntaxError:
+        return {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            collect_import(node, found, [])
+    return found
+
+
+def second_tokens(files: Sequence[SourceFile]) -> tuple[bytes, ...]:
+    """The names by which other files enter regions that these files define: functions and methods that return
+    or yield an autocast context."""
+    tokens: set[bytes] = set()
+    for source in files:
+        if "autocast" not in source.text:
+            continue
+        tokens.update(name.encode() for name in _CONTEXT_FUNCTION.findall(source.text))
+    return tuple(sorted(token for token in tokens if len(token) > 4))
+
+
+_CONTEXT_FUNCTION = re.compile(
+    r"def\s+(\w+)\([^)]*\)[^:]*:\n(?:(?!\s*def\s)[^\n]*\n){0,25}?[ \t]+return\s+[^\n]*autocast\("
+)
+
+
+def _findings(drafts: Sequence[Draft]) -> list[Finding]:
+    """Drafts written out: the worst of those that say the same of one place, without those that give way."""
+    spoken: dict[str, set[Hashable]] = {}
+    for draft in drafts:
+        if draft.subject is not None:
+            spoken.setdefault(draft.rule.name, set()).add(draft.subject)
+    best: dict[tuple[str, str, Span], Draft] = {}
+    for draft in drafts:
+        if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
+            continue
+        key = (draft.rule.code, draft.place.path, draft.place.span)
+        known = best.get(key)
+        if known is None or draft.level.rank < known.level.rank:
+            best[key] = draft
+    return [_finding(draft) for draft in best.values()]
+
+
+def _finding(draft: Draft) -> Finding:
+    place = draft.place
+    steps = [TrailStep(step.path, step.span, text) for step, text in draft.trail]
+    steps += [TrailStep(call.path, call.span, "called from here") for call in place.calls]
+    unique = tuple(dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span)))
+    rule = draft.rule
+    return Finding(rule.code, rule.name, draft.level, draft.message, place.path, place.span, unique)
+
+

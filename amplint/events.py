@@ -1,0 +1,307 @@
+"""The vocabulary of AMP events that two producers speak: the flow, which predicts them from source text, and
+a probe, which observes them in a run. Rules listen to events and know neither syntax trees nor torch."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from amplint.findings import Span
+
+
+class DType(enum.Enum):
+    """Element types as far as AMP cares. HALF is float16 or bfloat16, whichever the region runs in."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    HALF = "half"
+    INTEGER = "integer"
+    COMPLEX = "complex"
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the type has sixteen bits."""
+        return self in (DType.FLOAT16, DType.BFLOAT16, DType.HALF)
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether the type is a real floating-point type."""
+        return self not in (DType.INTEGER, DType.COMPLEX)
+
+
+class Place:
+    """Where an event happens: a path and a span, and the calls that led there, outermost first.
+
+    The span is worked out when somebody asks for it, because most places are never reported. Places are
+    equal when they are the same piece of text reached by whatever calls.
+    """
+
+    __slots__ = ("_describe", "_locate", "_span", "calls", "key", "path")
+
+    def __init__(
+        self,
+        path: str,
+        key: Hashable,
+        locate: Callable[[], Span],
+        describe: Callable[[], str],
+        calls: tuple[Place, ...] = (),
+    ) -> None:
+        self.path = path
+        self.key = key
+        self.calls = calls
+        self._locate = locate
+        self._describe = describe
+        self._span: Span | None = None
+
+    @property
+    def span(self) -> Span:
+        """The stretch of source text."""
+        if self._span is None:
+            self._span = self._locate()
+        return self._span
+
+    @property
+    def line(self) -> int:
+        """The first line, from 1."""
+        return self.span.line
+
+    @property
+    def text(self) -> str:
+        """The source text on one line, shortened."""
+        return self._describe()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self.key == other.key and self.path == other.path
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Place({self.path}:{self.line})"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One autocast context that was entered and not yet left.
+
+    ``device`` is None where it is chosen at run time; ``dtype`` is the type that matrix products run in;
+    ``conditional`` says that a flag switches the region and that the path looked at has it on. ``assumed``
+    marks the region that code with an ``enabled=False`` region inside must expect around it.
+    """
+
+    place: Place
+    identity: Hashable
+    device: str | None = "cuda"
+    dtype: DType | None = DType.HALF
+    enabled: bool = True
+    conditional: bool = False
+    cache_enabled: bool = True
+    assumed: bool = field(default=False, compare=False)
+    framework: bool = field(default=False, compare=False)
+    """Whether a framework (accelerate, Fabric …) opens the region and chooses its type."""
+
+
+Regions = tuple[Region, ...]
+
+
+def innermost(regions: Regions) -> Region | None:
+    """The region that decides what autocast does now, or None outside every region."""
+    return regions[-1] if regions else None
+
+
+def enabled_region(regions: Regions) -> Region | None:
+    """The innermost region if it has autocast switched on, else None."""
+    region = innermost(regions)
+    return region if region is not None and region.enabled else None
+
+
+def enclosing_enabled(regions: Regions) -> Region | None:
+    """The nearest enabled region around the innermost one, if that one is a disabled region."""
+    region = innermost(regions)
+    if region is None or region.enabled:
+        return None
+    return next((outer for outer in reversed(regions[:-1]) if outer.enabled), None)
+
+
+class Certainty(enum.Enum):
+    """How a type is known. SURE: every op on the way is known. LIKELY: the value came out of a module whose
+    code is not part of the project, in a region that runs matrix products in half precision."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor as an op meets it. ``born`` is where autocast made it half, ``half_by_user`` where the code
+    itself cast it to half, ``raised`` where it was cast to float32 by hand."""
+
+    place: Place
+    dtype: DType | None = None
+    certainty: Certainty = Certainty.SURE
+    born: Place | None = None
+    born_in: Region | None = None
+    half_by_user: Place | None = None
+    raised: Place | None = None
+    parameter: bool = False
+    """Whether it is a parameter of a module, or the weight that a layer brings along."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something AMP-relevant that happens at a place while these regions are open, outermost first."""
+
+    place: Place
+    regions: Regions
+
+
+@dataclass(frozen=True, slots=True)
+class RegionEntered(Event):
+    """An autocast context was entered; it is the last of ``regions``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionExited(Event):
+    """``region`` was left; it is no longer among ``regions``."""
+
+    region: Region
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDropped(Event):
+    """An autocast context was made and thrown away without being entered. ``how`` is one of "statement",
+    "unused name", "class", "boolean"."""
+
+    how: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward(Event):
+    """A module ran. ``trains`` says that its parameters take gradients as far as is known."""
+
+    module: Hashable
+    trains: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Op(Event):
+    """A tensor op ran with these operands. ``policy`` is what autocast would do to it if it were on;
+    ``sensitivity`` names the kind of harm that half precision does to it, or is None; ``weights`` is the
+    type of the layer's own parameters, ``weights_raise`` says that a mismatch with them raises."""
+
+    name: str
+    operands: tuple[Operand, ...]
+    result: DType | None
+    policy: str | None
+    sensitivity: str | None = None
+    in_place: bool = False
+    weights: DType | None = None
+    weights_raise: bool = False
+    small_constant: float | None = None
+    ranks: bool = False
+    """Whether only the order of the elements matters to it: argmax, topk, comparisons."""
+    softened: Place | None = None
+    """Where an operand went through a softmax or a reduction in half precision before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Event):
+    """A tensor was cast by hand."""
+
+    operand: Operand
+    to: DType
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCast(Event):
+    """All parameters of a module were cast. ``module`` identifies it."""
+
+    module: Hashable
+    to: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Backward(Event):
+    """Gradients were computed. ``how`` is the call as a user names it."""
+
+    how: str
+    scaled: bool = False
+    iteration: int = 0
+    """Counts the loop iterations begun so far inside the outermost region."""
+
+
+@dataclass(frozen=True, slots=True)
+class CastParameters:
+    """Parameters that were cast before an optimizer got them."""
+
+    to: DType
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerMade(Event):
+    """An optimizer was built. ``casts`` are the casts that its parameters went through."""
+
+    optimizer: Hashable
+    casts: tuple[CastParameters, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerStepped(Event):
+    """Parameters were updated, through a scaler or not. ``casts`` as in OptimizerMade."""
+
+    optimizer: Hashable
+    via_scaler: bool = False
+    casts: tuple[CastParameters, ...] = ()
+    iteration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalerMade(Event):
+    """A gradient scaler was built. ``enabled`` is None where a flag decides."""
+
+    scaler: Hashable
+    enabled: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalerUsed(Event):
+    """A scaler was asked to ``act``: scale, unscale_, step, update."""
+
+    scaler: Hashable
+    act: str
+    casts: tuple[CastParameters, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LoopIterated(Event):
+    """A further iteration of a loop begins. ``number`` is 0 for the first."""
+
+    loop: Hashable
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Converted(Event):
+    """A tensor left torch: ``to`` is "numpy"."""
+
+    operand: Operand
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPut(Event):
+    """``target[index] = value`` with a tensor value, or its function form."""
+
+    target: Operand
+    value: Operand
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEnded(Event):
+    """The analysed entry point came to an end on this path."""

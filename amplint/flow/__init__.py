@@ -1,0 +1,1 @@
+"""The interpreter: walks function bodies with LibCST visitors and predicts AMP events."""

@@ -1,0 +1,223 @@
+"""Reading of attributes and items."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.events import DType
+from amplint.flow import modules, tensors
+from amplint.flow.values import (
+    UNKNOWN,
+    BoundMethod,
+    ClassValue,
+    Constant,
+    DeviceValue,
+    DTypeValue,
+    FunctionValue,
+    Instance,
+    Library,
+    Mapping,
+    Module,
+    Number,
+    Optimizer,
+    Parameters,
+    Scaler,
+    Sequence,
+    Tensor,
+    TorchVersion,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.expressions import Expressions
+
+DTYPES = {
+    "float32": DType.FLOAT32, "float": DType.FLOAT32, "float64": DType.FLOAT64, "double": DType.FLOAT64,
+    "float16": DType.FLOAT16, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16,
+    "int8": DType.INTEGER, "int16": DType.INTEGER, "int32": DType.INTEGER, "int64": DType.INTEGER,
+    "int": DType.INTEGER, "long": DType.INTEGER, "short": DType.INTEGER, "uint8": DType.INTEGER,
+    "bool": DType.INTEGER, "complex64": DType.COMPLEX, "complex128": DType.COMPLEX,
+}
+_TENSOR_FACTS = frozenset({
+    "shape", "ndim", "device", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "itemsize", "layout", "names",
+    "grad", "size", "nbytes",
+})
+_TENSOR_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
+
+
+def dotted_name(node: cst.CSTNode) -> str | None:
+    """``a.b.c`` for an attribute chain that starts with a name."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return None
+    parts.append(node.value)
+    return ".".join(reversed(parts))
+
+
+def library(name: str) -> Value:
+    """The value of a qualified name outside the project."""
+    if name.startswith("torch."):
+        rest = name[6:]
+        if rest in DTYPES:
+            return DTypeValue(DTYPES[rest])
+        if rest in ("__version__", "version.__version__", "torch_version.__version__"):
+            return TorchVersion()
+        if rest.startswith("nn.modules."):
+            return Library("torch.nn." + name.rpartition(".")[2])
+        if rest.startswith("_C._nn."):
+            return Library("torch.nn.functional." + name.rpartition(".")[2])
+    return Library(name)
+
+
+def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Value:
+    """``base.name``."""
+    match base:
+        case Library():
+            return library(f"{base.name}.{name}")
+        case Module():
+            found = walker.engine.member(base.file, name)
+            return walker.pin(found) if found is not None else UNKNOWN
+        case Instance():
+            return walker.pin(_of_instance(walker, base, name, node))
+        case ClassValue():
+            return _of_class(walker, base, name)
+        case Tensor():
+            return _of_tensor(base, name)
+        case Parameters(named=False, one=True) if name in ("data", "grad"):
+            return UNKNOWN
+        case Unknown():
+            stored = walker.path.load(base.symbol, name) if base.symbol is not None else None
+            if stored is not None:
+                return walker.pin(stored)
+            return _unknown(walker, base.symbol, name, node)
+        case Optimizer() | Scaler() | Sequence() | Mapping() | Parameters():
+            return BoundMethod(base, name)
+        case DeviceValue() if name == "type":
+            return base
+    return _unknown(walker, None, name, node) if not isinstance(base, BoundMethod) else UNKNOWN
+
+
+def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribute) -> Value:
+    dotted = dotted_name(node)
+    kind = walker.kind(dotted) if dotted is not None else None
+    return Unknown((symbol, name) if symbol is not None else None, kind)
+
+
+def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attribute) -> Value:
+    path = walker.path
+    found = path.load(base.identity, name)
+    if found is not None:
+        return found
+    if name == "__class__" and base.made_of is not None:
+        return base.made_of
+    if base.made_of is not None:
+        method = walker.engine.find_method(base.made_of, name)
+        if method is not None:
+            if walker.engine.is_property(method):
+                return walker.engine.call_property(walker, base, method, node)
+            return BoundMethod(base, name, method)
+        modules.construct(walker, base)
+        found = walker.path.load(base.identity, name)
+        if found is not None:
+            return found
+        found = walker.engine.class_attribute(base.made_of, name)
+        if found is not None:
+            return found
+        found = walker.engine.attribute_set_elsewhere(walker, base, name)
+        if found is not None:
+            return found
+    if base.library is not None and name in ("weight", "bias") and modules.is_module(walker, base):
+        return Tensor(modules.weight_dtype(walker, base), parameter_of=base.identity)
+    dotted = dotted_name(node)
+    kind = walker.kind(dotted) if dotted is not None else None
+    if kind is None and base.made_of is not None:
+        kind = walker.engine.kind_of(base.made_of.outline.uses.get(f"self.{name}", set()))
+    return Unknown((base.identity, name), kind)
+
+
+def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:
+    method = walker.engine.find_method(base, name)
+    if method is not None:
+        return method
+    found = walker.engine.class_attribute(base, name)
+    return found if found is not None else Unknown(((base.file.display, base.outline.name), name))
+
+
+def _of_tensor(base: Tensor, name: str) -> Value:
+    if name == "dtype":
+        return DTypeValue(base.dtype) if base.dtype is not None and base.dtype is not DType.HALF else UNKNOWN
+    if name in _TENSOR_FACTS:
+        return UNKNOWN
+    if name in _TENSOR_VIEWS:
+        return base.moved()
+    if base.whole_output:
+        # a model's output object: its loss was computed inside; its other fields come out of the last layers
+        return UNKNOWN if name == "loss" or name.endswith("_loss") else base
+    return BoundMethod(base, name)
+
+
+def subscript(
+    walker: Expressions, base: Value, key: Value | None, sliced: bool, node: cst.Subscript
+) -> Value:
+    """``base[key]``; ``key`` is None where the index is no single value."""
+    match base:
+        case Sequence():
+            if sliced and isinstance(key, Value) is False:
+                return _cut(base, node)
+            return _item(walker, base, key)
+        case Mapping():
+            if isinstance(key, Constant):
+                found = base.get(key.value)
+                if found is not None:
+                    return found
+            return UNKNOWN
+        case Tensor():
+            if base.whole_output and isinstance(key, Constant) and key.value == "loss":
+                return UNKNOWN
+            return base if base.whole_output and not sliced else base.moved()
+        case Instance():
+            items = modules.items_of(walker, base)
+            return _item(walker, items, key) if items is not None else UNKNOWN
+        case Parameters():
+            return Parameters(base.module, one=True)
+        case Unknown() if base.symbol is not None and isinstance(key, (Constant, Unknown, Number)):
+            symbol = key if isinstance(key, Constant) else key.symbol
+            return Unknown((base.symbol, "[]", symbol)) if symbol is not None else UNKNOWN
+    return UNKNOWN
+
+
+def _item(walker: Expressions, base: Sequence, key: Value | None) -> Value:
+    if base.exact and isinstance(key, Constant) and isinstance(key.value, int):
+        try:
+            return base.items[key.value]
+        except IndexError:
+            return UNKNOWN
+    return tensors.one_of(walker, base.items)
+
+
+def _cut(base: Sequence, node: cst.Subscript) -> Value:
+    part = node.slice[0].slice
+    if base.exact and isinstance(part, cst.Slice) and part.step is None:
+        low = _bound(part.lower)
+        high = _bound(part.upper)
+        if low is not False and high is not False:
+            return Sequence(base.items[low:high])
+    return Sequence(base.items, exact=False)
+
+
+def _bound(node: cst.BaseExpression | None) -> int | None | bool:
+    if node is None:
+        return None
+    negative = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
+    number = node.expression if isinstance(node, cst.UnaryOperation) else node
+    if isinstance(number, cst.Integer):
+        value = int(number.value, 0)
+        return -value if negative else value
+    return False

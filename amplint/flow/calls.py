@@ -1,0 +1,640 @@
+"""Calls: who is called, with what, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp.wrappers import OBJECTS, Role
+from amplint.events import Backward, CastParameters, OptimizerStepped, Place, ScalerUsed
+from amplint.flow import attributes, contexts, kinds, libraries, modules, tensors
+from amplint.flow.paths import Path, merge
+from amplint.flow.scopes import Scope
+from amplint.flow.values import (
+    NONE,
+    UNKNOWN,
+    Autocast,
+    BoundMethod,
+    ClassValue,
+    Constant,
+    Context,
+    Decorated,
+    FunctionValue,
+    Instance,
+    Library,
+    Mapping,
+    Module,
+    Optimizer,
+    Parameters,
+    Partial,
+    ScaledLoss,
+    Scaler,
+    Sequence,
+    Tensor,
+    TorchVersion,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.expressions import Expressions
+    from amplint.flow.statements import Walker
+
+MAX_DEPTH = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of a call. ``unclear`` says that a star hides some; ``nodes`` are those of the positional
+    ones."""
+
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+    nodes: tuple[cst.CSTNode, ...] = ()
+    unclear: bool = False
+    keyword_nodes: tuple[tuple[str, cst.CSTNode], ...] = ()
+
+    @classmethod
+    def of(cls, *values: Value) -> Arguments:
+        """Positional arguments that no text stands for."""
+        return cls(values)
+
+    def keyword(self, name: str) -> Value | None:
+        """A keyword argument."""
+        return next((value for key, value in self.keywords if key == name), None)
+
+    def node_of(self, name: str) -> cst.CSTNode | None:
+        """The text of a keyword argument."""
+        return next((node for key, node in self.keyword_nodes if key == name), None)
+
+    def after(self, first: Value) -> Arguments:
+        """With one more argument in front."""
+        return Arguments(
+            (first, *self.positional), self.keywords, self.nodes, self.unclear, self.keyword_nodes
+        )
+
+    def by_name(self, parameters: tuple[str, ...]) -> dict[str, Value]:
+        """Arguments by parameter name."""
+        named = dict(zip(parameters, self.positional))
+        named.update(self.keywords)
+        return named
+
+    @property
+    def all(self) -> tuple[Value, ...]:
+        """All values."""
+        return (*self.positional, *(value for _, value in self.keywords))
+
+
+def arguments(walker: Expressions, node: cst.Call) -> Arguments:
+    """Evaluates the arguments of a call, in order."""
+    positional: list[Value] = []
+    keywords: list[tuple[str, Value]] = []
+    nodes: list[cst.CSTNode] = []
+    keyword_nodes: list[tuple[str, cst.CSTNode]] = []
+    unclear = False
+    for argument in node.args:
+        value = walker.evaluate(argument.value)
+        if argument.star == "*":
+            if isinstance(value, Sequence) and value.exact:
+                positional.extend(value.items)
+                nodes.extend([argument.value] * len(value.items))
+            else:
+                unclear = True
+        elif argument.star == "**":
+            if isinstance(value, Mapping):
+                keywords.extend((str(key), walker.pin(item)) for key, item in value.items)
+                unclear = unclear or bool(value.rest)
+            else:
+                unclear = True
+        elif argument.keyword is not None:
+            keywords.append((argument.keyword.value, value))
+            keyword_nodes.append((argument.keyword.value, argument.value))
+        else:
+            positional.append(value)
+            nodes.append(argument.value)
+    return Arguments(tuple(positional), tuple(keywords), tuple(nodes), unclear, tuple(keyword_nodes))
+
+
+def evaluate_call(walker: Expressions, node: cst.Call) -> Value:
+    """The result of a call expression."""
+    function = node.func
+    if isinstance(function, cst.Attribute):
+        name = function.attr.value
+        if _is_super(function.value):
+            return _call_super(walker, name, arguments(walker, node), node)
+        base = walker.evaluate(function.value)
+        if isinstance(base, (Library, Module, ClassValue)):
+            value = attributes.read(walker, base, name, function)
+            return walker.pin(call_value(walker, value, arguments(walker, node), node))
+        return walker.pin(_call_method(walker, base, name, node))
+    value = walker.evaluate(function)
+    return walker.pin(call_value(walker, value, arguments(walker, node), node))
+
+
+def _is_super(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+
+
+def _call_super(walker: Expressions, name: str, given: Arguments, node: cst.Call) -> Value:
+    scope = walker.scope
+    receiver = scope.self_value
+    owner = scope.outline.owner if scope.outline is not None else None
+    if not isinstance(receiver, Instance) or owner is None:
+        return UNKNOWN
+    method = walker.engine.find_method(ClassValue(scope.file, owner), name, skip_own=True)
+    if method is not None:
+        return invoke(walker, method, given.after(receiver), node)
+    if name in ("half", "to", "bfloat16", "float"):
+        return UNKNOWN
+    return receiver if name in ("train", "eval", "cuda", "cpu") else UNKNOWN
+
+
+def call_value(walker: Expressions, value: Value, given: Arguments, node: cst.Call) -> Value:
+    """Calls a value."""
+    match value:
+        case Library():
+            return libraries.call(walker, value.name, given, node)
+        case FunctionValue():
+            return invoke(walker, value, given, node)
+        case Decorated():
+            opened, _ = contexts.enter(walker, value.context, node)
+            result = call_value(walker, value.function, given, node)
+            contexts.close(walker, opened, node)
+            return result
+        case ClassValue():
+            return _instantiate(walker, value, given, node)
+        case Partial():
+            named = {name for name, _ in given.keywords}
+            kept = tuple(item for item in value.keywords if item[0] not in named)
+            merged = Arguments(
+                value.positional + given.positional, kept + given.keywords, given.nodes, given.unclear
+            )
+            return call_value(walker, value.function, merged, node)
+        case BoundMethod():
+            return _call_bound(walker, value, given, node)
+        case Autocast() | Context():
+            # a context used as decorator: autocast(...)(function)
+            function = given.positional[0] if given.positional else UNKNOWN
+            return contexts.with_context(function, value)
+        case Instance():
+            return _call_instance(walker, value, given, node)
+        case Unknown(kind="module"):
+            return modules.call(walker, value, given, node)
+        case Unknown(kind="framework"):
+            return Unknown(walker.fresh(node))
+        case TorchVersion():
+            return value
+        case Unknown():
+            _escape(walker, given)
+            if any(isinstance(item, TorchVersion) for item in given.positional):
+                return TorchVersion()
+            return Unknown(walker.fresh(node))
+    return UNKNOWN
+
+
+def _escape(walker: Expressions, given: Arguments) -> None:
+    """Optimizers that go to code out of sight may be wrapped there (master weights); that is remembered."""
+    for value in given.all:
+        if isinstance(value, Optimizer):
+            walker.path.store(value.identity, "<wrapped>", Constant(True))
+
+
+def _call_instance(walker: Expressions, value: Instance, given: Arguments, node: cst.Call) -> Value:
+    if modules.is_module(walker, value):
+        return modules.call(walker, value, given, node)
+    if value.library is not None and value.library in OBJECTS:
+        role = OBJECTS[value.library].get("__call__")
+        if role is not None:
+            return play(walker, role, value, given, node)
+    if value.made_of is not None:
+        method = walker.engine.find_method(value.made_of, "__call__")
+        if method is None:
+            # a module whose base class is out of sight
+            method = walker.engine.find_method(value.made_of, "forward")
+        if method is not None:
+            modules.construct(walker, value)
+            return invoke(walker, method, given.after(value), node)
+    return Unknown(walker.fresh(node))
+
+
+def _instantiate(walker: Expressions, value: ClassValue, given: Arguments, node: cst.Call) -> Value:
+    if walker.engine.is_static_function_class(value):
+        return UNKNOWN
+    instance = Instance((id(node), walker.scope.chain), value)
+    walker.engine.pending[instance.identity] = given
+    for item in given.all:
+        if isinstance(item, Optimizer):
+            walker.path.store(item.identity, "<wrapped>", Constant(True))
+    return instance
+
+
+def _call_method(walker: Expressions, base: Value, name: str, node: cst.Call) -> Value:
+    given = arguments(walker, node)
+    if name == "backward":
+        return _backward(walker, base, given, node)
+    if isinstance(base, Tensor):
+        result = tensors.method(walker, node, base, name, given)
+        return result if result is not None else (base if base.whole_output and False else UNKNOWN)
+    if isinstance(base, Instance):
+        own = attributes.read(walker, base, name, node.func)  # type: ignore[arg-type]
+        if isinstance(own, BoundMethod):
+            return _call_bound(walker, own, given, node)
+        if not isinstance(own, Unknown) or own.kind is not None:
+            return call_value(walker, own, given, node)
+    return _call_bound(walker, BoundMethod(base, name), given, node, own_text=True)
+
+
+def _call_bound(
+    walker: Expressions, bound: BoundMethod, given: Arguments, node: cst.Call, *, own_text: bool = False
+) -> Value:
+    base, name = bound.receiver, bound.name
+    if bound.function is not None:
+        if walker.engine.is_static(bound.function):
+            return invoke(walker, bound.function, given, node)
+        return invoke(walker, bound.function, given.after(base), node)
+    match base:
+        case Scaler():
+            return _scaler(walker, base, name, given, node)
+        case Optimizer():
+            return _optimizer(walker, base, name, given, node)
+        case Autocast() if name == "__enter__":
+            contexts.enter_by_hand(walker, base, node)
+            return base
+        case Autocast() if name == "__exit__":
+            contexts.exit_by_hand(walker, base, node)
+            return NONE
+        case Context(kind="stack") if name in ("enter_context", "enter_async_context", "push"):
+            return contexts.push_on_stack(walker, base, given.positional[0] if given.positional else UNKNOWN, node)
+        case Sequence() if name in ("append", "extend", "add", "insert"):
+            return _append(walker, base, name, given, node)
+        case Mapping():
+            return _mapping(walker, base, name, given, node)
+        case Parameters() if name in ("requires_grad_",):
+            flag = given.positional[0] if given.positional else Constant(True)
+            walker.path.store(base.module, "<frozen>", Constant(flag == Constant(False)))
+            return base
+        case Instance() if base.library is not None and base.library in OBJECTS:
+            role = OBJECTS[base.library].get(name)
+            return play(walker, role, base, given, node) if role is not None else UNKNOWN
+    if modules.is_module(walker, base):
+        found = modules.method(walker, base, name, given, node)
+        if found is not None:
+            return found
+    if isinstance(base, Instance) and base.made_of is not None:
+        role = walker.engine.inherited_role(base.made_of, name)
+        if role is not None:
+            return play(walker, role, base, given, node)
+    if isinstance(base, Unknown):
+        return _unknown_method(walker, base, name, given, node, own_text)
+    return UNKNOWN
+
+
+def _unknown_method(
+    walker: Expressions, base: Unknown, name: str, given: Arguments, node: cst.Call, own_text: bool
+) -> Value:
+    if base.kind == "framework" and isinstance(node.func, cst.Attribute):
+        dotted = attributes.dotted_name(node.func.value)
+        uses = walker.scope.uses(dotted) if dotted is not None else set()
+        role = kinds.framework_roles(uses).get(name)
+        if role is not None:
+            return play(walker, role, base, given, node)
+        return UNKNOWN
+    if base.kind == "scaler" and name in ("scale", "unscale_", "step", "update"):
+        return _scaler(walker, Scaler(base.symbol), name, given, node)
+    if base.kind == "optimizer" and name == "step":
+        return _optimizer(walker, Optimizer(base.symbol), name, given, node)
+    if name in ("half", "bfloat16", "float") and not given.positional and own_text:
+        return tensors.cast(walker, node, base, tensors.CASTS[name])
+    if own_text and isinstance(node.func, cst.Attribute):
+        found = tensors.method(walker, node, base, name, given)
+        if found is not None:
+            return found
+    _escape(walker, given)
+    symbol = (base.symbol, name) if base.symbol is not None and not given.all else walker.fresh(node)
+    return Unknown(symbol)
+
+
+def _append(walker: Expressions, base: Sequence, name: str, given: Arguments, node: cst.Call) -> Value:
+    added = given.positional[-1] if given.positional else UNKNOWN
+    new = added.items if name == "extend" and isinstance(added, Sequence) else (added,)
+    fresh = tuple(item for item in new if item not in base.items)
+    simple = name in ("append", "extend") and base.exact and not walker.scope.loops
+    items = base.items + (new if simple else fresh)
+    if len(items) <= 64 and isinstance(node.func, cst.Attribute):
+        walker.assign(node.func.value, Sequence(items, simple), node)
+    return NONE
+
+
+def _mapping(walker: Expressions, base: Mapping, name: str, given: Arguments, node: cst.Call) -> Value:
+    if name in ("get", "pop") and given.positional and isinstance(given.positional[0], Constant):
+        found = base.get(given.positional[0].value)
+        if found is not None:
+            return found
+        return given.positional[1] if len(given.positional) > 1 and not base.rest else UNKNOWN
+    values = tuple(value for _, value in base.items) + base.rest
+    if name == "values":
+        return Sequence(values, exact=False)
+    if name == "items":
+        return Sequence(tuple(Sequence((UNKNOWN, value)) for value in values), exact=False)
+    if name == "update" and isinstance(node.func, cst.Attribute):
+        other = given.positional[0] if given.positional else Mapping(given.keywords)
+        if isinstance(other, Mapping):
+            walker.assign(node.func.value, Mapping(base.items + other.items, base.rest + other.rest), node)
+    return UNKNOWN
+
+
+# the AMP protocol ----------------------------------------------------------------------------------------------
+
+
+def _backward(walker: Expressions, base: Value, given: Arguments, node: cst.Call) -> Value:
+    if isinstance(base, Instance):
+        if base.made_of is not None:
+            method = walker.engine.find_method(base.made_of, "backward")
+            if method is not None:
+                modules.construct(walker, base)
+                return invoke(walker, method, given.after(base), node)
+            role = walker.engine.inherited_role(base.made_of, "backward")
+            if role is None:
+                return UNKNOWN
+        elif base.library is None or OBJECTS.get(base.library, {}).get("backward") is None:
+            return UNKNOWN
+    if isinstance(base, (ClassValue, Library, Module, Constant)):
+        return UNKNOWN
+    emit_backward(walker, node, ".backward()", isinstance(base, ScaledLoss))
+    return NONE
+
+
+def emit_backward(walker: Expressions, node: cst.CSTNode, how: str, scaled: bool = False) -> None:
+    """Tells that gradients are computed here."""
+    walker.emit(Backward(walker.place(node), walker.path.regions, how, scaled, walker.path.iteration))
+
+
+def _casts(walker: Expressions, optimizer: Value) -> tuple[CastParameters, ...]:
+    if not isinstance(optimizer, Optimizer):
+        return ()
+    return tuple(CastParameters(dtype, place) for dtype, place in modules.casts_of(walker, optimizer))
+
+
+def _scaler(walker: Expressions, scaler: Scaler, name: str, given: Arguments, node: cst.Call) -> Value:
+    place = walker.place(node)
+    first = given.positional[0] if given.positional else UNKNOWN
+    if name == "scale":
+        walker.emit(ScalerUsed(place, walker.path.regions, scaler.identity, name))
+        return ScaledLoss(scaler.identity, first)
+    if name in ("unscale_", "step", "update"):
+        casts = () if scaler.takes_half else _casts(walker, first)
+        walker.emit(ScalerUsed(place, walker.path.regions, scaler.identity, name, casts))
+        if name == "step":
+            step(walker, first, node, via_scaler=True)
+        return NONE
+    return UNKNOWN
+
+
+def step(walker: Expressions, optimizer: Value, node: cst.CSTNode, *, via_scaler: bool) -> None:
+    """Tells that an optimizer updates its parameters here."""
+    identity = optimizer.identity if isinstance(optimizer, Optimizer) else None
+    if isinstance(optimizer, Unknown):
+        identity = optimizer.symbol
+    wrapped = identity is not None and walker.path.load(identity, "<wrapped>") is not None
+    casts = () if wrapped else _casts(walker, optimizer)
+    walker.emit(
+        OptimizerStepped(
+            walker.place(node), walker.path.regions, identity, via_scaler, casts, walker.path.iteration
+        )
+    )
+
+
+def _optimizer(walker: Expressions, optimizer: Optimizer, name: str, given: Arguments, node: cst.Call) -> Value:
+    if name == "step":
+        closure = given.positional[0] if given.positional else given.keyword("closure")
+        if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
+            call_value(walker, closure, Arguments(), node)
+        step(walker, optimizer, node, via_scaler=False)
+        return NONE
+    if name == "add_param_group" and given.positional:
+        return NONE
+    return UNKNOWN
+
+
+def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: cst.Call) -> Value:
+    """What a framework's method does."""
+    first = given.positional[0] if given.positional else UNKNOWN
+    match role:
+        case Role.REGION:
+            return contexts.of_framework(walker, node)
+        case Role.BACKWARD:
+            emit_backward(walker, node, ".backward()")
+            return NONE
+        case Role.PREPARE:
+            for value in given.positional:
+                identity = modules.identity_of(value)
+                if identity is not None:
+                    walker.path.store(identity, "<float32 out>", Constant(True))
+            return first if len(given.positional) == 1 else Sequence(given.positional, not given.unclear)
+        case Role.UNWRAP:
+            return first
+        case Role.NULL_CONTEXT:
+            return Context("null")
+        case Role.TRAIN_STEP:
+            emit_backward(walker, node, "loss scaler call", True)
+            optimizer = given.positional[1] if len(given.positional) > 1 else given.keyword("optimizer")
+            step(walker, optimizer or UNKNOWN, node, via_scaler=True)
+            return UNKNOWN
+        case Role.OPTIMIZER_STEP:
+            emit_backward(walker, node, ".update_params()", True)
+            step(walker, base, node, via_scaler=True)
+            return UNKNOWN
+    return UNKNOWN
+
+
+# functions of the project ---------------------------------------------------------------------------------------
+
+
+def decorate(walker: Expressions, function: FunctionValue, decorators: Items[cst.Decorator]) -> Value:
+    """A function with its decorators applied, the lowest first."""
+    value: Value = function
+    for decorator in reversed(decorators):
+        made = walker.evaluate(decorator.decorator)
+        value = apply_decorator(walker, made, value, decorator)
+    return value
+
+
+def apply_decorator(walker: Expressions, decorator: Value, value: Value, node: cst.Decorator) -> Value:
+    """``decorator(function)``. A decorator out of sight is taken to leave the function as it is."""
+    match decorator:
+        case Autocast() | Context(kind="grad off" | "grad on" | "regions"):
+            return Decorated(value, decorator)
+        case FunctionValue() | Partial() | Decorated():
+            call = decorator.function if isinstance(decorator, Partial) else decorator
+            if isinstance(call, Library):
+                return value
+            text = cst.Call(cst.Name("decorator"))
+            result = call_value(walker, decorator, Arguments.of(value), text)
+            return result if isinstance(result, (FunctionValue, Decorated, Partial)) else value
+        case Library() if decorator.name == "contextlib.contextmanager" and isinstance(value, FunctionValue):
+            return replace(value, undecorated=True, context_manager=True)
+        case Library() if contexts.is_entry(walker, decorator):
+            return value
+    if isinstance(decorator, Library) and libraries.grad_mode(decorator.name) is not None:
+        return Decorated(value, Context(libraries.grad_mode(decorator.name) or "null"))
+    return value
+
+
+def invoke(walker: Expressions, function: FunctionValue, given: Arguments, node: cst.CSTNode) -> Value:
+    """Walks a function of the project with these arguments."""
+    if not function.undecorated:
+        value = walker.engine.decorated(walker, function)
+        if value is not function:
+            if isinstance(value, (Decorated, Partial)) or (
+                isinstance(value, FunctionValue) and value.node is not function.node
+            ):
+                call = node if isinstance(node, cst.Call) else cst.Call(cst.Name("function"))
+                return call_value(walker, value, given, call)
+            function = value if isinstance(value, FunctionValue) else function
+    key: object = function.outline if function.outline is not None else function.node
+    if any(key is other for other in walker.active) or len(walker.active) >= MAX_DEPTH:
+        return Unknown(walker.fresh(node))
+    if function.outline is not None and not walker.engine.worth_following(walker, function, given):
+        return Unknown(walker.fresh(node))
+    return walker.choose_exit(lambda: _walk(walker, function, given, node))  # type: ignore[arg-type]
+
+
+def _walk(
+    walker: Walker, function: FunctionValue, given: Arguments, node: cst.CSTNode
+) -> list[tuple[Path, Value]]:
+    caller = walker.scope
+    place = walker.place(node)
+    scope, body, parameters = open_function(walker, function, (*caller.calls, place), (caller.chain, id(node)))
+    if scope is None:
+        return [(walker.path, Unknown(walker.fresh(node)))]
+    scope.is_context_manager = function.context_manager
+    silent = walker.silent
+    # what a context manager opens is told when its block is entered
+    walker.silent = silent or function.context_manager
+    path = walker.path
+    names = path.enter_scope({})
+    regions, gradients = path.regions, path.gradients
+    walker.scope = scope
+    walker.active.append(function.outline if function.outline is not None else function.node)
+    if isinstance(function.node, cst.FunctionDef):
+        caller.defined.pop(function.node, None)
+        if caller.outer is not None:
+            caller.outer.defined.pop(function.node, None)
+    depth = walker.depth
+    walker.depth += 1
+    try:
+        bind_parameters(walker, path, parameters, given, scope)
+        if isinstance(body, cst.BaseExpression):
+            scope.returns = list(walker.explore(path, lambda: walker.evaluate(body)))
+        else:
+            for way in walker.run_suite(body, [path]):
+                scope.returns.append((way, NONE))
+    finally:
+        walker.scope = caller
+        walker.silent = silent
+        walker.active.pop()
+        walker.depth = depth
+    ways = scope.yields if scope.is_context_manager else scope.returns
+    results: dict[Value, list[Path]] = {}
+    for way, value in ways:
+        if scope.is_context_manager:
+            opened = way.regions[len(regions) :]
+            value = Context("regions", opened) if opened else Context(
+                "grad off" if gradients and not way.gradients else "null"
+            )
+            way.regions = regions
+        way.gradients = gradients
+        way.leave_scope(names)
+        results.setdefault(value, []).append(way)
+    return _few(results)
+
+
+def _few(results: dict[Value, list[Path]]) -> list[tuple[Path, Value]]:
+    """The ways out, those with the same value joined. Unknown values count as the same."""
+    unknown: list[Path] = []
+    ways: list[tuple[Path, Value]] = []
+    for value, paths in results.items():
+        if isinstance(value, Unknown) and value.kind is None and len(results) > 1:
+            unknown.extend(paths)
+        else:
+            ways.extend((path, value) for path in merge(paths))
+    if unknown:
+        ways.extend((path, UNKNOWN) for path in merge(unknown))
+    return ways[:8]
+
+
+def open_function(
+    walker: Expressions, function: FunctionValue, calls: tuple[Place, ...], chain: object
+) -> tuple[Scope | None, cst.BaseSuite | cst.BaseExpression, cst.Parameters]:
+    """The scope of a call, with the body to walk and its parameters."""
+    if isinstance(function.node, cst.Lambda):
+        outer = function.scope
+        assert outer is not None
+        scope = Scope(outer.file, outer.slice, outer.outline, outer.outer, outer.outer_names, outer.self_value, calls, chain)  # type: ignore[arg-type]
+        return scope, function.node.body, function.node.params
+    if isinstance(function.node, cst.FunctionDef):
+        outer = function.scope
+        assert outer is not None
+        scope = Scope(outer.file, outer.slice, outer.outline, outer.outer, outer.outer_names, outer.self_value, calls, chain)  # type: ignore[arg-type]
+        return scope, function.node.body, function.node.params
+    assert function.outline is not None
+    node, piece = walker.engine.parsed(function.file, function.outline)
+    if node is None:
+        return None, cst.IndentedBlock([]), cst.Parameters()
+    scope = Scope(function.file, piece, function.outline, calls=calls, chain=chain)  # type: ignore[arg-type]
+    return scope, node.body, node.params
+
+
+def bind_parameters(
+    walker: Expressions, path: Path, parameters: cst.Parameters, given: Arguments, scope: Scope
+) -> None:
+    """Gives each parameter its argument, its default, or something unknown."""
+    positional = [*parameters.posonly_params, *parameters.params]
+    named = dict(given.keywords)
+    walker.path = path
+    for index, parameter in enumerate(positional):
+        name = parameter.name.value
+        if index < len(given.positional):
+            value = given.positional[index]
+        elif name in named:
+            value = named.pop(name)
+        else:
+            value = _default(walker, parameter, given, scope)
+        _bind(walker, path, name, value, parameter, scope)
+        if index == 0 and isinstance(value, Instance) and scope.outline is not None and scope.outline.owner:
+            scope.self_value = value
+    for parameter in parameters.kwonly_params:
+        name = parameter.name.value
+        value = named.pop(name) if name in named else _default(walker, parameter, given, scope)
+        _bind(walker, path, name, value, parameter, scope)
+    if isinstance(parameters.star_arg, cst.Param):
+        rest = given.positional[len(positional) :]
+        path.bind(parameters.star_arg.name.value, Sequence(rest, not given.unclear))
+    if parameters.star_kwarg is not None:
+        items = tuple((key, value) for key, value in named.items())
+        path.bind(parameters.star_kwarg.name.value, Mapping(items, (UNKNOWN,) if given.unclear else ()))
+
+
+def _default(walker: Expressions, parameter: cst.Param, given: Arguments, scope: Scope) -> Value:
+    if given.unclear or parameter.default is None or not scope.calls:
+        return UNKNOWN
+    return walker.evaluate(parameter.default)
+
+
+def _bind(
+    walker: Expressions, path: Path, name: str, value: Value, parameter: cst.Param, scope: Scope
+) -> None:
+    if isinstance(value, Unknown) and (value.kind is None or value.symbol is None):
+        kind = value.kind or walker.kind(name)
+        if kind is None and parameter.annotation is not None:
+            typed = walker.engine.annotated(walker, parameter.annotation.annotation, (scope.chain, name))
+            if typed is not None:
+                path.bind(name, typed)
+                return
+        value = Unknown(value.symbol if value.symbol is not None else (scope.chain, id(parameter)), kind)
+    path.bind(name, value)
+
+

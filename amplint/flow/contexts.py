@@ -1,0 +1,241 @@
+"""Autocast contexts: how they are made, entered and left."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp import regions as known
+from amplint.events import DType, Place, Region, RegionEntered, RegionExited, innermost
+from amplint.flow import calls
+from amplint.flow.values import (
+    UNKNOWN,
+    Autocast,
+    Constant,
+    Context,
+    Decorated,
+    DeviceValue,
+    DTypeValue,
+    Instance,
+    Library,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.expressions import Expressions
+
+
+@dataclass
+class Opened:
+    """What a ``with`` item opened, to be closed when its block is left."""
+
+    regions: tuple[Region, ...] = ()
+    gradients: bool | None = None
+    instance: Instance | None = None
+    stack: Hashable = None
+
+
+def is_entry(walker: Expressions, value: Value) -> bool:
+    """Whether a value is a callable that makes autocast contexts."""
+    return isinstance(value, Library) and value.name in known.ENTRIES
+
+
+def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNode) -> Autocast:
+    """The context that a call to an autocast class makes."""
+    entry = known.ENTRIES[name]
+    arguments = given.by_name(entry.parameters)
+    unclear = given.unclear
+    device = entry.device
+    if device is None and not entry.framework:
+        device = _device_of(arguments.get("device_type"))
+    dtype, dtype_given = _dtype_of(arguments.get("dtype"))
+    enabled: bool | None = True
+    switch: Value | None = None
+    if "enabled" in arguments:
+        flag = arguments["enabled"]
+        truth = walker.known_truth(flag)
+        enabled = truth
+        if truth is None:
+            switch = flag
+    elif unclear:
+        enabled = None
+    cache = arguments.get("cache_enabled")
+    return Autocast(
+        walker.place(node),
+        (id(node), walker.scope.chain),
+        device,
+        dtype,
+        dtype_given,
+        entry.inherits_dtype,
+        enabled,
+        switch,
+        cache.value if isinstance(cache, Constant) and isinstance(cache.value, bool) else None,
+        entry.framework,
+    )
+
+
+def of_framework(walker: Expressions, node: cst.CSTNode) -> Autocast:
+    """The context that a framework's own ``autocast()`` makes: on where its settings say so."""
+    return Autocast(
+        walker.place(node), (id(node), walker.scope.chain), None, None, False, enabled=None, framework=True
+    )
+
+
+def _device_of(value: Value | None) -> str | None:
+    if isinstance(value, Constant) and isinstance(value.value, str):
+        return value.value.split(":")[0]
+    if isinstance(value, DeviceValue):
+        return value.device
+    return None
+
+
+def _dtype_of(value: Value | None) -> tuple[DType | None, bool]:
+    if value is None or value == Constant(None):
+        return None, False
+    return (value.dtype if isinstance(value, DTypeValue) else None), True
+
+
+def region_of(walker: Expressions, context: Autocast) -> Region:
+    """The region that a context opens where the path stands now. A flag that nothing is known of is taken to
+    be on, and the path remembers it."""
+    outer = innermost(walker.path.regions)
+    device = context.device
+    policy_device = device or (outer.device if outer is not None else None)
+    enabled, conditional = context.enabled, context.enabled is None
+    if enabled is None:
+        enabled = True
+        if context.switch is not None:
+            truth = walker.known_truth(context.switch)
+            if truth is None:
+                walker.assume(context.switch, True)
+            else:
+                enabled = truth
+    if context.dtype is not None:
+        dtype = context.dtype
+    elif context.dtype_given or context.framework:
+        dtype = DType.HALF
+    elif context.inherits_dtype and outer is not None and outer.dtype is not None:
+        dtype = outer.dtype
+    elif device is None:
+        dtype = DType.FLOAT16 if walker.engine.device == "cuda" else DType.HALF
+    else:
+        dtype = DType(known.default_dtype(device))
+    if dtype is DType.FLOAT32 and policy_device == "cpu":
+        enabled = False
+    cache = context.cache_enabled
+    if cache is None:
+        cache = outer.cache_enabled if context.inherits_dtype and outer is not None else True
+    return Region(
+        context.place,
+        (context.identity, len(walker.path.regions)),
+        policy_device or walker.engine.device,
+        dtype,
+        enabled,
+        conditional,
+        cache,
+        framework=context.framework,
+    )
+
+
+def open_region(walker: Expressions, region: Region) -> None:
+    """Enters a region and tells the listeners."""
+    walker.path.enter(region)
+    walker.emit(RegionEntered(region.place, walker.path.regions))
+
+
+def enter(walker: Expressions, value: Value, node: cst.CSTNode) -> tuple[Opened, Value]:
+    """Enters a context manager; gives what has to be closed, and what ``as`` binds."""
+    match value:
+        case Autocast():
+            region = region_of(walker, value)
+            open_region(walker, region)
+            return Opened((region,)), value
+        case Context(kind="grad off" | "grad on"):
+            before = walker.path.gradients
+            walker.path.gradients = value.kind == "grad on"
+            return Opened(gradients=before), UNKNOWN
+        case Context(kind="regions"):
+            for region in value.regions:
+                open_region(walker, region)
+            return Opened(value.regions), UNKNOWN
+        case Context(kind="stack"):
+            return Opened(stack=value.identity), value
+        case Instance() if value.made_of is not None:
+            method = walker.engine.find_method(value.made_of, "__enter__")
+            if method is not None:
+                result = calls.invoke(walker, method, calls.Arguments.of(value), node)
+                return Opened(instance=value), result
+            return Opened(), value
+        case Unknown():
+            return Opened(), Unknown(walker.fresh(node), value.kind)
+    return Opened(), value
+
+
+def close(walker: Expressions, opened: Opened, node: cst.CSTNode) -> None:
+    """Leaves what ``enter`` opened."""
+    for region in reversed(opened.regions):
+        close_region(walker, region, node)
+    if opened.gradients is not None:
+        walker.path.gradients = opened.gradients
+    if opened.instance is not None and opened.instance.made_of is not None:
+        method = walker.engine.find_method(opened.instance.made_of, "__exit__")
+        if method is not None:
+            given = calls.Arguments.of(opened.instance, UNKNOWN, UNKNOWN, UNKNOWN)
+            ways = walker.explore(walker.path, lambda: calls.invoke(walker, method, given, node))
+            if ways:
+                walker.path = ways[0][0]
+    if opened.stack is not None:
+        held = walker.path.load(opened.stack, "<regions>")
+        if isinstance(held, Context):
+            for region in reversed(held.regions):
+                close_region(walker, region, node)
+
+
+def close_region(walker: Expressions, region: Region, node: cst.CSTNode) -> None:
+    """Leaves a region, if it is still open."""
+    if walker.path.leave(region):
+        walker.emit(RegionExited(region.place, walker.path.regions, region))
+
+
+def enter_by_hand(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
+    """``context.__enter__()``: open until ``__exit__`` is called."""
+    opened, _ = enter(walker, value, node)
+    if opened.regions and isinstance(value, Autocast):
+        walker.path.store(value.identity, "<open>", Context("regions", opened.regions))
+
+
+def exit_by_hand(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
+    """``context.__exit__(…)``."""
+    if isinstance(value, Autocast):
+        held = walker.path.load(value.identity, "<open>")
+        regions = held.regions if isinstance(held, Context) else walker.path.regions
+        for region in reversed(regions):
+            if region.place == value.place:
+                close_region(walker, region, node)
+                return
+
+
+def push_on_stack(walker: Expressions, stack: Context, value: Value, node: cst.CSTNode) -> Value:
+    """``stack.enter_context(value)``."""
+    opened, result = enter(walker, value, node)
+    held = walker.path.load(stack.identity, "<regions>")
+    before = held.regions if isinstance(held, Context) else ()
+    walker.path.store(stack.identity, "<regions>", Context("regions", before + opened.regions))
+    return result
+
+
+def assumed_around(place: Place, device: str) -> Region:
+    """The region that code which switches autocast off must expect around it."""
+    return Region(place, "assumed", device, DType.HALF, assumed=True)
+
+
+def with_context(function: Value, context: Value) -> Value:
+    """A function decorated with a context."""
+    if isinstance(context, (Autocast, Context)):
+        return Decorated(function, context)
+    return function
+

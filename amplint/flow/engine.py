@@ -1,0 +1,701 @@
+"""The engine: entry points, names of files and classes, and everything that is kept between walks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator
+from typing import Protocol
+
+import libcst as cst
+
+from amplint.amp.scalers import SCALERS
+from amplint.amp.tokens import DEFINITION_TOKENS
+from amplint.amp.versions import Bounds, compare, parse, since
+from amplint.amp.wrappers import OBJECTS, Role
+from amplint.events import Event, FunctionEnded, Place
+from amplint.flow import attributes, calls, contexts, kinds
+from amplint.flow.expressions import Expressions
+from amplint.flow.paths import Path, join_values, merge
+from amplint.flow.scopes import Scope
+from amplint.flow.statements import Walker
+from amplint.flow.values import (
+    UNKNOWN,
+    Alternatives,
+    ClassValue,
+    Constant,
+    FunctionValue,
+    Instance,
+    Library,
+    Module,
+    Tensor,
+    Unknown,
+    Value,
+)
+from amplint.source.outline import ClassOutline, FunctionOutline
+from amplint.source.project import Project, ProjectFile
+from amplint.source.slices import Slice
+
+MAX_STEPS = 6000
+"""Statements walked for one entry point, calls included."""
+
+_EFFECTS = re.compile(
+    r"autocast|[sS]caler|backward|\.step\(|\.half\(|\.float\(|\.to\(|optim|nn\.|return|precision|dtype"
+)
+_CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
+_SMALL = 60
+
+
+class OutOfBudget(Exception):
+    """The entry point is too large to be walked further."""
+
+
+class Listener(Protocol):
+    """Whoever wants to know of events. ``machines`` is its own state on one path, handed back with each
+    event."""
+
+    def start(self) -> Hashable:
+        """The state at an entry point."""
+
+    def hear(self, machines: Hashable, event: Event) -> Hashable:
+        """The state after an event."""
+
+
+class Engine:
+    """Walks entry points of a project and tells a listener what happens in them."""
+
+    def __init__(
+        self,
+        project: Project,
+        listener: Listener,
+        *,
+        device: str = "cuda",
+        torch: Bounds = ((2, 0), None),
+        contexts: tuple[str, ...] = (),
+        backward_functions: tuple[str, ...] = (),
+    ) -> None:
+        self.project = project
+        self.listener = listener
+        self.device = device
+        self.torch = torch
+        self.own_contexts = frozenset(contexts)
+        self.own_backward = frozenset(backward_functions)
+        self.pending: dict[Hashable, calls.Arguments] = {}
+        self.cast_places: dict[Hashable, Place] = {}
+        self._globals: dict[tuple[str, str], Value | None] = {}
+        self._classes: dict[tuple[str, str], ClassValue] = {}
+        self._functions: dict[int, FunctionValue] = {}
+        self._bases: dict[int, list[ClassValue | Library]] = {}
+        self._decorators: dict[int, tuple[str, ...]] = {}
+        self._decorated: dict[int, Value] = {}
+        self._class_names: dict[int, dict[str, Value]] = {}
+        self._selves: dict[int, dict[tuple[Hashable, str], Value]] = {}
+        self._busy: set[Hashable] = set()
+        self._steps = 0
+
+    # entry points --------------------------------------------------------------------------------------------
+
+    def run_module(self, file: ProjectFile) -> None:
+        """Walks the statements of a file as a script does."""
+        outline = file.outline.module
+        assert outline is not None
+        path = self._start(file)
+        walker: Walker | None = None
+        paths = [path]
+        scope: Scope | None = None
+        try:
+            for first, last in file.outline.chunks:
+                piece = file.slice(first, last)
+                if walker is None or scope is None:
+                    scope = Scope(file, piece, outline)
+                    walker = Walker(self, scope, path)
+                # names defined so far stay; only the text changes
+                scope.slice = piece
+                walker.scope = scope = _with_slice(scope, piece)
+                paths = walker.run_block(piece.body, paths)
+            if walker is not None and scope is not None:
+                self._finish(walker, scope, paths)
+        except OutOfBudget:
+            return
+
+    def run_function(self, file: ProjectFile, outline: FunctionOutline, *, assumed: bool = False) -> None:
+        """Walks a function or method with unknown arguments. ``assumed``: inside an enabled region, which
+        code that switches autocast off must expect around it."""
+        node, piece = self.parsed(file, outline)
+        if node is None:
+            return
+        path = self._start(file)
+        scope = Scope(file, piece, outline, chain=("root", file.display, outline.qualified))
+        walker = Walker(self, scope, path)
+        try:
+            self._run_root(walker, scope, file, outline, node, path, assumed)
+        except OutOfBudget:
+            return
+
+    def _run_root(
+        self, walker: Walker, scope: Scope, file: ProjectFile, outline: FunctionOutline, node: cst.FunctionDef,
+        path: Path, assumed: bool,
+    ) -> None:
+        given = calls.Arguments(unclear=True)
+        if outline.owner is not None and "staticmethod" not in self.decorators(file, outline):
+            receiver = self._receiver(walker, path, file, outline.owner)
+            scope.self_value = receiver
+            given = given.after(receiver)
+        path = walker.path
+        place = walker.place(node.name)
+        if assumed:
+            path.enter(contexts.assumed_around(place, self.device))
+        walker.active.append(outline)
+        calls.bind_parameters(walker, path, node.params, given, scope)
+        decorators = node.decorators
+        context: Value | None = None
+        if decorators:
+            module_scope = Scope(file, scope.slice, None)
+            walker.scope = module_scope
+            names = path.enter_scope({})
+            for decorator in decorators:
+                value = walker.evaluate(decorator.decorator)
+                found = self._context_of(walker, value)
+                context = found or context
+            path = walker.path
+            path.enter_scope(names)
+            walker.scope = scope
+        if context is not None:
+            opened, _ = contexts.enter(walker, context, node)
+            paths = walker.run_suite(node.body, [walker.path])
+            for way in [*paths, *(way for way, _ in scope.returns)]:
+                walker.path = way
+                contexts.close(walker, opened, node)
+        else:
+            paths = walker.run_suite(node.body, [path])
+        self._finish(walker, scope, paths)
+
+    def _context_of(self, walker: Walker, decorator: Value) -> Value | None:
+        """The context that a decorator puts around each call, or None."""
+        dummy = FunctionValue(walker.scope.file, None, None, None, undecorated=True)
+        made = calls.apply_decorator(walker, decorator, dummy, cst.Decorator(cst.Name("_")))
+        from amplint.flow.values import Decorated
+
+        if isinstance(made, Decorated) and made.function == dummy:
+            return made.context
+        return None
+
+    def _start(self, file: ProjectFile) -> Path:
+        self._steps = 0
+        path = Path()
+        path.machines = self.listener.start()
+        return path
+
+    def _finish(self, walker: Walker, scope: Scope, paths: list[Path]) -> None:
+        """Walks the functions that were defined inside and never called, then ends each path."""
+        ends = merge([*paths, *(way for way, _ in scope.returns)])
+        for function in list(scope.defined.values()):
+            start = (ends[0] if ends else walker.path).fork()
+            start.regions = ()
+            walker.scope = scope
+            walker.explore(
+                start,
+                lambda function=function: calls.invoke(  # type: ignore[misc]
+                    walker, _plain(function), calls.Arguments(unclear=True), function.node
+                ),
+            )
+        for way in ends:
+            walker.scope = scope
+            walker.path = way
+            node = scope.slice.module
+            place = Place(scope.file.display, ("end", id(node)), lambda: scope.slice.span(node), lambda: "")
+            walker.emit(FunctionEnded(place, way.regions))
+
+    def _receiver(self, walker: Walker, path: Path, file: ProjectFile, owner: ClassOutline) -> Instance:
+        """``self`` for a method that is walked on its own, as its constructor left it."""
+        made_of = self.class_value(file, owner)
+        receiver = Instance(("self", file.display, owner.qualified), made_of)
+        known = self._selves.get(id(owner))
+        if known is None:
+            self._selves[id(owner)] = {}
+            steps = self._steps
+            try:
+                path.store(receiver.identity, "<made>", Constant(True))
+                walker.path = path
+                self.run_constructor(walker, receiver, None)
+                path = walker.path
+            except OutOfBudget:
+                path = walker.path
+            known = self._selves[id(owner)] = dict(path.heap)
+            self._steps = steps
+        fresh = walker.path
+        for key, value in known.items():
+            fresh.heap = known if not fresh.heap else fresh.heap
+            break
+        fresh.heap = dict(known)
+        fresh.names = {}
+        return receiver
+
+    def spend(self) -> None:
+        """Counts a statement. Raises OutOfBudget."""
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise OutOfBudget
+
+    # text ----------------------------------------------------------------------------------------------------
+
+    def parsed(self, file: ProjectFile, outline: FunctionOutline) -> tuple[cst.FunctionDef | None, Slice]:
+        """A function parsed with LibCST."""
+        piece = file.slice(outline.line, outline.end_line)
+        node = next((part for part in piece.body if isinstance(part, cst.FunctionDef)), None)
+        return node, piece
+
+    def decorators(self, file: ProjectFile, outline: FunctionOutline) -> tuple[str, ...]:
+        """The decorators of a function as written, without ``@`` and arguments."""
+        if not outline.decorated:
+            return ()
+        known = self._decorators.get(id(outline))
+        if known is None:
+            names: list[str] = []
+            for line in file.lines[outline.line - 1 : outline.end_line]:
+                text = line.strip()
+                if text.startswith(("def ", "async def ")):
+                    break
+                if text.startswith("@"):
+                    names.append(text[1:].split("(")[0].split("#")[0].strip())
+            known = self._decorators[id(outline)] = tuple(names)
+        return known
+
+    def is_property(self, method: FunctionValue) -> bool:
+        """Whether a method is read like an attribute."""
+        if method.outline is None:
+            return False
+        names = self.decorators(method.file, method.outline)
+        return any(name.rpartition(".")[2] in ("property", "cached_property") for name in names)
+
+    def is_static(self, method: FunctionValue) -> bool:
+        """Whether a method takes no ``self``."""
+        return method.outline is not None and "staticmethod" in self.decorators(method.file, method.outline)
+
+    def is_class_method(self, method: FunctionValue) -> bool:
+        """Whether a method takes the class."""
+        return method.outline is not None and "classmethod" in self.decorators(method.file, method.outline)
+
+    def is_read(self, scope: Scope, name: str) -> bool:
+        """Whether a name occurs anywhere but where it is set. Names of a module may be read from elsewhere."""
+        if scope.outline is None or scope.outline.name == "<module>" or name in scope.globals:
+            return True
+        return len(re.findall(rf"\b{re.escape(name)}\b", scope.slice.text)) > 1
+
+    def kind_of(self, uses: set[str]) -> str | None:
+        """See kinds.kind_of."""
+        return kinds.kind_of(uses)
+
+    # names ---------------------------------------------------------------------------------------------------
+
+    def global_value(self, file: ProjectFile, name: str) -> Value | None:
+        """What a name of a file stands for, or None if the file does not bind it."""
+        key = (file.display, name)
+        if key in self._globals:
+            return self._globals[key]
+        self._globals[key] = UNKNOWN
+        found = self._find_global(file, name)
+        self._globals[key] = found
+        return found
+
+    member = global_value
+
+    def _find_global(self, file: ProjectFile, name: str) -> Value | None:
+        outline = file.outline
+        options: list[Value] = []
+        if name in outline.functions and name not in outline.assigned:
+            options.append(self.function_value(file, outline.functions[name]))
+        elif name in outline.classes and name not in outline.imports:
+            return self.class_value(file, outline.classes[name])
+        elif name in outline.imports:
+            return self.imported(file, outline.imports[name])
+        if name in outline.assigned:
+            for first, last in outline.assigned[name][:4]:
+                value = self._evaluate_lines(file, first, last, name)
+                if value is not None:
+                    options.append(value)
+        if options:
+            return join_values([(value, frozenset()) for value in options])
+        if file.is_package:
+            inner = self.project.find_module(f"{file.module}.{name}")
+            loaded = self.project.load(inner) if inner is not None else None
+            if loaded is not None:
+                return Module(loaded)
+        for star in outline.stars:
+            value = self._from_star(file, star, name)
+            if value is not None:
+                return value
+        return None
+
+    def _from_star(self, file: ProjectFile, star: str, name: str) -> Value | None:
+        target = self.project.find_module(self.project.absolute(file, star), file)
+        loaded = self.project.load(target) if target is not None else None
+        if loaded is not None and loaded is not file:
+            return self.global_value(loaded, name)
+        return None
+
+    def _evaluate_lines(self, file: ProjectFile, first: int, last: int, name: str) -> Value | None:
+        """Walks one module-level statement, heard by nobody, for the value that it gives a name."""
+        if last - first > 120:
+            return Unknown((file.display, name))
+        outline = file.outline.module
+        try:
+            piece = file.slice(first, last)
+        except cst.ParserSyntaxError:
+            return None
+        walker = Walker(self, Scope(file, piece, outline), Path())
+        walker.silent = True
+        steps = self._steps
+        try:
+            ways = walker.run_block(piece.body, [walker.path])
+        except OutOfBudget:
+            return Unknown((file.display, name))
+        finally:
+            self._steps = steps
+        values = [(way.names[name], frozenset(way.facts.items())) for way in ways if name in way.names]
+        return join_values(values) if values else None
+
+    def imported(self, file: ProjectFile, target: str) -> Value:
+        """What an import binds: a module or a name of the project, or something outside."""
+        name = self.project.absolute(file, target)
+        path = self.project.find_module(name, file)
+        if path is not None:
+            loaded = self.project.load(path)
+            return Module(loaded) if loaded is not None else Unknown(name)
+        parent, _, last = name.rpartition(".")
+        if parent:
+            path = self.project.find_module(parent, file)
+            if path is not None:
+                loaded = self.project.load(path)
+                if loaded is not None and (loaded is not file or target.startswith(".")):
+                    found = self.global_value(loaded, last)
+                    return found if found is not None else Unknown(name)
+        own = self._configured(name)
+        return own if own is not None else attributes.library(name)
+
+    def _configured(self, name: str) -> Value | None:
+        return None
+
+    def class_value(self, file: ProjectFile, outline: ClassOutline) -> ClassValue:
+        """The value of a class."""
+        key = (file.display, outline.qualified)
+        if key not in self._classes:
+            self._classes[key] = ClassValue(file, outline)
+        return self._classes[key]
+
+    def function_value(self, file: ProjectFile, outline: FunctionOutline) -> FunctionValue:
+        """The value of a function."""
+        known = self._functions.get(id(outline))
+        if known is None:
+            known = FunctionValue(file, outline, undecorated=not outline.decorated)
+            self._functions[id(outline)] = known
+        return known
+
+    # classes -------------------------------------------------------------------------------------------------
+
+    def bases(self, value: ClassValue) -> list[ClassValue | Library]:
+        """The classes that a class inherits from, itself first, as far as they can be found."""
+        known = self._bases.get(id(value.outline))
+        if known is not None:
+            return known
+        found: list[ClassValue | Library] = [value]
+        self._bases[id(value.outline)] = found
+        for base in value.outline.bases:
+            resolved = self.resolve(value.file, base)
+            if isinstance(resolved, ClassValue):
+                found.extend(part for part in self.bases(resolved) if part not in found)
+            elif isinstance(resolved, Library):
+                found.append(resolved)
+            else:
+                found.append(Library(f"<unresolved>.{base}"))
+        return found
+
+    def resolve(self, file: ProjectFile, dotted: str) -> Value | None:
+        """A dotted name as a file means it."""
+        first, *rest = dotted.split(".")
+        value: Value | None = self.global_value(file, first)
+        for part in rest:
+            if isinstance(value, Alternatives):
+                value = value.options[0][0]
+            match value:
+                case Module():
+                    value = self.global_value(value.file, part)
+                case Library():
+                    value = attributes.library(f"{value.name}.{part}")
+                case _:
+                    return None
+        if isinstance(value, Alternatives):
+            value = value.options[0][0]
+        return value
+
+    def find_method(self, value: ClassValue, name: str, *, skip_own: bool = False) -> FunctionValue | None:
+        """A method by the order of bases."""
+        for base in self.bases(value)[1 if skip_own else 0 :]:
+            if isinstance(base, ClassValue) and name in base.outline.methods:
+                return self.function_value(base.file, base.outline.methods[name])
+        return None
+
+    def is_module_class(self, value: ClassValue) -> bool:
+        """Whether a class is a torch module: it has a forward and inherits from something outside the
+        project that may be one."""
+        outside = [base.name for base in self.bases(value) if isinstance(base, Library)]
+        if any(name.startswith("torch.nn.") for name in outside):
+            return True
+        if any(name.startswith("torch.autograd") for name in outside):
+            return False
+        return self.find_method(value, "forward") is not None and bool(outside)
+
+    def is_static_function_class(self, value: ClassValue) -> bool:
+        """Whether a class is a torch.autograd.Function."""
+        return any(
+            isinstance(base, Library) and base.name in ("torch.autograd.Function", "torch.autograd.function.Function")
+            for base in self.bases(value)
+        )
+
+    def inherited_role(self, value: ClassValue, name: str) -> Role | None:
+        """What a method does that a class has from a known class outside."""
+        for base in self.bases(value):
+            if isinstance(base, Library) and base.name in OBJECTS:
+                role = OBJECTS[base.name].get(name)
+                if role is not None:
+                    return role
+        return None
+
+    def class_attribute(self, value: ClassValue, name: str) -> Value | None:
+        """A name bound in the body of a class or its bases."""
+        for base in self.bases(value):
+            if isinstance(base, ClassValue) and base.outline.chunks:
+                names = self._names_of_class(base)
+                if name in names:
+                    return names[name]
+        return None
+
+    def _names_of_class(self, value: ClassValue) -> dict[str, Value]:
+        known = self._class_names.get(id(value.outline))
+        if known is not None:
+            return known
+        names: dict[str, Value] = {}
+        self._class_names[id(value.outline)] = names
+        for first, last in value.outline.chunks:
+            if last - first > 80:
+                continue
+            piece = value.file.slice(first, last)
+            walker = Walker(self, Scope(value.file, piece, None), Path())
+            walker.silent = True
+            try:
+                for way in walker.run_block(piece.body, [walker.path]):
+                    names.update(way.names)
+            except OutOfBudget:
+                break
+        return names
+
+    def attribute_set_elsewhere(self, walker: Expressions, base: Instance, name: str) -> Value | None:
+        """An attribute that another method than the constructor sets: the value of that one statement."""
+        assert base.made_of is not None
+        for part in self.bases(base.made_of):
+            if not isinstance(part, ClassValue):
+                continue
+            places = part.outline.assignments.get(name)
+            key = (id(part.outline), name)
+            if not places or key in self._busy:
+                continue
+            self._busy.add(key)
+            values: list[tuple[Value, frozenset[tuple[Hashable, bool]]]] = []
+            for first, last in places[:3]:
+                piece = part.file.slice(first, last)
+                inner = Walker(self, Scope(part.file, piece, None, self_value=base), walker.path.fork())
+                inner.silent = True
+                inner.path.enter_scope({"self": base})
+                try:
+                    for way in inner.run_block(piece.body, [inner.path]):
+                        value = way.load(base.identity, name)
+                        if value is not None:
+                            values.append((value, frozenset()))
+                except OutOfBudget:
+                    break
+            self._busy.discard(key)
+            if values:
+                found = join_values(values)
+                return found if not isinstance(found, Unknown) else None
+        return None
+
+    def run_constructor(self, walker: Expressions, instance: Instance, given: calls.Arguments | None) -> None:
+        """Walks ``__init__`` on the current path, heard by nobody."""
+        assert instance.made_of is not None
+        method = self.find_method(instance.made_of, "__init__")
+        if method is None or method.outline is None:
+            return
+        arguments = (given or calls.Arguments(unclear=True)).after(instance)
+        silent, walker.silent = walker.silent, True
+        start = walker.path
+        key = ("init", id(method.outline))
+        if key in self._busy:
+            walker.silent = silent
+            return
+        self._busy.add(key)
+        node = cst.Name("__init__")
+        steps = self._steps
+        try:
+            ways = walker.explore(start, lambda: calls.invoke(walker, method, arguments, node))
+        finally:
+            walker.silent = silent
+            self._busy.discard(key)
+            self._steps = steps + (self._steps - steps) // 4
+        for way, _ in ways:
+            way.machines, way.regions = start.machines, start.regions
+        merged = merge([way for way, _ in ways])
+        if merged:
+            way = merged[0]
+            start.heap, start.facts = way.heap, way.facts
+            start._heap_shared = start._facts_shared = True
+        walker.path = start
+
+    def call_property(
+        self, walker: Expressions, base: Instance, method: FunctionValue, node: cst.CSTNode
+    ) -> Value:
+        """The value of a property."""
+        return calls.invoke(walker, method, calls.Arguments.of(base), node)
+
+    def annotated(self, walker: Expressions, node: cst.BaseExpression, identity: Hashable) -> Value | None:
+        """What a parameter's annotation says of it."""
+        dotted = attributes.dotted_name(node)
+        if dotted is None and isinstance(node, cst.SimpleString):
+            dotted = str(node.raw_value)
+        if dotted is None or not re.fullmatch(r"[\w.]+", dotted):
+            return None
+        value = self.resolve(walker.scope.file, dotted)
+        match value:
+            case ClassValue() if not value.outline.name.startswith("_"):
+                return Instance(identity, value)
+            case Library() if value.name in ("torch.nn.Module", "torch.nn.parallel.DistributedDataParallel"):
+                return Unknown(identity, "module")
+            case Library() if value.name in SCALERS:
+                return Unknown(identity, "scaler")
+            case Library() if value.name.startswith("torch.optim.") and ".lr_scheduler" not in value.name:
+                return Unknown(identity, "optimizer")
+            case Library() if value.name in OBJECTS:
+                return Instance(identity, None, value.name)
+        return None
+
+    # functions -----------------------------------------------------------------------------------------------
+
+    def decorated(self, walker: Expressions, function: FunctionValue) -> Value:
+        """A function of a file with its decorators applied."""
+        outline = function.outline
+        if outline is None:
+            return function
+        known = self._decorated.get(id(outline))
+        if known is not None:
+            return known
+        node, piece = self.parsed(function.file, outline)
+        plain = FunctionValue(function.file, outline, undecorated=True)
+        if node is None:
+            return plain
+        self._decorated[id(outline)] = plain
+        caller, names = walker.scope, walker.path.names
+        walker.scope = Scope(function.file, piece, None)
+        walker.path.enter_scope({})
+        silent, walker.silent = walker.silent, True
+        try:
+            value = calls.decorate(walker, plain, node.decorators)
+        finally:
+            walker.scope, walker.silent = caller, silent
+            walker.path.leave_scope(names)
+        self._decorated[id(outline)] = value
+        return value
+
+    def worth_following(self, walker: Expressions, function: FunctionValue, given: calls.Arguments) -> bool:
+        """Whether a call can matter: it may cause events, or its result's type may."""
+        outline = function.outline
+        assert outline is not None
+        depth = len(walker.active)
+        lines = outline.end_line - outline.line
+        if depth <= 3 and lines <= _SMALL:
+            return True
+        if walker.path.regions and depth <= 5:
+            return True
+        interesting = any(isinstance(value, (Tensor, Instance)) for value in given.all)
+        return depth <= 5 and (interesting or _EFFECTS.search(function.file.text_of(outline)) is not None)
+
+    # torch versions ------------------------------------------------------------------------------------------
+
+    def compare_torch(self, sign: str, other: Value) -> bool | None:
+        """``torch.__version__ sign other`` where it is the same for all versions that the project allows."""
+        version: tuple[int, ...] | None = None
+        if isinstance(other, Constant) and isinstance(other.value, str):
+            version = parse(other.value)
+        return compare(self.torch, sign, version) if version is not None else None
+
+    def torch_has(self, owner: str, name: str) -> bool | None:
+        """Whether a torch module has a name in all versions that the project allows."""
+        first = since(f"{owner}.{name}")
+        return compare(self.torch, ">=", first) if first is not None else None
+
+
+def _plain(function: FunctionValue) -> FunctionValue:
+    return FunctionValue(function.file, function.outline, function.node, function.scope, undecorated=True)
+
+
+def _with_slice(scope: Scope, piece: Slice) -> Scope:
+    made = Scope(scope.file, piece, scope.outline, chain=scope.chain)
+    made.returns, made.defined, made.globals = scope.returns, scope.defined, scope.globals
+    return made
+
+
+def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOutline, bool]]:
+    """The functions of a file that are walked on their own, and whether inside an assumed region."""
+    outline = file.outline
+    tokens = DEFINITION_TOKENS
+
+    def bears(part: FunctionOutline | ClassOutline) -> bool:
+        text = file.text_of(part)
+        return any(token in text for token in tokens)
+
+    named = {name for name, value in outline.imports.items() if "autocast" in value or "GradScaler" in value}
+    bearing = {id(part) for part in outline.definitions() if bears(part) or named & part.called}
+    names = {part.name for part in outline.definitions() if id(part) in bearing}
+    for owner in outline.classes.values():
+        if any(id(method) in bearing for method in owner.methods.values()):
+            names.add(owner.name)
+    for part in outline.definitions():
+        if id(part) in bearing:
+            yield part, False
+            continue
+        called = {name.rpartition(".")[2] for name in part.called}
+        if called & (names - {"__init__", "forward"}):
+            yield part, False
+        elif part.owner is not None and part.owner.name in names and _CLASS_EFFECTS.search(file.text_of(part)):
+            yield part, False
+    for part in _around_disabled(file):
+        yield part, True
+
+
+def _around_disabled(file: ProjectFile) -> Iterator[FunctionOutline]:
+    """The forwards of modules that contain, or are built of modules that contain, a disabled region."""
+    disabling = re.compile(r"enabled\s*=\s*False|autocast\(False|autocast\([^)]*,\s*False")
+    outline = file.outline
+    if not disabling.search(file.text):
+        return
+    marked: set[str] = set()
+    for function in outline.functions.values():
+        if disabling.search(file.text_of(function)):
+            marked.add(function.name)
+    for owner in outline.classes.values():
+        if disabling.search(file.text_of(owner)):
+            marked.add(owner.name)
+    while True:
+        more = set(marked)
+        for function in outline.functions.values():
+            if {name.rpartition(".")[2] for name in function.called} & marked:
+                more.add(function.name)
+        for owner in outline.classes.values():
+            built = owner.methods.get("__init__")
+            if built is not None and {name.rpartition(".")[2] for name in built.called} & marked:
+                more.add(owner.name)
+        if more == marked:
+            break
+        marked = more
+    for owner in outline.classes.values():
+        if owner.name in marked and "forward" in owner.methods:
+            yield owner.methods["forward"]
+
+

@@ -1,0 +1,648 @@
+"""Evaluation of expressions, and the choices that fork a path."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from amplint.events import DType, Event, Place
+from amplint.flow import attributes, calls, tensors
+from amplint.flow.paths import MAX_PATHS, Path
+from amplint.flow.scopes import Scope
+from amplint.flow.values import (
+    NONE,
+    UNKNOWN,
+    Alternatives,
+    Constant,
+    DTypeValue,
+    FunctionValue,
+    Iteration,
+    Library,
+    Mapping,
+    Number,
+    Sequence,
+    Tensor,
+    TorchVersion,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.engine import Engine
+
+
+class Infeasible(Exception):
+    """The path contradicts itself: no run takes it."""
+
+
+class Leave(Exception):  # noqa: N818
+    """Control leaves the block: "return", "break", "continue" or "raise"."""
+
+    def __init__(self, how: str, value: Value = NONE) -> None:
+        super().__init__(how)
+        self.how = how
+        self.value = value
+
+
+@dataclass
+class Script:
+    """The choices to take in one exploration of a statement, and those that were on offer."""
+
+    given: tuple[int, ...]
+    offered: list[int] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Exits:
+    """How a call that was walked can end: one entry for each path out of it."""
+
+    ways: list[tuple[Path, Value]]
+
+
+_COMPARE: dict[type[cst.CSTNode], tuple[str, Callable[[Any, Any], Any]]] = {
+    cst.Equal: ("==", operator.eq),
+    cst.NotEqual: ("!=", operator.ne),
+    cst.LessThan: ("<", operator.lt),
+    cst.LessThanEqual: ("<=", operator.le),
+    cst.GreaterThan: (">", operator.gt),
+    cst.GreaterThanEqual: (">=", operator.ge),
+}
+_ARITHMETIC: dict[type[cst.CSTNode], str] = {
+    cst.Add: "__add__",
+    cst.Subtract: "__sub__",
+    cst.Multiply: "__mul__",
+    cst.Divide: "__truediv__",
+    cst.FloorDivide: "__floordiv__",
+    cst.Modulo: "__mod__",
+    cst.Power: "__pow__",
+    cst.MatrixMultiply: "__matmul__",
+    cst.BitAnd: "__and__",
+    cst.BitOr: "__or__",
+    cst.BitXor: "__xor__",
+    cst.LeftShift: "__lshift__",
+    cst.RightShift: "__rshift__",
+}
+_NUMERIC: dict[str, Callable[[Any, Any], Any]] = {
+    "__add__": operator.add,
+    "__sub__": operator.sub,
+    "__mul__": operator.mul,
+    "__truediv__": operator.truediv,
+}
+BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+
+
+class Expressions(cst.CSTVisitor):
+    """The half of the walker that evaluates expressions: each ``visit_`` method leaves its result in
+    ``value`` and walks its children itself, in evaluation order."""
+
+    def __init__(self, engine: Engine, scope: Scope, path: Path) -> None:
+        super().__init__()
+        self.engine = engine
+        self.scope = scope
+        self.path = path
+        self.value: Value = UNKNOWN
+        self.silent = False
+        self.depth = 0
+        self.active: list[object] = []
+        self._script = Script(())
+        self._exits: dict[tuple[int, ...], Exits] = {}
+        self._fresh = 0
+
+    # choices ---------------------------------------------------------------------------------------------
+
+    def explore(self, path: Path, action: Callable[[], Any]) -> list[tuple[Path, Any]]:
+        """Runs an action once for each combination of the choices that it meets, each on a fork of the path."""
+        outcomes: list[tuple[Path, Any]] = []
+        pending: list[tuple[int, ...]] = [()]
+        saved = self._script, self._exits, self.path
+        self._exits = {}
+        tries = 0
+        while pending and len(outcomes) < MAX_PATHS and tries < 3 * MAX_PATHS:
+            given = pending.pop(0)
+            tries += 1
+            self._script = script = Script(given)
+            self.path = path.fork()
+            try:
+                result = action()
+                outcomes.append((self.path, result))
+            except Infeasible:
+                pass
+            except Leave as leave:
+                self._left(leave)
+            for position in range(len(given), len(script.offered)):
+                pending.extend(
+                    (*script.taken[:position], option) for option in range(1, script.offered[position])
+                )
+        self._script, self._exits, self.path = saved
+        return outcomes
+
+    def _left(self, leave: Leave) -> None:
+        if leave.how == "return":
+            self.scope.returns.append((self.path, leave.value))
+        elif leave.how == "break":
+            self.scope.breaks.append(self.path)
+        elif leave.how == "continue":
+            self.scope.continues.append(self.path)
+
+    def choose(self, options: int) -> int:
+        """Takes one of several ways; the exploration comes back for the others."""
+        script = self._script
+        position = len(script.taken)
+        choice = script.given[position] if position < len(script.given) else 0
+        script.offered.append(options)
+        script.taken.append(choice)
+        return choice
+
+    def choose_exit(self, run: Callable[[], list[tuple[Path, Value]]]) -> Value:
+        """Walks a call once and takes one of its ways out; the others are taken when the exploration returns."""
+        key = tuple(self._script.taken)
+        exits = self._exits.get(key)
+        if exits is None:
+            script, known = self._script, self._exits
+            exits = Exits(run())
+            self._script, self._exits = script, known
+            self._exits[key] = exits
+        if not exits.ways:
+            raise Infeasible
+        index = self.choose(len(exits.ways)) if len(exits.ways) > 1 else 0
+        path, value = exits.ways[index]
+        self.path = path.fork()
+        return value
+
+    def pin(self, value: Value) -> Value:
+        """One of the alternatives, with the facts that it rests on."""
+        if not isinstance(value, Alternatives):
+            return value
+        options = [option for option in value.options if self.path.agrees(option[1])]
+        if not options:
+            return UNKNOWN
+        index = self.choose(len(options)) if len(options) > 1 else 0
+        chosen, facts = options[index]
+        for symbol, truth in facts:
+            self.path.learn(symbol, truth)
+        return chosen
+
+    def fresh(self, node: cst.CSTNode) -> Hashable:
+        """A symbol for a value that has no other."""
+        self._fresh += 1
+        return (id(node), self._fresh)
+
+    # tests -----------------------------------------------------------------------------------------------
+
+    def test(self, node: cst.BaseExpression) -> bool:
+        """Takes one side of a condition, the one that is known, or both in turn."""
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return not self.test(node.expression)
+        if isinstance(node, cst.BooleanOperation):
+            if isinstance(node.operator, cst.And):
+                return self.test(node.left) and self.test(node.right)
+            return self.test(node.left) or self.test(node.right)
+        return self.truth(self.evaluate(node))
+
+    def truth(self, value: Value) -> bool:
+        """Whether a value is true; unknown ones are tried both ways."""
+        known = self.known_truth(value)
+        if known is not None:
+            return known
+        outcome = self.choose(2) == 0
+        self.assume(value, outcome)
+        return outcome
+
+    def known_truth(self, value: Value) -> bool | None:
+        """Whether a value is true, or None."""
+        if isinstance(value, Constant):
+            return bool(value.value)
+        if isinstance(value, Sequence):
+            return bool(value.items) if value.exact else None
+        if isinstance(value, (Unknown, Number)):
+            symbol = value.symbol
+            if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "not":
+                known = self.path.facts.get(symbol[1])
+                return None if known is None else not known
+            return None if symbol is None else self.path.facts.get(symbol)
+        if isinstance(value, (Tensor, Mapping, Iteration)):
+            return None
+        return True
+
+    def assume(self, value: Value, truth: bool) -> None:
+        """Notes that a value is true, or not."""
+        if not isinstance(value, (Unknown, Number)) or value.symbol is None:
+            return
+        symbol = value.symbol
+        if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "not":
+            symbol, truth = symbol[1], not truth
+        self.path.learn(symbol, truth)
+        if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "none" and truth:
+            self.path.learn(symbol[1], False)
+        elif truth:
+            self.path.learn(("none", symbol), False)
+
+    # names -----------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Value:
+        """The value of a name, pinned."""
+        value = self.path.names.get(name)
+        if value is not None:
+            if isinstance(value, Alternatives):
+                value = self.pin(value)
+                self.path.bind(name, value)
+            return value
+        scope = self.scope.outer
+        names = self.scope.outer_names
+        while scope is not None:
+            if name in names:
+                return self.pin(names[name])
+            names, scope = scope.outer_names, scope.outer
+        found = self.engine.global_value(self.scope.file, name)
+        if found is not None:
+            return self.pin(found)
+        if name in BUILTINS:
+            return Library(f"builtins.{name}")
+        return Unknown((self.scope.file.display, name), self.kind(name))
+
+    def kind(self, dotted: str) -> str | None:
+        """What the text does with a name."""
+        return self.engine.kind_of(self.scope.uses(dotted))
+
+    def evaluate(self, node: cst.CSTNode) -> Value:
+        """The value of an expression. Its effects happen on the current path."""
+        self.value = UNKNOWN
+        node.visit(self)
+        return self.value
+
+    def place(self, node: cst.CSTNode) -> Place:
+        """Where a node stands, with the calls that lead there."""
+        scope = self.scope
+        piece = scope.slice
+        return Place(
+            scope.file.display,
+            (scope.file.display, id(node)),
+            lambda: piece.span(node),
+            lambda: piece.code(node),
+            scope.calls,
+        )
+
+    def emit(self, event: Event) -> None:
+        """Tells the listeners."""
+        if not self.silent:
+            self.path.machines = self.engine.listener.hear(self.path.machines, event)
+
+    # expressions -----------------------------------------------------------------------------------------
+
+    def visit_Name(self, node: cst.Name) -> bool:
+        self.value = self.lookup(node.value)
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        base = self.evaluate(node.value)
+        self.value = attributes.read(self, base, node.attr.value, node)
+        return False
+
+    def visit_Call(self, node: cst.Call) -> bool:
+        self.value = calls.evaluate_call(self, node)
+        return False
+
+    def visit_Integer(self, node: cst.Integer) -> bool:
+        self.value = _literal(node.value)
+        return False
+
+    def visit_Float(self, node: cst.Float) -> bool:
+        self.value = _literal(node.value)
+        return False
+
+    def visit_Imaginary(self, node: cst.Imaginary) -> bool:
+        self.value = UNKNOWN
+        return False
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> bool:
+        self.value = _literal(node.value)
+        return False
+
+    def visit_ConcatenatedString(self, node: cst.ConcatenatedString) -> bool:
+        self.value = UNKNOWN
+        return False
+
+    def visit_FormattedString(self, node: cst.FormattedString) -> bool:
+        for part in node.parts:
+            if isinstance(part, cst.FormattedStringExpression):
+                self.evaluate(part.expression)
+        self.value = UNKNOWN
+        return False
+
+    def visit_Ellipsis(self, node: cst.Ellipsis) -> bool:
+        self.value = UNKNOWN
+        return False
+
+    def visit_Tuple(self, node: cst.Tuple) -> bool:
+        self.value = self._sequence(node.elements)
+        return False
+
+    def visit_List(self, node: cst.List) -> bool:
+        self.value = self._sequence(node.elements)
+        return False
+
+    def visit_Set(self, node: cst.Set) -> bool:
+        self.value = self._sequence(node.elements)
+        return False
+
+    def _sequence(self, elements: Any) -> Value:
+        items: list[Value] = []
+        exact = True
+        for element in elements:
+            value = self.evaluate(element.value)
+            if isinstance(element, cst.StarredElement):
+                if isinstance(value, Sequence) and value.exact:
+                    items.extend(value.items)
+                else:
+                    exact = False
+                    items.append(tensors.element_of(value))
+            else:
+                items.append(value)
+        return Sequence(tuple(items), exact)
+
+    def visit_Dict(self, node: cst.Dict) -> bool:
+        items: list[tuple[object, Value]] = []
+        rest: list[Value] = []
+        for element in node.elements:
+            if isinstance(element, cst.StarredDictElement):
+                inner = self.evaluate(element.value)
+                if isinstance(inner, Mapping):
+                    items.extend(inner.items)
+                    rest.extend(inner.rest)
+                else:
+                    rest.append(UNKNOWN)
+            elif isinstance(element, cst.DictElement):
+                key = self.evaluate(element.key)
+                value = self.evaluate(element.value)
+                if isinstance(key, Constant):
+                    items.append((key.value, value))
+                else:
+                    rest.append(value)
+        self.value = Mapping(tuple(items), tuple(rest))
+        return False
+
+    def visit_UnaryOperation(self, node: cst.UnaryOperation) -> bool:
+        value = self.evaluate(node.expression)
+        if isinstance(node.operator, cst.Not):
+            known = self.known_truth(value)
+            if known is not None:
+                self.value = Constant(not known)
+            elif isinstance(value, Unknown) and value.symbol is not None:
+                symbol = value.symbol
+                twice = isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "not"
+                self.value = Unknown(symbol[1] if twice else ("not", symbol))  # type: ignore[index]
+            else:
+                self.value = UNKNOWN
+        elif isinstance(value, Constant) and isinstance(value.value, (int, float)):
+            negative = isinstance(node.operator, cst.Minus)
+            self.value = Constant(-value.value) if negative else value
+        elif isinstance(value, Tensor):
+            self.value = tensors.apply(self, node, "neg", [value])
+        else:
+            self.value = value if isinstance(value, Number) else UNKNOWN
+        return False
+
+    def visit_BooleanOperation(self, node: cst.BooleanOperation) -> bool:
+        left = self.evaluate(node.left)
+        wants = isinstance(node.operator, cst.And)
+        known = self.known_truth(left)
+        if known is None and isinstance(left, Unknown) and left.kind is None:
+            # an unknown flag joined with another: kept as one condition, not forked
+            right = self.evaluate(node.right)
+            if isinstance(right, (Unknown, Constant)) and left.symbol is not None:
+                if isinstance(right, Constant) and isinstance(right.value, bool):
+                    self.value = left if right.value is wants else right
+                    return False
+                if isinstance(right, Unknown) and right.symbol is not None:
+                    self.value = Unknown(("and" if wants else "or", left.symbol, right.symbol))
+                    return False
+            self.value = right if self.truth(left) is wants else left
+            return False
+        truth = known if known is not None else self.truth(left)
+        self.value = self.evaluate(node.right) if truth is wants else left
+        return False
+
+    def visit_Comparison(self, node: cst.Comparison) -> bool:
+        left = self.evaluate(node.left)
+        result: Value = UNKNOWN
+        for target in node.comparisons:
+            right = self.evaluate(target.comparator)
+            result = self._compare(left, target.operator, right)
+            left = right
+        self.value = result if len(node.comparisons) == 1 else UNKNOWN
+        return False
+
+    def _compare(self, left: Value, how: cst.BaseCompOp, right: Value) -> Value:
+        if isinstance(how, (cst.Is, cst.IsNot)):
+            positive = isinstance(how, cst.Is)
+            if NONE in (left, right):
+                known = self._known_none(right if left == NONE else left)
+                if isinstance(known, bool):
+                    return Constant(known is positive)
+                return Unknown(known if positive else ("not", known)) if known is not None else UNKNOWN
+            how = cst.Equal() if positive else cst.NotEqual()
+        if isinstance(left, TorchVersion) or isinstance(right, TorchVersion):
+            return self._compare_version(left, how, right)
+        if type(how) not in _COMPARE:
+            if (
+                isinstance(how, (cst.In, cst.NotIn))
+                and isinstance(left, (Constant, DTypeValue))
+                and isinstance(right, Sequence)
+                and right.exact
+                and all(isinstance(item, (Constant, DTypeValue)) for item in right.items)
+            ):
+                return Constant((left in right.items) is isinstance(how, cst.In))
+            sides = _symbol(left), _symbol(right)
+            if None in sides:
+                return UNKNOWN
+            inner = ("in", *sides)
+            return Unknown(("not", inner) if isinstance(how, cst.NotIn) else inner)
+        sign, compute = _COMPARE[type(how)]
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            try:
+                return Constant(bool(compute(left.value, right.value)))
+            except TypeError:
+                return UNKNOWN
+        if isinstance(left, DTypeValue) and isinstance(right, DTypeValue) and sign in ("==", "!="):
+            if DType.HALF in (left.dtype, right.dtype):
+                return UNKNOWN
+            return Constant((left.dtype is right.dtype) is (sign == "=="))
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            return Tensor(DType.INTEGER)
+        sides = _symbol(left), _symbol(right)
+        if None in sides:
+            return UNKNOWN
+        if sign == "!=":
+            return Unknown(("not", ("==", *sides)))
+        return Unknown((sign, *sides))
+
+    def _known_none(self, value: Value) -> bool | Hashable:
+        """True or False where it is known whether a value is None, else the symbol of the question."""
+        if isinstance(value, Constant):
+            return value.value is None
+        if isinstance(value, (Unknown, Number)):
+            if value.symbol is None:
+                return None
+            known = self.path.facts.get(("none", value.symbol))
+            if known is None and self.path.facts.get(value.symbol):
+                return False
+            return known if known is not None else ("none", value.symbol)
+        return False
+
+    def _compare_version(self, left: Value, how: cst.BaseCompOp, right: Value) -> Value:
+        if type(how) not in _COMPARE:
+            return UNKNOWN
+        sign = _COMPARE[type(how)][0]
+        other = right
+        if isinstance(right, TorchVersion):
+            other = left
+            sign = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(sign, sign)
+        known = self.engine.compare_torch(sign, other)
+        return Constant(known) if known is not None else Unknown(("torch", sign, _symbol(other)))
+
+    def visit_BinaryOperation(self, node: cst.BinaryOperation) -> bool:
+        left = self.evaluate(node.left)
+        right = self.evaluate(node.right)
+        self.value = self.arithmetic(node, _ARITHMETIC.get(type(node.operator), "__add__"), left, right)
+        return False
+
+    def arithmetic(self, node: cst.CSTNode, name: str, left: Value, right: Value) -> Value:
+        """The result of a binary operator."""
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            if name in _NUMERIC and not isinstance(left.value, str) and not isinstance(right.value, str):
+                try:
+                    return Constant(_NUMERIC[name](left.value, right.value))
+                except (TypeError, ArithmeticError):
+                    return UNKNOWN
+            return UNKNOWN
+        if isinstance(left, Sequence) and isinstance(right, Sequence) and name == "__add__":
+            return Sequence(left.items + right.items, left.exact and right.exact)
+        if name == "__matmul__" or isinstance(left, Tensor) or isinstance(right, Tensor):
+            return tensors.binary(self, node, name, left, right)
+        if isinstance(left, (Number, Constant)) and isinstance(right, (Number, Constant)):
+            return Number(self.fresh(node))
+        sides = _symbol(left), _symbol(right)
+        return Unknown((name, *sides)) if None not in sides else UNKNOWN
+
+    def visit_IfExp(self, node: cst.IfExp) -> bool:
+        side = node.body if self.test(node.test) else node.orelse
+        self.value = self.evaluate(side)
+        return False
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
+        base = self.evaluate(node.value)
+        keys: list[Value] = []
+        for part in node.slice:
+            if isinstance(part.slice, cst.Index):
+                keys.append(self.evaluate(part.slice.value))
+            else:
+                for bound in (part.slice.lower, part.slice.upper, part.slice.step):
+                    if bound is not None:
+                        self.evaluate(bound)
+                keys.append(UNKNOWN)
+        sliced = any(not isinstance(part.slice, cst.Index) for part in node.slice)
+        key = keys[0] if len(keys) == 1 and not sliced else None
+        self.value = self.pin(attributes.subscript(self, base, key, sliced, node))
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        self.value = FunctionValue(self.scope.file, None, node, self.scope_here(), undecorated=True)
+        return False
+
+    def scope_here(self) -> Scope:
+        """This scope as a function defined here sees it: with the names as they are now."""
+        scope = self.scope
+        return Scope(
+            scope.file, scope.slice, scope.outline, scope, self.path.names, scope.self_value, scope.calls, scope.chain
+        )
+
+    def visit_NamedExpr(self, node: cst.NamedExpr) -> bool:
+        value = self.evaluate(node.value)
+        if isinstance(node.target, cst.Name):
+            self.path.bind(node.target.value, value)
+        self.value = value
+        return False
+
+    def visit_Await(self, node: cst.Await) -> bool:
+        self.value = self.evaluate(node.expression)
+        return False
+
+    def visit_Yield(self, node: cst.Yield) -> bool:
+        value: Value = NONE
+        if isinstance(node.value, cst.From):
+            value = self.evaluate(node.value.item)
+        elif node.value is not None:
+            value = self.evaluate(node.value)
+        self.scope.yields.append((self.path.fork(), value))
+        self.value = UNKNOWN
+        return False
+
+    def visit_ListComp(self, node: cst.ListComp) -> bool:
+        self.value = self._comprehension(node.elt, node.for_in)
+        return False
+
+    def visit_SetComp(self, node: cst.SetComp) -> bool:
+        self.value = self._comprehension(node.elt, node.for_in)
+        return False
+
+    def visit_GeneratorExp(self, node: cst.GeneratorExp) -> bool:
+        self.value = self._comprehension(node.elt, node.for_in)
+        return False
+
+    def visit_DictComp(self, node: cst.DictComp) -> bool:
+        result = self._comprehension(node.value, node.for_in)
+        self.value = Mapping((), result.items if isinstance(result, Sequence) else (UNKNOWN,))
+        return False
+
+    def _comprehension(self, element: cst.BaseExpression, loop: cst.CompFor) -> Value:
+        names = self.path.names
+        part: cst.CompFor | None = loop
+        exact_items: tuple[Value, ...] | None = None
+        while part is not None:
+            source = self.evaluate(part.iter)
+            if part is loop and part.inner_for_in is None and not part.ifs:
+                if isinstance(source, Sequence) and source.exact and len(source.items) <= 8:
+                    exact_items = source.items
+            self.assign(part.target, tensors.element_of(source), part)
+            for condition in part.ifs:
+                self.evaluate(condition.test)
+            part = part.inner_for_in
+        if exact_items is not None:
+            results = []
+            for item in exact_items:
+                self.assign(loop.target, item, loop)
+                results.append(self.evaluate(element))
+            value: Value = Sequence(tuple(results))
+        else:
+            value = Sequence((self.evaluate(element),), exact=False)
+        self.path.leave_scope(names)
+        return value
+
+    # provided by the statements half ------------------------------------------------------------------------
+
+    def assign(self, target: cst.CSTNode, value: Value, node: cst.CSTNode) -> None:
+        """Binds a target to a value."""
+        raise NotImplementedError
+
+
+def _literal(text: str) -> Value:
+    try:
+        return Constant(ast.literal_eval(text))
+    except (ValueError, SyntaxError):
+        return UNKNOWN
+
+
+def _symbol(value: Value) -> Hashable:
+    if isinstance(value, (Unknown, Number)):
+        return value.symbol
+    if isinstance(value, (Constant, DTypeValue)):
+        return value
+    if isinstance(value, Library):
+        return value.name
+    return None

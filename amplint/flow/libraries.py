@@ -1,0 +1,287 @@
+"""What the functions and classes of torch, contextlib and other libraries mean to the flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp import ops
+from amplint.amp.regions import ENTRIES, GRAD_OFF, NULL_CONTEXTS
+from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS
+from amplint.amp.wrappers import (
+    MODEL_FACTORIES,
+    OBJECTS,
+    OPTIMIZER_FACTORIES,
+    OPTIMIZER_PACKAGES,
+    TRANSPARENT_CALLS,
+)
+from amplint.events import CastParameters, Converted, DType, OptimizerMade, ScalerMade
+from amplint.flow import attributes, calls, contexts, modules, tensors
+from amplint.flow.values import (
+    UNKNOWN,
+    BoundMethod,
+    Constant,
+    Context,
+    DeviceValue,
+    DTypeValue,
+    FunctionValue,
+    Instance,
+    Iteration,
+    Library,
+    Mapping,
+    Number,
+    Optimizer,
+    Partial,
+    Scaler,
+    Sequence,
+    Tensor,
+    TorchVersion,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.expressions import Expressions
+
+_GRAD_MODES = {
+    **dict.fromkeys(GRAD_OFF, "grad off"),
+    "torch.enable_grad": "grad on",
+    "torch.autograd.enable_grad": "grad on",
+}
+_FIRST_ARGUMENT = frozenset({
+    "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.iter", "builtins.set",
+    "copy.copy", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "builtins.dict",
+})
+_VERSION_PARSERS = frozenset({
+    "packaging.version.parse", "packaging.version.Version", "distutils.version.LooseVersion", "distutils.version.StrictVersion",
+    "pkg_resources.parse_version", "looseversion.LooseVersion", "torch.torch_version.TorchVersion",
+})
+
+
+def grad_mode(name: str) -> str | None:
+    """ "grad off" or "grad on" for a context that switches gradients, else None."""
+    return _GRAD_MODES.get(name)
+
+
+def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:
+    """Calls something of a library."""
+    if name.startswith("builtins."):
+        return _builtin(walker, name[9:], given, node)
+    if name.startswith("torch."):
+        found = _torch(walker, name, given, node)
+        if found is not None:
+            return found
+    if name in ENTRIES:
+        return contexts.make(walker, name, given, node)
+    if name in OBJECTS:
+        return Instance((id(node), walker.scope.chain), None, name)
+    if name in _FIRST_ARGUMENT:
+        return given.positional[0] if given.positional else Sequence()
+    if name in SCALERS:
+        return _scaler(walker, name, given, node)
+    if _is_optimizer(name):
+        return _optimizer(walker, given, node)
+    if name in NULL_CONTEXTS:
+        kind = "stack" if name == "contextlib.ExitStack" else "null"
+        return Context(kind, identity=(id(node), walker.scope.chain))
+    if name in TRANSPARENT_CALLS:
+        return given.positional[0] if given.positional else UNKNOWN
+    match name:
+        case "functools.partial":
+            if given.positional:
+                return Partial(given.positional[0], given.positional[1:], given.keywords)
+            return UNKNOWN
+        case "functools.wraps":
+            return Library("functools.<wrapped>")
+        case "contextlib.contextmanager" if given.positional and isinstance(given.positional[0], FunctionValue):
+            return calls.apply_decorator(walker, Library(name), given.positional[0], cst.Decorator(node))
+        case "copy.deepcopy":
+            first = given.positional[0] if given.positional else UNKNOWN
+            if modules.is_module(walker, first):
+                return Unknown(walker.fresh(node), "module")
+            return first
+        case "numpy.asarray" | "numpy.array" | "numpy.ascontiguousarray":
+            first = given.positional[0] if given.positional else UNKNOWN
+            if isinstance(first, Tensor):
+                place, piece = walker.place(node), given.nodes[0] if given.nodes else node
+                walker.emit(Converted(place, walker.path.regions, tensors.operand(walker, first, piece), "numpy"))
+            return UNKNOWN
+        case "functools.<wrapped>":
+            return given.positional[0] if given.positional else UNKNOWN
+        case "einops.rearrange" | "einops.repeat":
+            first = given.positional[0] if given.positional else UNKNOWN
+            return first.moved() if isinstance(first, Tensor) else UNKNOWN
+        case "einops.einsum":
+            values = [value for value in given.positional if not isinstance(value, Constant)]
+            return tensors.apply(walker, node, "einsum", values)
+    if name in _VERSION_PARSERS and given.positional:
+        return given.positional[0]
+    if any(isinstance(value, TorchVersion) for value in given.positional):
+        return TorchVersion()
+    kind = "module" if name.startswith(MODEL_FACTORIES) else None
+    if kind is None:
+        for value in given.all:
+            if isinstance(value, Optimizer):
+                walker.path.store(value.identity, "<wrapped>", Constant(True))
+    made = Unknown(walker.fresh(node), kind)
+    if kind == "module":
+        _cast_while_made(walker, made, given, node)
+    return made
+
+
+def _cast_while_made(walker: Expressions, made: Value, given: calls.Arguments, node: cst.CSTNode) -> None:
+    """``from_pretrained(…, torch_dtype=torch.float16)``."""
+    for key in ("torch_dtype", "dtype"):
+        dtype = given.keyword(key)
+        if isinstance(dtype, DTypeValue) and dtype.dtype.is_half:
+            modules.cast(walker, made, dtype.dtype, node)
+
+
+def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value | None:
+    if name in ENTRIES:
+        return contexts.make(walker, name, given, node)
+    if name in SCALERS:
+        return _scaler(walker, name, given, node)
+    if _is_optimizer(name):
+        return _optimizer(walker, given, node)
+    if name in _GRAD_MODES:
+        if given.positional and isinstance(given.positional[0], FunctionValue):
+            return given.positional[0]
+        return Context(_GRAD_MODES[name])
+    if name in NULL_CONTEXTS:
+        return Context("null")
+    if name in TRANSPARENT_CALLS:
+        return given.positional[0] if given.positional else UNKNOWN
+    match name:
+        case "torch.autograd.backward":
+            calls.emit_backward(walker, node, "torch.autograd.backward()")
+            return UNKNOWN
+        case "torch.set_grad_enabled" | "torch.autograd.set_grad_enabled":
+            flag = given.positional[0] if given.positional else UNKNOWN
+            known = walker.known_truth(flag)
+            return Context("null") if known is None else Context("grad on" if known else "grad off")
+        case "torch.device":
+            first = given.positional[0] if given.positional else given.keyword("type")
+            if isinstance(first, Constant) and isinstance(first.value, str):
+                return DeviceValue(first.value.split(":")[0])
+            return Unknown(walker.fresh(node))
+        case "torch.nn.Parameter" | "torch.nn.parameter.Parameter":
+            first = given.positional[0] if given.positional else given.keyword("data") or UNKNOWN
+            dtype = first.dtype if isinstance(first, Tensor) else None
+            return Tensor(dtype or DType.FLOAT32, parameter_of=(id(node), walker.scope.chain))
+        case "torch.utils.checkpoint.checkpoint":
+            inner = calls.Arguments(given.positional[1:], (), given.nodes[1:], given.unclear)
+            return calls.call_value(walker, given.positional[0], inner, node) if given.positional else UNKNOWN
+        case "torch.nn.init.xavier_uniform_" | "torch.nn.init.kaiming_normal_" | "torch.nn.init.normal_":
+            return given.positional[0] if given.positional else UNKNOWN
+    if name.startswith("torch.nn.functional."):
+        return tensors.function(walker, node, name[20:], given)
+    if name.startswith(("torch.nn.utils.", "torch.nn.init.", "torch.nn.parallel.")):
+        return Unknown(walker.fresh(node))
+    if name.startswith("torch.nn.") and (name in ops.MODULES or name in modules.CONTAINERS or name == "torch.nn.Identity"):
+        return modules.make_library_module(walker, name, given, node)
+    if name.startswith("torch.nn."):
+        return Unknown(walker.fresh(node), "module")
+    for prefix in ("torch.special.", "torch.linalg.", "torch.fft."):
+        if name.startswith(prefix):
+            short = name.removeprefix("torch.")
+            return tensors.function(walker, node, short, given)
+    rest = name[6:]
+    if "." not in rest:
+        if rest.startswith("Tensor."):
+            rest = rest[7:]
+        return tensors.function(walker, node, rest, given)
+    if name.startswith("torch.Tensor."):
+        return tensors.function(walker, node, rest[7:], given)
+    return None
+
+
+def _is_optimizer(name: str) -> bool:
+    if name in OPTIMIZER_FACTORIES:
+        return True
+    last = name.rpartition(".")[2]
+    return name.startswith(OPTIMIZER_PACKAGES) and last[:1].isupper() and ".lr_scheduler" not in name and ".swa_utils" not in name
+
+
+def _optimizer(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:
+    owners: frozenset[object] = frozenset()
+    for value in given.all:
+        owners |= modules.parameters_in(walker, value)
+    optimizer = Optimizer((id(node), walker.scope.chain), owners)
+    casts = tuple(CastParameters(dtype, place) for dtype, place in modules.casts_of(walker, optimizer))
+    walker.emit(OptimizerMade(walker.place(node), walker.path.regions, optimizer.identity, casts))
+    return optimizer
+
+
+def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:
+    flag = given.keyword("enabled")
+    enabled: bool | None = True
+    if flag is not None:
+        enabled = walker.known_truth(flag)
+    identity = (id(node), walker.scope.chain)
+    walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
+    return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS)
+
+
+def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:
+    first = given.positional[0] if given.positional else UNKNOWN
+    match name:
+        case "list" | "tuple" | "sorted" | "reversed" | "iter" | "set" | "filter" | "dict":
+            source = given.positional[-1] if name == "filter" and given.positional else first
+            if name == "dict" and not given.positional:
+                return Mapping(given.keywords, (UNKNOWN,) if given.unclear else ())
+            if not given.positional:
+                return Sequence()
+            if isinstance(source, Instance):
+                return modules.items_of(walker, source) or UNKNOWN
+            if isinstance(source, Sequence) and name in ("reversed", "sorted", "set", "filter"):
+                return Sequence(source.items, exact=False)
+            return source
+        case "enumerate":
+            return Iteration(Sequence((Number(walker.fresh(node)), modules.element(walker, first))))
+        case "zip":
+            return Iteration(Sequence(tuple(modules.element(walker, value) for value in given.positional)))
+        case "map":
+            function = first
+            each = tensors.element_of(given.positional[1]) if len(given.positional) > 1 else UNKNOWN
+            result = calls.call_value(walker, function, calls.Arguments((each,), (), (node,)), node)
+            return Sequence((result,), exact=False)
+        case "next":
+            return tensors.element_of(first)
+        case "float" | "int" | "len" | "round" | "abs" | "bool":
+            if name == "abs" and isinstance(first, Tensor):
+                return tensors.apply(walker, node, "abs", [first])
+            return Number(walker.fresh(node))
+        case "sum":
+            each = tensors.element_of(first)
+            if isinstance(each, Tensor):
+                return each.moved()
+            return Unknown(walker.fresh(node))
+        case "range":
+            return Iteration(Number(walker.fresh(node)))
+        case "getattr":
+            key = given.positional[1] if len(given.positional) > 1 else UNKNOWN
+            if isinstance(key, Constant) and isinstance(key.value, str) and key.value.isidentifier():
+                text = cst.Attribute(node.args[0].value, cst.Name(key.value))
+                return attributes.read(walker, first, key.value, text)
+            return Unknown(walker.fresh(node))
+        case "hasattr":
+            key = given.positional[1] if len(given.positional) > 1 else UNKNOWN
+            if isinstance(first, Library) and isinstance(key, Constant):
+                known = walker.engine.torch_has(first.name, str(key.value))
+                return Constant(known) if known is not None else Unknown(("has", first.name, key))
+            symbol = first.symbol if isinstance(first, Unknown) else None
+            return Unknown(("has", symbol, key)) if symbol is not None else Unknown(walker.fresh(node))
+        case "isinstance":
+            symbol = first.symbol if isinstance(first, Unknown) else None
+            second = given.positional[1] if len(given.positional) > 1 else UNKNOWN
+            return Unknown(("is", symbol, second)) if symbol is not None else Unknown(walker.fresh(node))
+        case "super" | "print":
+            return Unknown(walker.fresh(node))
+        case "staticmethod" | "classmethod" | "property":
+            return first
+    for value in given.all:
+        if isinstance(value, BoundMethod) and value.function is not None and name == "callable":
+            return Constant(True)
+    return Unknown(walker.fresh(node))

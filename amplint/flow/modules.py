@@ -1,0 +1,284 @@
+"""Modules: construction on demand, parameters and their type, and what a forward gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp import ops
+from amplint.events import Certainty, DType, Forward, ModuleCast, Place, enabled_region
+from amplint.flow import calls, tensors
+from amplint.flow.values import (
+    UNKNOWN,
+    Constant,
+    DTypeValue,
+    Instance,
+    Mapping,
+    Optimizer,
+    Parameters,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.expressions import Expressions
+
+CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
+_IDENTITIES = frozenset({"torch.nn.Identity"})
+
+
+def is_module(walker: Expressions, value: Value) -> bool:
+    """Whether a value is a torch module."""
+    if isinstance(value, Unknown):
+        return value.kind == "module"
+    if not isinstance(value, Instance):
+        return False
+    if value.made_of is not None:
+        return walker.engine.is_module_class(value.made_of)
+    return value.library is not None and value.library.startswith("torch.nn.")
+
+
+def identity_of(value: Value) -> Hashable:
+    """What tells a module apart from others."""
+    if isinstance(value, Instance):
+        return value.identity
+    return value.symbol if isinstance(value, Unknown) else None
+
+
+def construct(walker: Expressions, instance: Instance) -> None:
+    """Walks the constructor of an object, if that has not been done on this path. Nobody hears of it."""
+    if instance.made_of is None or walker.path.load(instance.identity, "<made>") is not None:
+        return
+    walker.path.store(instance.identity, "<made>", Constant(True))
+    given = walker.engine.pending.get(instance.identity)
+    walker.engine.run_constructor(walker, instance, given)
+
+
+def items_of(walker: Expressions, instance: Instance) -> Sequence | None:
+    """What is in a Sequential, ModuleList or ModuleDict."""
+    found = walker.path.load(instance.identity, "<items>")
+    if isinstance(found, Sequence):
+        return found
+    if isinstance(found, Mapping):
+        return Sequence(tuple(value for _, value in found.items) + found.rest, exact=False)
+    return None
+
+
+def make_library_module(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNode) -> Instance:
+    """``nn.Linear(…)``, ``nn.Sequential(…)``."""
+    instance = Instance((id(node), walker.scope.chain), None, name)
+    path = walker.path
+    if name == "torch.nn.Sequential":
+        items: Value = Sequence(given.positional, not given.unclear)
+        if len(given.positional) == 1 and not isinstance(given.positional[0], (Instance, Unknown)):
+            only = given.positional[0]
+            items = Sequence(tuple(v for _, v in only.items)) if isinstance(only, Mapping) else UNKNOWN
+        path.store(instance.identity, "<items>", items)
+    elif name in CONTAINERS:
+        first = given.positional[0] if given.positional else Sequence()
+        if isinstance(first, (Sequence, Mapping)):
+            path.store(instance.identity, "<items>", first)
+    dtype = given.keyword("dtype")
+    if isinstance(dtype, DTypeValue):
+        path.store(instance.identity, "<dtype>", dtype)
+    return instance
+
+
+def weight_dtype(walker: Expressions, instance: Instance) -> DType | None:
+    """The type of a library module's own parameters, or None if a cast somewhere may have changed it."""
+    own = walker.path.load(instance.identity, "<dtype>")
+    if isinstance(own, DTypeValue):
+        return own.dtype
+    if own is not None or walker.path.load("<modules>", "<cast>") is not None:
+        return None
+    return DType.FLOAT32
+
+
+def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Value:
+    """``module.half()`` and the like."""
+    identity = identity_of(value)
+    place = walker.place(node)
+    walker.emit(ModuleCast(place, walker.path.regions, identity, to))
+    walker.path.store(identity, "<dtype>", DTypeValue(to))
+    walker.path.store("<modules>", "<cast>", Constant(True))
+    walker.engine.cast_places[identity, to] = place
+    return value
+
+
+def freeze(walker: Expressions, value: Value, frozen: bool) -> None:
+    """``module.requires_grad_(False)``."""
+    walker.path.store(identity_of(value), "<frozen>", Constant(frozen))
+
+
+def casts_of(walker: Expressions, optimizer: Optimizer) -> tuple[tuple[DType, Place], ...]:
+    """The casts that the parameters of an optimizer went through."""
+    found: list[tuple[DType, Place]] = []
+    for module in sorted(optimizer.modules, key=repr):
+        dtype = walker.path.load(module, "<dtype>")
+        if not isinstance(dtype, DTypeValue) or walker.path.load(module, "<frozen>") == Constant(True):
+            continue
+        place = walker.engine.cast_places.get((module, dtype.dtype))
+        if place is not None:
+            found.append((dtype.dtype, place))
+    return tuple(found)
+
+
+def parameters_in(walker: Expressions, value: Value, depth: int = 0) -> frozenset[Hashable]:
+    """The modules whose parameters are somewhere in a value: a generator, a list, groups, a module."""
+    if depth > 4:
+        return frozenset()
+    inner = depth + 1
+    match value:
+        case Parameters():
+            return frozenset({value.module})
+        case Sequence():
+            return frozenset().union(*(parameters_in(walker, item, inner) for item in value.items))
+        case Mapping():
+            parts = [*(item for _, item in value.items), *value.rest]
+            return frozenset().union(*(parameters_in(walker, item, inner) for item in parts))
+        case Instance() | Unknown() if is_module(walker, value):
+            return frozenset({identity_of(value)})
+        case Tensor() if value.parameter_of is not None:
+            return frozenset({value.parameter_of})
+    return frozenset()
+
+
+def call(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Call) -> Value:
+    """``module(…)``."""
+    place = walker.place(node)
+    identity = identity_of(value)
+    frozen = walker.path.load(identity, "<frozen>") == Constant(True)
+    if isinstance(value, Instance) and value.library is not None:
+        return _call_library(walker, value, given, node, place)
+    trains = not frozen
+    walker.emit(Forward(place, walker.path.regions, identity, trains))
+    if isinstance(value, Instance) and value.made_of is not None:
+        forward = walker.engine.find_method(value.made_of, "forward")
+        if forward is None:
+            return UNKNOWN
+        construct(walker, value)
+        result = calls.invoke(walker, forward, given.after(value), node)
+        return _wrapped(walker, value, result)
+    region = enabled_region(walker.path.regions)
+    if isinstance(walker.path.load(identity, "<float32 out>"), Constant):
+        return Tensor(DType.FLOAT32, whole_output=True)
+    if region is not None and region.dtype is not None and region.dtype.is_half and not region.framework:
+        return Tensor(
+            region.dtype, Certainty.LIKELY, born=place, born_in=region, whole_output=True
+        )
+    return Unknown(walker.fresh(node))
+
+
+def _wrapped(walker: Expressions, value: Instance, result: Value) -> Value:
+    if isinstance(walker.path.load(value.identity, "<float32 out>"), Constant):
+        return UNKNOWN
+    return result
+
+
+def _call_library(
+    walker: Expressions, value: Instance, given: calls.Arguments, node: cst.Call, place: Place
+) -> Value:
+    name = value.library or ""
+    if name == "torch.nn.Sequential":
+        items = items_of(walker, value)
+        walker.emit(Forward(place, walker.path.regions, value.identity))
+        if items is None or not items.exact:
+            return UNKNOWN
+        result: Value = given.positional[0] if given.positional else UNKNOWN
+        for item in items.items:
+            result = calls.call_value(walker, walker.pin(item), calls.Arguments((result,), (), (node,)), node)
+        return result
+    if name in _IDENTITIES:
+        return given.positional[0] if given.positional else UNKNOWN
+    op = ops.MODULES.get(name)
+    if op is None:
+        return UNKNOWN
+    if op in ops.KINDS_OF_WEIGHTS:
+        walker.emit(Forward(place, walker.path.regions, value.identity))
+    values = list(given.positional) or [v for k, v in given.keywords if k in ("input", "query")]
+    if not values:
+        return UNKNOWN
+    raises = ops.KINDS_OF_WEIGHTS.get(op) == "raises"
+    weights = weight_dtype(walker, value) if op in ops.KINDS_OF_WEIGHTS else None
+    result = tensors.apply(
+        walker, node, op, values, nodes=list(given.nodes) or [node], weights=weights, weights_raise=raises
+    )
+    if op in ("lstm", "gru", "rnn", "rnn_tanh", "rnn_relu", "multi_head_attention_forward", "multi_head_attention"):
+        if isinstance(result, Tensor):
+            return Sequence((result, replace(result, whole_output=True)))
+        return UNKNOWN
+    return result
+
+
+def method(
+    walker: Expressions, base: Value, name: str, given: calls.Arguments, node: cst.Call
+) -> Value | None:
+    """A method that every module has. None if the name is none of those."""
+    identity = identity_of(base)
+    match name:
+        case "half":
+            return cast(walker, base, DType.FLOAT16, node)
+        case "bfloat16":
+            return cast(walker, base, DType.BFLOAT16, node)
+        case "float" | "double":
+            walker.path.store(identity, "<dtype>", DTypeValue(DType.FLOAT32))
+            return base
+        case "to" | "type":
+            for value in (*given.positional, *(v for k, v in given.keywords if k == "dtype")):
+                if isinstance(value, DTypeValue):
+                    if value.dtype.is_half:
+                        return cast(walker, base, value.dtype, node)
+                    walker.path.store(identity, "<dtype>", value)
+            return base
+        case "cuda" | "cpu" | "train" | "eval" | "xpu" | "npu" | "compile" | "apply" | "share_memory":
+            return base
+        case "requires_grad_":
+            flag = given.positional[0] if given.positional else Constant(True)
+            if isinstance(flag, Constant):
+                freeze(walker, base, flag.value is False)
+            return base
+        case "parameters":
+            return Parameters(identity)
+        case "named_parameters":
+            return Parameters(identity, named=True)
+        case "zero_grad" | "load_state_dict" | "state_dict" | "register_buffer" | "register_parameter":
+            if name.startswith("register_") and isinstance(base, Instance) and len(given.positional) >= 2:
+                key, tensor = given.positional[:2]
+                if isinstance(key, Constant) and isinstance(key.value, str):
+                    walker.path.store(base.identity, key.value, tensor)
+            return UNKNOWN
+        case "append" | "insert" | "add_module" | "extend" if isinstance(base, Instance):
+            held = walker.path.load(base.identity, "<items>")
+            items = held.items if isinstance(held, Sequence) else ()
+            added = given.positional[-1] if given.positional else UNKNOWN
+            more = added.items if name == "extend" and isinstance(added, Sequence) else (added,)
+            fresh = tuple(item for item in more if item not in items)
+            exact = name == "append" and not walker.scope.loops and (held is None or isinstance(held, Sequence) and held.exact)
+            walker.path.store(base.identity, "<items>", Sequence(items + fresh, exact))
+            return base
+        case "items" | "values" | "named_children" | "children" | "modules" if isinstance(base, Instance):
+            found = items_of(walker, base)
+            if found is None:
+                return UNKNOWN
+            if name in ("values", "children", "modules"):
+                return Sequence(found.items, exact=False)
+            return Sequence(tuple(Sequence((UNKNOWN, item)) for item in found.items), exact=False)
+    return None
+
+
+
+def element(walker: Expressions, value: Value) -> Value:
+    """One item of a collection, module lists included."""
+    if isinstance(value, Instance):
+        items = items_of(walker, value)
+        return tensors.one_of(walker, items.items) if items is not None else UNKNOWN
+    if isinstance(value, Sequence):
+        return tensors.one_of(walker, value.items) if len(value.items) <= 4 else UNKNOWN
+    found = tensors.element_of(value)
+    fresh = isinstance(found, Unknown) and found.symbol is None
+    return Unknown(walker.fresh(cst.Name("item"))) if fresh else found

@@ -1,0 +1,55 @@
+"""Where a name is looked up: the function that is being walked, those around it, the file."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.events import Place
+
+if TYPE_CHECKING:
+    from amplint.flow.paths import Path
+    from amplint.flow.values import FunctionValue, Value
+    from amplint.source.outline import FunctionOutline
+    from amplint.source.project import ProjectFile
+    from amplint.source.slices import Slice
+
+
+@dataclass(eq=False)
+class Scope:
+    """One call of a function: what is being walked, and where its text comes from."""
+
+    file: ProjectFile
+    slice: Slice
+    outline: FunctionOutline | None
+    outer: Scope | None = None
+    outer_names: dict[str, Value] = field(default_factory=dict)
+    """Names of the enclosing function, as they were when this function was defined."""
+    self_value: Value | None = None
+    calls: tuple[Place, ...] = ()
+    chain: Hashable = ()
+    """Tells apart objects made at one place by different calls."""
+    returns: list[tuple[Path, Value]] = field(default_factory=list)
+    yields: list[tuple[Path, Value]] = field(default_factory=list)
+    breaks: list[Path] = field(default_factory=list)
+    continues: list[Path] = field(default_factory=list)
+    loops: int = 0
+    globals: set[str] = field(default_factory=set)
+    defined: dict[cst.CSTNode, FunctionValue] = field(default_factory=dict)
+    """Functions defined inside that were not called yet."""
+    is_context_manager: bool = False
+
+    def uses(self, dotted: str) -> set[str]:
+        """The methods that the text calls on a name, here and in the functions around."""
+        found: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.outline is not None:
+                found |= scope.outline.uses.get(dotted, set())
+                if scope.outline.owner is not None and dotted.startswith("self."):
+                    found |= scope.outline.owner.uses.get(dotted, set())
+            scope = scope.outer
+        return found

@@ -1,0 +1,480 @@
+"""What ops do to the type of tensors, in and out of regions. The policies are amp.ops'; here is the
+arithmetic of types around them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp import ops
+from amplint.amp.ops import Policy
+from amplint.amp.regions import DEVICES_LIKE_CUDA
+from amplint.events import Cast, Certainty, Converted, DType, IndexPut, Op, Operand, Region, enabled_region
+from amplint.flow.values import (
+    FLOAT32_TENSOR,
+    INTEGER_TENSOR,
+    UNKNOWN,
+    Constant,
+    DTypeValue,
+    Instance,
+    Iteration,
+    Mapping,
+    Number,
+    Parameters,
+    Sequence,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.calls import Arguments
+    from amplint.flow.expressions import Expressions
+
+CASTS = {
+    "float": DType.FLOAT32, "double": DType.FLOAT64, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16,
+    "long": DType.INTEGER, "int": DType.INTEGER, "bool": DType.INTEGER, "short": DType.INTEGER,
+    "byte": DType.INTEGER, "char": DType.INTEGER,
+}
+_NOT_TENSORS = frozenset({
+    "size", "dim", "numel", "nelement", "stride", "storage", "element_size", "is_contiguous", "get_device",
+    "is_floating_point", "tolist", "item", "data_ptr", "register_hook", "retain_grad", "type", "requires_grad_",
+})
+_KEEP = frozenset({"cpu", "cuda", "requires_grad_", "pin_memory", "xpu", "npu"})
+_RANKING = frozenset({
+    "argmax", "argmin", "topk", "argsort", "sort", "max", "min", "ge", "gt", "le", "lt", "eq", "ne", "round",
+    "__gt__", "__lt__", "__ge__", "__le__", "multinomial", "greater", "less",
+})
+_PAIRS = frozenset({"topk", "sort", "max", "min", "median", "mode", "kthvalue", "cummax", "cummin"})
+_SAME = frozenset({"rearrange", "reduce", "repeat"})
+_SMALL = 1e-4
+
+
+def policy_device(region: Region | None, default: str) -> str:
+    """ "cuda" or "cpu": whose policy holds in a region."""
+    device = region.device if region is not None and region.device is not None else default
+    return "cuda" if device in DEVICES_LIKE_CUDA else "cpu"
+
+
+def element_of(value: Value) -> Value:
+    """One item out of a collection."""
+    match value:
+        case Sequence():
+            if len(value.items) == 1 or (value.items and all(item == value.items[0] for item in value.items)):
+                return value.items[0]
+            known = [item for item in value.items if not isinstance(item, (Unknown, Constant))]
+            return known[0] if known and len(set(known)) == 1 else UNKNOWN
+        case Parameters():
+            return (
+                Sequence((UNKNOWN, Parameters(value.module, one=True)))
+                if value.named
+                else Parameters(value.module, one=True)
+            )
+        case Iteration():
+            return value.each
+        case Tensor():
+            return value if value.whole_output else value.moved()
+    return UNKNOWN
+
+
+def one_of(walker: Expressions, values: tuple[Value, ...]) -> Value:
+    """One of several values, each tried in turn (few of them)."""
+    different: list[Value] = []
+    for value in values:
+        if value not in different:
+            different.append(value)
+    if not different:
+        return UNKNOWN
+    if len(different) > 4:
+        return UNKNOWN
+    return walker.pin(different[walker.choose(len(different)) if len(different) > 1 else 0])
+
+
+def operand(walker: Expressions, value: Value, node: cst.CSTNode) -> Operand:
+    """A value as an event names it."""
+    if isinstance(value, Tensor):
+        return Operand(
+            walker.place(node), value.dtype, value.certainty, value.born, value.born_in, value.half_by_user,
+            value.raised, value.parameter_of is not None,
+        )
+    if isinstance(value, Parameters):
+        return Operand(walker.place(node), None, parameter=True)
+    return Operand(walker.place(node))
+
+
+def _promoted(values: list[Value]) -> Tensor | None:
+    """What native type promotion makes of the operands, or None where it is not known."""
+    tensors: list[Tensor] = []
+    unknown = False
+    for value in values:
+        if isinstance(value, Tensor):
+            tensors.append(value)
+        elif isinstance(value, (Unknown, Parameters, Instance)):
+            unknown = True
+    floating = [tensor for tensor in tensors if tensor.dtype is not None and tensor.dtype.is_floating]
+    for wide in (DType.FLOAT64, DType.FLOAT32):
+        found = next((tensor for tensor in floating if tensor.dtype is wide), None)
+        if found is not None:
+            return Tensor(wide)
+    if unknown or any(tensor.dtype is None for tensor in tensors):
+        return None
+    halves = {tensor.dtype for tensor in floating}
+    if len(halves) > 1 and DType.HALF not in halves:
+        return FLOAT32_TENSOR
+    if floating:
+        likely = next((tensor for tensor in floating if tensor.certainty is Certainty.LIKELY), None)
+        return replace(
+            likely or floating[0], raised=None, parameter_of=None, whole_output=False, softened=None
+        )
+    if tensors and all(tensor.dtype is DType.INTEGER for tensor in tensors):
+        return INTEGER_TENSOR
+    return None
+
+
+def apply(
+    walker: Expressions,
+    node: cst.CSTNode,
+    name: str,
+    values: list[Value],
+    *,
+    nodes: list[cst.CSTNode] | None = None,
+    weights: DType | None = None,
+    weights_raise: bool = False,
+    small_constant: float | None = None,
+    result_dtype: DType | None = None,
+) -> Value:
+    """Runs an op: says what type the result has and tells the listeners."""
+    region = enabled_region(walker.path.regions)
+    device = policy_device(walker.path.regions[-1] if walker.path.regions else None, walker.engine.device)
+    in_place = ops.is_in_place(name)
+    plain = name
+    if in_place:
+        plain = f"__{name[3:]}" if name.startswith("__i") else name[:-1]
+    policy = ops.policy_of(plain, device)
+    if policy is None:
+        return UNKNOWN
+    result = _result(walker, node, policy, in_place, values, region, weights)
+    if result_dtype is not None and isinstance(result, Tensor):
+        result = Tensor(result_dtype)
+    sensitivity = ops.sensitivity_of(plain)
+    weak = sensitivity == "softmax"
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    halves = [value for value in tensors if value.is_half]
+    if halves or any(value.raised for value in tensors):
+        pieces = nodes or [node] * len(values)
+        operands = tuple(operand(walker, value, piece) for value, piece in zip(values, pieces))
+        softened = next((value.softened for value in tensors if value.softened is not None), None)
+        walker.emit(
+            Op(
+                walker.place(node),
+                walker.path.regions,
+                plain,
+                operands,
+                result.dtype if isinstance(result, Tensor) else None,
+                policy.value,
+                sensitivity,
+                in_place,
+                weights,
+                weights_raise,
+                small_constant,
+                plain in _RANKING,
+                softened,
+            )
+        )
+        if isinstance(result, Tensor) and result.is_half and policy is not Policy.VIEW:
+            if weak and region is None:
+                result = replace(result, softened=walker.place(node))
+            elif softened is not None:
+                result = replace(result, softened=softened)
+    return result
+
+
+def _result(
+    walker: Expressions,
+    node: cst.CSTNode,
+    policy: Policy,
+    in_place: bool,
+    values: list[Value],
+    region: Region | None,
+    weights: DType | None,
+) -> Value:
+    first = values[0] if values else UNKNOWN
+    if policy is Policy.INTEGER:
+        return INTEGER_TENSOR
+    if policy is Policy.VIEW:
+        if isinstance(first, Sequence):
+            promoted = _promoted(list(first.items)) if first.items else None
+            return promoted if promoted is not None else UNKNOWN
+        return first.moved() if isinstance(first, Tensor) else UNKNOWN
+    if in_place:
+        return first if isinstance(first, Tensor) else UNKNOWN
+    floats = [value for value in values if isinstance(value, Tensor)]
+    if any(value.dtype is DType.FLOAT64 for value in floats):
+        return Tensor(DType.FLOAT64)
+    flat: list[Value] = []
+    for value in values:
+        flat.extend(value.items if isinstance(value, Sequence) else [value])
+    if policy is Policy.FACTORY:
+        return FLOAT32_TENSOR
+    if region is not None:
+        if policy is Policy.LOWER:
+            return _lowered(walker, node, region, floats)
+        if policy in (Policy.FLOAT32, Policy.BANNED):
+            return FLOAT32_TENSOR
+    if policy is Policy.LOWER and weights is not None:
+        # outside a region a layer runs in the type of its weights, or raises
+        return Tensor(weights)
+    if policy is Policy.PROMOTE or policy is Policy.LOWER or policy is Policy.UNTOUCHED:
+        promoted = _promoted(flat if policy is not Policy.UNTOUCHED else flat[:2])
+        return promoted if promoted is not None else UNKNOWN
+    promoted = _promoted(flat[:1])
+    return promoted if promoted is not None else UNKNOWN
+
+
+def _lowered(walker: Expressions, node: cst.CSTNode, region: Region, floats: list[Tensor]) -> Value:
+    if floats and all(value.dtype is DType.INTEGER for value in floats):
+        return UNKNOWN
+    dtype = region.dtype or DType.HALF
+    if not dtype.is_half:
+        return Tensor(dtype)
+    return Tensor(dtype, born=walker.place(node), born_in=region)
+
+
+def binary(walker: Expressions, node: cst.CSTNode, name: str, left: Value, right: Value) -> Value:
+    """``left op right`` where one side is a tensor, or ``@``."""
+    if name == "__pow__" and not isinstance(left, Tensor):
+        name = "__rpow__"
+    if name == "__truediv__" and not isinstance(left, Tensor):
+        name = "__rtruediv__"
+    if name == "__truediv__" and isinstance(left, Constant):
+        name = "__rtruediv__"
+    nodes: list[cst.CSTNode] = [node, node]
+    if isinstance(node, cst.BinaryOperation):
+        nodes = [node.left, node.right]
+    small = next(
+        (
+            abs(float(side.value))
+            for side in (left, right)
+            if isinstance(side, Constant)
+            and isinstance(side.value, (int, float))
+            and 0 < abs(side.value) < _SMALL
+        ),
+        None,
+    )
+    return apply(walker, node, name, [left, right], nodes=nodes, small_constant=small)
+
+
+def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Value) -> Value:
+    """``target op= value``."""
+    name = "__" + type(node.operator).__name__.removesuffix("Assign").lower() + "__"
+    name = {
+        "__subtract__": "__sub__", "__multiply__": "__mul__", "__divide__": "__truediv__", "__power__": "__pow__",
+        "__matrixmultiply__": "__matmul__",
+    }.get(name, name)
+    if isinstance(target, Sequence) and isinstance(value, Sequence) and name == "__add__":
+        return Sequence(target.items + value.items, target.exact and value.exact)
+    if not isinstance(target, Tensor) and not isinstance(value, Tensor):
+        if isinstance(target, (Number, Constant)) and isinstance(value, (Number, Constant)):
+            return Number(walker.fresh(node))
+        return UNKNOWN
+    if isinstance(target, Tensor):
+        apply(walker, node, f"__i{name[2:]}", [target, value], nodes=[node.target, node.value])
+        return target
+    if isinstance(target, (Constant, Number)) and isinstance(value, Tensor):
+        walker.emit(
+            Op(
+                walker.place(node), walker.path.regions, "accumulate",
+                (operand(walker, value, node.value),), value.dtype, None, "accumulation",
+            )
+        ) if value.is_half and walker.scope.loops else None
+        return replace(value, whole_output=False)
+    return binary(walker, node, name, target, value)
+
+
+def cast(walker: Expressions, node: cst.CSTNode, value: Value, to: DType) -> Value:
+    """A cast by hand."""
+    before = value if isinstance(value, Tensor) else Tensor()
+    walker.emit(Cast(walker.place(node), walker.path.regions, operand(walker, before, node), to))
+    if to is DType.FLOAT32:
+        known = before.dtype is not None and before.dtype.is_floating
+        return Tensor(to, raised=walker.place(node), certainty=before.certainty if known else Certainty.LIKELY)
+    if to.is_half:
+        return Tensor(to, half_by_user=walker.place(node))
+    return Tensor(to)
+
+
+def method(
+    walker: Expressions, node: cst.Call, base: Value, name: str, given: Arguments
+) -> Value | None:
+    """A method of a tensor, or of something that may be one. None if it is no tensor method that is known."""
+    is_tensor = isinstance(base, Tensor)
+    assert isinstance(node.func, cst.Attribute)
+    receiver = node.func.value
+    if name in CASTS and not given.positional:
+        return cast(walker, node, base, CASTS[name])
+    if name in ("to", "type"):
+        return _to(walker, node, base, given)
+    if name in ("type_as", "to_dense"):
+        other = given.positional[0] if given.positional else UNKNOWN
+        return Tensor(other.dtype) if isinstance(other, Tensor) else UNKNOWN
+    if name in _KEEP:
+        return base if is_tensor else None
+    if name == "numpy":
+        if is_tensor:
+            walker.emit(
+                Converted(walker.place(node), walker.path.regions, operand(walker, base, receiver), "numpy")
+            )
+        return UNKNOWN
+    if name in ("item", "tolist"):
+        return Number(walker.fresh(node))
+    if name in _NOT_TENSORS:
+        return UNKNOWN if is_tensor else None
+    if name in ("index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"):
+        source = given.positional[-1] if given.positional else given.keyword("src") or UNKNOWN
+        if name == "index_add_":
+            source = given.positional[2] if len(given.positional) > 2 else source
+        if name == "index_put_":
+            source = given.positional[1] if len(given.positional) > 1 else source
+        if isinstance(base, Tensor) and isinstance(source, Tensor):
+            walker.emit(
+                IndexPut(
+                    walker.place(node), walker.path.regions, operand(walker, base, receiver),
+                    operand(walker, source, node), name,
+                )
+            )
+        return base
+    if name in _PAIRS and (is_tensor or name != "sort") and is_tensor:
+        assert isinstance(base, Tensor)
+        apply(walker, node, name, [base], nodes=[receiver])
+        whole = not given.positional and not given.keywords and name in ("max", "min", "median")
+        return base.moved() if whole else Sequence((base.moved(), INTEGER_TENSOR))
+    if name in ("chunk", "split", "unbind", "tensor_split") and is_tensor:
+        assert isinstance(base, Tensor)
+        return Sequence((base.moved(),), exact=False)
+    if name.startswith("new_"):
+        dtype = given.keyword("dtype")
+        if isinstance(dtype, DTypeValue):
+            return Tensor(dtype.dtype)
+        return Tensor(base.dtype) if isinstance(base, Tensor) else UNKNOWN
+    values = [base, *given.positional, *(value for key, value in given.keywords if key in ("other", "mat2"))]
+    nodes: list[cst.CSTNode] = [receiver, *given.nodes]
+    nodes += [node] * (len(values) - len(nodes))
+    if not is_tensor and not any(isinstance(value, Tensor) for value in values):
+        region = enabled_region(walker.path.regions)
+        device = policy_device(region, walker.engine.device)
+        policy = ops.policy_of(name, device)
+        if region is None or policy not in (Policy.LOWER, Policy.FLOAT32) or name not in ops.TENSOR_ONLY:
+            return None
+    dtype = given.keyword("dtype")
+    result_dtype = dtype.dtype if isinstance(dtype, DTypeValue) else None
+    small = next(
+        (
+            float(value.value)
+            for value in (*given.positional, *(v for _, v in given.keywords))
+            if isinstance(value, Constant)
+            and isinstance(value.value, float)
+            and 0 < value.value < _SMALL
+        ),
+        None,
+    )
+    result = apply(
+        walker, node, name, values, nodes=nodes, small_constant=small, result_dtype=result_dtype
+    )
+    return result if is_tensor or isinstance(result, Tensor) else None
+
+
+def _to(walker: Expressions, node: cst.Call, base: Value, given: Arguments) -> Value | None:
+    dtype: Value | None = given.keyword("dtype")
+    for value in given.positional[:2]:
+        if isinstance(value, DTypeValue):
+            dtype = value
+        elif isinstance(value, Tensor) and value.dtype is not None and given.keyword("device") is None:
+            return Tensor(value.dtype) if isinstance(base, Tensor) else UNKNOWN
+    if isinstance(dtype, DTypeValue):
+        return cast(walker, node, base, dtype.dtype)
+    if dtype is not None and dtype != Constant(None):
+        return UNKNOWN
+    if not isinstance(base, Tensor):
+        return None
+    # one unknown argument may be a device or a dtype; only a device leaves the type alone
+    for value in given.positional[:2]:
+        if not _is_device(value):
+            return replace(base, dtype=None) if not _looks_like_device(node) else base
+    return base
+
+
+def _is_device(value: Value) -> bool:
+    from amplint.flow.values import DeviceValue
+
+    return isinstance(value, DeviceValue) or (
+        isinstance(value, Constant) and isinstance(value.value, (str, int))
+    )
+
+
+def _looks_like_device(node: cst.Call) -> bool:
+    """``x.to(device)``, ``x.to(self.device)``, ``x.to(y.device)``: the attribute or name says it itself."""
+    for argument in node.args[:1]:
+        value = argument.value
+        text = value.attr.value if isinstance(value, cst.Attribute) else getattr(value, "value", "")
+        if isinstance(text, str) and ("device" in text.lower() or text.lower() in ("gpu", "cpu", "rank", "local_rank")):
+            return True
+    return False
+
+
+def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -> Value:
+    """``torch.name(…)`` or ``torch.nn.functional.name(…)``."""
+    values = list(given.positional)
+    nodes = list(given.nodes)
+    for key, value in given.keywords:
+        if key in ("input", "other", "target", "weight", "query", "key", "value", "mat2", "tensors", "x"):
+            if key == "input":
+                values.insert(0, value)
+                nodes.insert(0, given.node_of(key) or node)
+            else:
+                values.append(value)
+                nodes.append(given.node_of(key) or node)
+    if name == "einsum":
+        values, nodes = values[1:], nodes[1:]
+    if name in ("cat", "stack", "concat", "hstack", "vstack", "concatenate") and values:
+        first = values[0]
+        if isinstance(first, Sequence):
+            if not first.exact and any(isinstance(item, Unknown) for item in first.items):
+                return UNKNOWN
+            promoted = _promoted(list(first.items))
+            return promoted if promoted is not None else UNKNOWN
+        return UNKNOWN
+    if name == "where" and len(values) == 3:
+        promoted = _promoted(values[1:])
+        return promoted if promoted is not None else UNKNOWN
+    dtype = given.keyword("dtype")
+    result_dtype = dtype.dtype if isinstance(dtype, DTypeValue) else None
+    if dtype is not None and result_dtype is None and dtype != Constant(None):
+        return UNKNOWN
+    if name.endswith("_like") and values and isinstance(values[0], Tensor):
+        return Tensor(result_dtype or values[0].dtype)
+    if name in ("tensor", "as_tensor", "from_numpy") and result_dtype is None:
+        return UNKNOWN
+    if name in _PAIRS and values and isinstance(values[0], Tensor):
+        apply(walker, node, name, [values[0]], nodes=nodes[:1])
+        whole = len(values) == 1 and given.keyword("dim") is None
+        return values[0].moved() if whole else Sequence((values[0].moved(), INTEGER_TENSOR))
+    if name in ("chunk", "split", "unbind", "tensor_split") and values and isinstance(values[0], Tensor):
+        return Sequence((values[0].moved(),), exact=False)
+    if name in ops.KINDS_OF_WEIGHTS and len(values) > 1:
+        weight = values[1]
+        weights = weight.dtype if isinstance(weight, Tensor) and weight.raised is None else None
+        if isinstance(weight, Tensor) and weight.parameter_of is not None:
+            return apply(
+                walker, node, name, values, nodes=nodes, weights=weights,
+                weights_raise=ops.KINDS_OF_WEIGHTS[name] == "raises",
+            )
+    result = apply(walker, node, name, values, nodes=nodes, result_dtype=result_dtype)
+    if isinstance(result, Tensor) and result_dtype is not None:
+        return Tensor(result_dtype)
+    if name in ("scaled_dot_product_attention",) or not isinstance(result, Unknown):
+        return result
+    if any(isinstance(value, Mapping) for value in values):
+        return UNKNOWN
+    return result

@@ -1,0 +1,286 @@
+"""What the flow knows about a value. Everything it does not follow is ``Unknown``.
+
+Values are immutable and hashable; what changes over time (attributes of objects) lives in the path's heap
+under the object's identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.events import Certainty, DType, Place, Region, Regions
+
+if TYPE_CHECKING:
+    from amplint.flow.scopes import Scope
+    from amplint.source.outline import ClassOutline, FunctionOutline
+    from amplint.source.project import ProjectFile
+
+
+class Value:
+    """Base of all values."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Value):
+    """Anything. ``symbol`` stands for the value where it is compared or tested again; ``kind`` is what its
+    use tells: "module", "optimizer", "scaler", "framework" or None."""
+
+    symbol: Hashable = None
+    kind: str | None = None
+
+
+UNKNOWN = Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Value):
+    """A Python constant."""
+
+    value: object
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Constant)
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
+
+
+NONE = Constant(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives(Value):
+    """One of several values, depending on the path that was taken. Each comes with the facts of its path;
+    reading the value chooses one (Path.pin)."""
+
+    options: tuple[tuple[Value, frozenset[tuple[Hashable, bool]]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeValue(Value):
+    """A ``torch.dtype``."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValue(Value):
+    """A ``torch.device`` or a device string that is known: "cuda", "cpu"."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Value):
+    """A tensor as far as its type is known; see events.Operand."""
+
+    dtype: DType | None = None
+    certainty: Certainty = Certainty.SURE
+    born: Place | None = None
+    born_in: Region | None = None
+    half_by_user: Place | None = None
+    raised: Place | None = None
+    device: str | None = None
+    whole_output: bool = False
+    """Whether it is what a module gave back: a tensor, or a tuple, dict or object of them."""
+    parameter_of: Hashable = None
+    ranked: bool = False
+    softened: Place | None = None
+    """Where an op that only ranking survives (softmax, sigmoid) ran on it in half precision."""
+
+    def moved(self) -> Tensor:
+        """The same data in another shape."""
+        return replace(self, parameter_of=None, whole_output=False) if self.whole_output else self
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it has sixteen bits."""
+        return self.dtype is not None and self.dtype.is_half
+
+
+FLOAT32_TENSOR = Tensor(DType.FLOAT32)
+INTEGER_TENSOR = Tensor(DType.INTEGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Value):
+    """A Python number that is not known: the result of ``.item()``, a counter."""
+
+    symbol: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Library(Value):
+    """Something of a package outside the project, by its qualified name: ``torch.nn.functional.softmax``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Value):
+    """A module (file) of the project."""
+
+    file: ProjectFile
+
+
+@dataclass(frozen=True, slots=True)
+class ClassValue(Value):
+    """A class of the project."""
+
+    file: ProjectFile
+    outline: ClassOutline
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Value):
+    """An object. ``identity`` is where it was made; its attributes are in the heap. ``made_of`` is a class of
+    the project, ``library`` the qualified name of a class outside, or of a torch module class."""
+
+    identity: Hashable
+    made_of: ClassValue | None = None
+    library: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionValue(Value):
+    """A function of the project: an outline (parsed on demand), or a definition inside a function that is
+    being walked, with the scope it sees."""
+
+    file: ProjectFile
+    outline: FunctionOutline | None = None
+    node: cst.FunctionDef | cst.Lambda | None = None
+    scope: Scope | None = None
+    undecorated: bool = False
+    context_manager: bool = False
+
+    def __hash__(self) -> int:
+        return hash((id(self.outline), id(self.node)))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod(Value):
+    """A method with its object. ``name`` alone where the method is not known as a function."""
+
+    receiver: Value
+    name: str
+    function: FunctionValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Value):
+    """``functools.partial`` or a library callable with arguments already given."""
+
+    function: Value
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decorated(Value):
+    """A function inside a context that is entered around each call."""
+
+    function: Value
+    context: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Value):
+    """A tuple or list. ``exact`` says that ``items`` are all there are, in order; otherwise they are the
+    different things that may be in it."""
+
+    items: tuple[Value, ...] = ()
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping(Value):
+    """A dict with constant keys; ``rest`` are values under unknown keys."""
+
+    items: tuple[tuple[object, Value], ...] = ()
+    rest: tuple[Value, ...] = ()
+
+    def get(self, key: object) -> Value | None:
+        """The value under a constant key, the latest one."""
+        return next((value for name, value in reversed(self.items) if name == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Value):
+    """Parameters of a module, alone or as a collection: ``model.parameters()``."""
+
+    module: Hashable
+    named: bool = False
+    one: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer(Value):
+    """An optimizer and the modules whose parameters it updates."""
+
+    identity: Hashable
+    modules: frozenset[Hashable] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler(Value):
+    """A gradient scaler."""
+
+    identity: Hashable
+    enabled: bool | None = None
+    takes_half: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledLoss(Value):
+    """What ``scaler.scale(loss)`` gives."""
+
+    scaler: Hashable
+    loss: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast(Value):
+    """An autocast context that was made. ``switch`` is the flag given as ``enabled``, if any."""
+
+    place: Place
+    identity: Hashable
+    device: str | None
+    dtype: DType | None
+    dtype_given: bool
+    inherits_dtype: bool = True
+    enabled: bool | None = True
+    switch: Value | None = None
+    cache_enabled: bool | None = None
+    framework: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Value):
+    """Another context manager: "null", "grad off", "grad on", "stack", or "regions" for a function or object
+    that opens the given autocast regions."""
+
+    kind: str
+    regions: Regions = ()
+    identity: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class TorchVersion(Value):
+    """``torch.__version__``, or something made from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration(Value):
+    """What comes out of ``enumerate``, ``zip`` and the like: ``each`` is one item."""
+
+    each: Value = field(default_factory=Unknown)

@@ -1,0 +1,157 @@
+"""What a rule is: documentation, a level, and a small state machine over AMP events or a LibCST visitor."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import libcst as cst
+
+from amplint.amp.versions import Bounds
+from amplint.events import Place, Region
+from amplint.findings import Level
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a rule may know of the project: the torch releases it allows, and the device it trains on."""
+
+    torch: Bounds = ((2, 0), None)
+    device: str = "cuda"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
+    speak of the same thing share, such as the line where a region opens."""
+
+    rule: Rule
+    level: Level
+    place: Place
+    message: str
+    trail: tuple[tuple[Place, str], ...] = ()
+    subject: Hashable = None
+
+
+@dataclass
+class Report:
+    """Collects drafts."""
+
+    drafts: list[Draft] = field(default_factory=list)
+
+    def add(
+        self,
+        rule: Rule,
+        place: Place,
+        message: str,
+        *,
+        level: Level | None = None,
+        trail: tuple[tuple[Place, str], ...] = (),
+        subject: Hashable = None,
+    ) -> None:
+        """Adds a draft."""
+        self.drafts.append(Draft(rule, level or rule.level, place, message, trail, subject))
+
+
+class Rule:
+    """Base of all rules. Code and name come from the name of the rule's file, the page from its docstring."""
+
+    level: Level = Level.WARNING
+    kind = "flow"
+    default = True
+    yields_to: tuple[str, ...] = ()
+    """Names of rules which, when they speak of the same subject, make this one silent."""
+
+    def __init__(self, setting: Setting | None = None) -> None:
+        self.setting = setting or Setting()
+
+    @property
+    def _file_name(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def code(self) -> str:
+        """AMP and three digits."""
+        return self._file_name.partition("_")[0].upper()
+
+    @property
+    def name(self) -> str:
+        """The name in kebab case."""
+        return self._file_name.partition("_")[2].replace("_", "-")
+
+    @property
+    def page(self) -> str:
+        """The rule's page in Markdown."""
+        text = (sys.modules[type(self).__module__].__doc__ or "").strip()
+        return f"# {self.name} ({self.code})\n\n{text}\n"
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the page."""
+        text = (sys.modules[type(self).__module__].__doc__ or "").strip()
+        return re.sub(r"\s+", " ", text.split("\n\n")[0])
+
+
+class FlowRule(Rule):
+    """A rule that listens to events. For each event class that it cares for it has a method such as
+    ``on_backward(state, event, report)`` that gives the next state."""
+
+    hears_assumed = False
+    """Whether it is told of entry points that are walked inside an assumed region."""
+
+    def start(self) -> Hashable:
+        """The state at an entry point."""
+        return None
+
+
+class SourceView(Protocol):
+    """What a syntax rule may ask of the file that it visits."""
+
+    def resolve(self, node: cst.CSTNode) -> str | None:
+        """The qualified name that a name or attribute stands for, or None."""
+
+    def import_place(self, node: cst.CSTNode) -> Place | None:
+        """Where the name at the root of an expression is imported, or None."""
+
+    def place(self, node: cst.CSTNode) -> Place:
+        """Where a node stands."""
+
+    def guard(self, test: cst.BaseExpression) -> str | None:
+        """What a condition says about torch's version: "always", "never", "depends", or None if nothing."""
+
+
+class SyntaxRule(Rule):
+    """A rule about spelling, decided on the tree alone."""
+
+    kind = "syntax"
+
+    def wants(self, imports: dict[str, str], text: str) -> bool:
+        """Whether a file can hold anything of interest."""
+        raise NotImplementedError
+
+    def visitor(self, view: SourceView, report: Report) -> cst.CSTVisitor:
+        """The visitor for one slice of a file."""
+        raise NotImplementedError
+
+
+def line_of(place: Place, seen_from: Place) -> str:
+    """ "line 12", or "line 12 of engine.py" when it is another file."""
+    if place.path == seen_from.path:
+        return f"line {place.line}"
+    return f"line {place.line} of {place.path}"
+
+
+def opened(region: Region) -> tuple[Place, str]:
+    """The trail step for the opening of a region."""
+    state = "enabled" if region.enabled else "disabled"
+    flag = ", if its flag is set" if region.conditional and not region.framework else ""
+    return region.place, f"autocast is {state} here{flag}"
+
+
+def dtype_name(region: Region) -> str:
+    """ "float16", "bfloat16" or "half precision"."""
+    name: Any = region.dtype.value if region.dtype is not None else "half"
+    return "half precision" if name == "half" else str(name)

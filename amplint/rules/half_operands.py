@@ -1,0 +1,127 @@
+"""What half-precision operands suffer in an op that autocast does not look after: shared by the rules on
+values that leave a region and on regions that switch autocast off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amplint.events import Certainty, DType, Op, Operand, Place
+
+_INTEGER_TARGETS = frozenset({
+    "cross_entropy", "nll_loss", "ctc_loss", "multi_margin_loss", "multilabel_margin_loss",
+})
+"""Losses whose target holds class numbers, so that nothing promotes the half-precision input."""
+
+_PROBABILITIES = frozenset({"softmax", "softmin"})
+_SMALLEST_FLOAT16 = 6e-8
+_GUARDS = frozenset({"__add__", "__sub__", "add", "sub", "clamp", "clamp_min", "maximum"})
+_EFFECTS = {
+    "loss": "the loss is computed in it",
+    "softmax": "the softmax is computed in it",
+    "exponential": "`{op}` is computed in it, which overflows or loses the small values",
+    "power": "`{op}` is computed in it, which overflows beyond 65504",
+    "reduction": "`{op}` gives a result with three digits, or infinity beyond 65504",
+    "norm": "`{op}` is computed in it, which overflows beyond 65504",
+    "accumulation": "the running sum is kept in it: additions below a thousandth of the sum are lost",
+    "linalg": "`{op}` has no half-precision kernel and raises RuntimeError",
+    "fourier": "`{op}` is computed in it, or raises for most lengths",
+}
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What happens to a half-precision operand, and what to write instead."""
+
+    operand: Operand
+    effect: str
+    remedy: str
+    raises: bool = False
+    place: Place | None = None
+
+
+def born_half(operand: Operand) -> bool:
+    """Whether autocast made the operand half."""
+    return (
+        operand.born is not None
+        and operand.born_in is not None
+        and operand.dtype is not None
+        and operand.dtype.is_half
+        and not operand.born_in.framework
+    )
+
+
+def birth(operand: Operand) -> tuple[tuple[Place, str], ...]:
+    """The trail of a half-precision value: its region, and the op that made it."""
+    steps: list[tuple[Place, str]] = []
+    if operand.born_in is not None and not operand.born_in.assumed:
+        steps.append((operand.born_in.place, "autocast is enabled here"))
+    if operand.born is not None:
+        steps.append((operand.born, "the half-precision value is made here"))
+    return tuple(steps)
+
+
+def origin(operand: Operand) -> str:
+    """ "float16 value made by autocast"."""
+    name = operand.dtype.value if operand.dtype is not None else "half"
+    return f"{'half-precision' if name == 'half' else name} value made by autocast"
+
+
+def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
+    """What the op does to an operand that autocast left in half precision, or None. ``strict``: where the code
+    itself asks for float32, even a softmax that is only looked at counts."""
+    halves = [operand for operand in event.operands if born_half(operand)]
+    if not halves or event.policy in ("view", "integer") or event.ranks:
+        return None
+    operand = halves[0]
+    sure = all(half.certainty is Certainty.SURE for half in halves)
+    remedy = f"Write `{operand.place.text}.float()`."
+    if sure and _raises(event):
+        effect = (
+            f"meets float32 {'weights' if event.weights is not None else 'operands'} in `{event.name}`: raises "
+            "RuntimeError (the dtypes must be the same)"
+        )
+        return Harm(operand, effect, remedy, raises=True)
+    if event.sensitivity is None:
+        return _small_constant(event, operand, remedy) if sure else None
+    others = [other for other in event.operands if other not in halves]
+    if _promotes(event, others):
+        return None
+    if not sure and event.sensitivity != "loss":
+        return None
+    if event.sensitivity == "softmax" and event.name in _PROBABILITIES and not strict:
+        # told of when something is computed from it: ranking and thresholds survive half precision
+        return None
+    effect = _EFFECTS.get(event.sensitivity)
+    if effect is None:
+        return None
+    place = event.softened if event.softened is not None and not strict else None
+    if place is not None:
+        effect, remedy = "the softmax is computed in it", "Cast with `.float()` before the softmax."
+    return Harm(
+        operand, effect.format(op=event.name.strip("_")), remedy, event.sensitivity == "linalg", place
+    )
+
+
+def _raises(event: Op) -> bool:
+    if event.weights is DType.FLOAT32 and event.weights_raise:
+        return True
+    if event.policy != "lower":
+        return False
+    return any(other.dtype is DType.FLOAT32 for other in event.operands)
+
+
+def _promotes(event: Op, others: list[Operand]) -> bool:
+    """Whether another operand lifts the op to float32, or may do so."""
+    if event.name in _INTEGER_TARGETS or event.sensitivity not in ("loss", "norm"):
+        return any(other.dtype is DType.FLOAT32 for other in others) and event.name not in _INTEGER_TARGETS
+    return any(other.dtype is None or not other.dtype.is_half for other in others)
+
+
+def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:
+    small = event.small_constant
+    if small is None or small >= _SMALLEST_FLOAT16 or event.name not in _GUARDS:
+        return None
+    if operand.dtype is DType.BFLOAT16:
+        return None
+    effect = f"the guard {small:g} rounds to zero in float16, so that the division gives inf or nan"
+    return Harm(operand, effect, remedy)

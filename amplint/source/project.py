@@ -1,0 +1,141 @@
+"""The project: its files, loaded and outlined on demand, and the resolution of imports among them."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from amplint.source.decoding import SourceFile, Unreadable, read_source
+from amplint.source.nesting import too_deep
+from amplint.source.outline import ClassOutline, FunctionOutline, Outline, draw
+from amplint.source.slices import Slice, split_lines
+
+
+class Unparsable(Exception):
+    """A file is no Python that this interpreter can parse."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+class ProjectFile:
+    """One file of the project with its outline and the slices that were parsed so far."""
+
+    def __init__(self, source: SourceFile, module: str) -> None:
+        self.path = source.path
+        self.display = source.display
+        self.text = source.text
+        self.module = module
+        self.is_package = source.path.name in ("__init__.py", "__init__.pyi")
+        self.outline = draw(_parse(source.text))
+        self._lines: list[str] | None = None
+        self._slices: dict[tuple[int, int], Slice] = {}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the file, line ends kept."""
+        if self._lines is None:
+            self._lines = split_lines(self.text)
+        return self._lines
+
+    def slice(self, first: int, last: int) -> Slice:
+        """Lines ``first`` to ``last``, parsed with LibCST and kept."""
+        found = self._slices.get((first, last))
+        if found is None:
+            found = self._slices[first, last] = Slice(self.lines, first, last)
+        return found
+
+    def text_of(self, part: FunctionOutline | ClassOutline) -> str:
+        """The source text of a definition."""
+        return "".join(self.lines[part.line - 1 : part.end_line])
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        raise Unparsable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1) from None
+    except (ValueError, MemoryError, RecursionError) as error:
+        raise Unparsable(str(error) or "the code is nested too deeply to be parsed", 1, 1) from None
+    if too_deep(tree):
+        raise Unparsable("the code is nested too deeply to be parsed", 1, 1)
+    return tree
+
+
+class Project:
+    """All files that may be read, by dotted module name."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = {path: path for path in paths}
+        self._by_module: dict[str, Path] = {}
+        self._modules: dict[Path, str] = {}
+        self._loaded: dict[Path, ProjectFile | None] = {}
+        self._packages: dict[Path, bool] = {}
+        for path in paths:
+            name = self._module_name(path)
+            self._modules[path] = name
+            self._by_module.setdefault(name, path)
+
+    def _module_name(self, path: Path) -> str:
+        parts = [] if path.name in ("__init__.py", "__init__.pyi") else [path.stem]
+        folder = path.parent
+        while self._is_package(folder):
+            parts.append(folder.name)
+            folder = folder.parent
+        if not parts:
+            parts = [path.parent.name]
+        return ".".join(reversed(parts))
+
+    def _is_package(self, folder: Path) -> bool:
+        known = self._packages.get(folder)
+        if known is None:
+            known = folder / "__init__.py" in self._paths or (folder / "__init__.pyi") in self._paths
+            self._packages[folder] = known
+        return known
+
+    def add(self, source: SourceFile) -> ProjectFile:
+        """Takes in a file whose text is already at hand. Raises Unparsable."""
+        module = self._modules.get(source.path) or source.path.stem
+        made = ProjectFile(source, module)
+        self._loaded[source.path] = made
+        return made
+
+    def load(self, path: Path) -> ProjectFile | None:
+        """The file at a path, or None if it cannot be read or parsed."""
+        if path not in self._loaded:
+            try:
+                self._loaded[path] = ProjectFile(read_source(path), self._modules.get(path, path.stem))
+            except (Unparsable, Unreadable, OSError):
+                self._loaded[path] = None
+        return self._loaded[path]
+
+    def absolute(self, file: ProjectFile, target: str) -> str:
+        """A dotted name without leading dots, for an import as it is written in a file."""
+        dots = len(target) - len(target.lstrip("."))
+        if not dots:
+            return target
+        base = file.module.split(".")
+        if not file.is_package:
+            base = base[:-1]
+        if dots > 1:
+            base = base[: len(base) - (dots - 1)]
+        rest = target[dots:]
+        return ".".join([*base, rest] if rest else base)
+
+    def find_module(self, name: str, near: ProjectFile | None = None) -> Path | None:
+        """The file of a module of the project, or None. A script's neighbours are importable by bare name."""
+        if near is not None and not self._is_package(near.path.parent):
+            for candidate in (
+                near.path.parent / (name.replace(".", "/") + ".py"),
+                near.path.parent / name.replace(".", "/") / "__init__.py",
+            ):
+                if candidate in self._paths:
+                    return candidate
+        return self._by_module.get(name)

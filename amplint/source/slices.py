@@ -1,0 +1,76 @@
+"""Pieces of a file parsed with LibCST, with the offset that leads back to the whole file."""
+
+from __future__ import annotations
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from amplint.findings import Span
+
+_NEWLINES = ("\r\n", "\n", "\r")
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a source text with their ends kept. Form feeds and the like end no line in Python."""
+    lines: list[str] = []
+    start = 0
+    length = len(text)
+    while start < length:
+        line_feed = text.find("\n", start)
+        carriage = text.find("\r", start, line_feed if line_feed >= 0 else length)
+        if carriage >= 0 and carriage + 1 != line_feed:
+            end = carriage + 1
+        elif line_feed >= 0:
+            end = line_feed + 1
+        else:
+            end = length
+        lines.append(text[start:end])
+        start = end
+    return lines
+
+
+class Slice:
+    """Lines of a file as a LibCST module of their own.
+
+    An indented piece gets a header line ``if True:`` so that it parses; ``body`` is what stands below it.
+    """
+
+    def __init__(self, lines: list[str], first: int, last: int) -> None:
+        """``first`` and ``last`` are line numbers of the file, from 1, both included."""
+        text = "".join(lines[first - 1 : last])
+        head = lines[first - 1]
+        self._indented = head[:1] in (" ", "\t", "\f") and bool(head.strip())
+        self.text = text
+        self._shift = first - 1
+        if self._indented:
+            newline = next((end for end in _NEWLINES if head.endswith(end)), "\n")
+            text = f"if True:{newline}{text}"
+            self._shift -= 1
+        self.module = cst.parse_module(text)
+        self._positions: dict[cst.CSTNode, object] | None = None
+
+    @property
+    def body(self) -> list[cst.BaseStatement]:
+        """The statements of the slice."""
+        statements = list(self.module.body)
+        if self._indented and isinstance(statements[0], cst.If):
+            return [part for part in statements[0].body.body if isinstance(part, cst.BaseStatement)]
+        return [part for part in statements if isinstance(part, cst.BaseStatement)]
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Where a node of this slice stands in the file. Positions are computed on the first call."""
+        if self._positions is None:
+            wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+            self._positions = dict(wrapper.resolve(PositionProvider))
+        found = self._positions[node]
+        return Span(
+            found.start.line + self._shift,  # type: ignore[attr-defined]
+            found.start.column + 1,  # type: ignore[attr-defined]
+            found.end.line + self._shift,  # type: ignore[attr-defined]
+            found.end.column + 1,  # type: ignore[attr-defined]
+        )
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The text of a node on one line, shortened."""
+        text = " ".join(self.module.code_for_node(node).split())
+        return text if len(text) <= 60 else text[:57] + "..."
