@@ -39,7 +39,7 @@ SOURCE = (
 
 
 class Tensors:
-    """Makes the operands of one sample call: the first floating one has type ``first``, the others ``rest``."""
+    """Makes the operands of one sample call. The first floating one has type ``first``, others ``rest``."""
 
     def __init__(self, device: str, first: torch.dtype, rest: torch.dtype) -> None:
         self.device = device
@@ -80,7 +80,7 @@ SAMPLES: list[tuple[Sample, str]] = [
         abs absolute acos arccos acosh arccosh angle asin arcsin asinh arcsinh atan arctan atanh arctanh
         bernoulli ceil clone contiguous cos cosh deg2rad detach det digamma erf erfc erfinv exp exp2 expm1
         fix flatten fliplr flipud floor frac i0 isfinite isinf isnan isneginf isposinf isreal lgamma log
-        log10 log1p log2 logdet logical_not logit matrix_exp mT neg negative nonzero positive rad2deg ravel
+        log10 log1p log2 logdet logical_not logit matrix_exp neg negative nonzero positive rad2deg ravel
         reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinc sinh slogdet sqrt square squeeze t tan
         tanh trace tril triu trunc unique unique_consecutive argwhere count_nonzero inverse pinverse
         cholesky qr svd geqrf all any argmax argmin argsort aminmax amax amin max min mean median nanmean
@@ -96,7 +96,7 @@ SAMPLES: list[tuple[Sample, str]] = [
         special.log_ndtr celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish
         relu6 rrelu selu silu softplus softshrink softsign tanhshrink glu gumbel_softmax dropout
         alpha_dropout feature_alpha_dropout dropout1d normalize __neg__ __pos__ __abs__ __invert_free__
-        resolve_neg conj positive long int short bool byte char
+        adjoint resolve_conj resolve_neg conj positive long int short bool byte char
         """,
     ),
     (
@@ -221,7 +221,18 @@ SAMPLES: list[tuple[Sample, str]] = [
     (_sample(lambda t: (t(2, 4, 8), t.labels(2, 4, 8), 2)), "max_unpool1d"),
     (_sample(lambda t: (t(2, 4, 8, 8), t.labels(2, 4, 8, 8), 2)), "max_unpool2d"),
     (_sample(lambda t: (t(2, 4, 8, 8, 8), t.labels(2, 4, 8, 8, 8), 2)), "max_unpool3d"),
-    (_sample(lambda t: (t(4, 4),)), "cpu"),
+    (
+        _sample(lambda t: (t(4, 4),)),
+        "cpu cholesky_inverse linalg.inv_ex fft.ifft2 fft.ifftn fft.irfft2 fft.irfftn",
+    ),
+    (_sample(lambda t: (t(4, 4), t(4, 4))), "cholesky_solve triangular_solve"),
+    (_sample(lambda t: (t(4, 4), t(4))), "orgqr linalg.householder_product"),
+    (_sample(lambda t: (t(4, 4), t(4), t(4, 4))), "ormqr"),
+    (_sample(lambda t: (t(4, 4), t(4, 4), torch.arange(1, 5, dtype=torch.int32))), "lu_solve"),
+    (_sample(lambda t: (t(4, 2, 2), 1)), "linalg.tensorinv"),
+    (_sample(lambda t: (t(4, 4), t(4))), "linalg.tensorsolve"),
+    (_sample(lambda t: (t(4, 2),)), "view_as_complex"),
+    (_sample(lambda t: (t(4, 4), 0.1, 0, -8, 7)), "fake_quantize_per_tensor_affine"),
     (_sample(lambda t: (t(4), 4)), "multinomial"),
     (_sample(lambda t: (t(4), 4)), "histc vander"),
     (_sample(lambda t: (t(4, 4), 1)), "tril triu diag_embed"),
@@ -247,7 +258,7 @@ def _names(text: str) -> frozenset[str]:
 MOVES = _names(
     """
     view reshape reshape_as view_as flatten unflatten ravel squeeze unsqueeze transpose t swapaxes swapdims
-    permute movedim moveaxis mT adjoint conj resolve_conj resolve_neg positive __pos__ expand expand_as
+    permute movedim moveaxis adjoint conj resolve_conj resolve_neg positive __pos__ expand expand_as
     broadcast_to repeat tile repeat_interleave roll flip fliplr flipud rot90 narrow select unbind chunk
     split tensor_split hsplit vsplit diagonal diag diag_embed diagflat tril triu as_strided clone contiguous
     detach index_select gather take take_along_dim masked_select masked_fill masked_scatter index_fill pad
@@ -269,7 +280,12 @@ UNMEASURABLE_ON_CUDA = {
     "__getitem__": ("view", "asks the device; not in the header"),
     "unfold": ("view", "asks the device; im2col is not in the header"),
     "geqrf": ("untouched", "asks the device; not in the header"),
+    "lu_solve": ("untouched", "its pivots are read; not in the header"),
+    "fake_quantize_per_tensor_affine": ("untouched", "asks the device; not in the header"),
     "linalg.lstsq": ("untouched", "data-dependent shape; not in the header"),
+    "ldexp": ("float32", "multiplies by a pow, which the meta kernel of fake tensors does not call"),
+    "mvlgamma": ("float32", "ends in a sum, which the meta kernel of fake tensors does not call"),
+    "pinverse": ("lower", "linalg.pinv by another name"),
     "linalg.pinv": ("lower", "ends in a matmul, which the meta kernel of fake tensors does not call"),
     "affine_grid": ("lower", "a bmm, which the meta kernel of fake tensors does not call"),
     "cov": ("lower", "data-dependent check; ends in a matmul"),
@@ -317,15 +333,19 @@ SENSITIVE = {
     "norm": """
         norm linalg.norm linalg.vector_norm linalg.matrix_norm normalize layer_norm group_norm rms_norm
         local_response_norm renorm dist cdist pdist pairwise_distance cosine_similarity lp_pool1d lp_pool2d
+        lp_pool3d
     """,
     "power": "pow __pow__ __rpow__ __rtruediv__ __rdiv__ square sqrt rsqrt reciprocal",
     "linalg": """
         inverse pinverse cholesky qr svd geqrf linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det det
         linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.inv linalg.lstsq linalg.lu_factor
         linalg.matrix_rank linalg.pinv linalg.qr linalg.solve linalg.svd linalg.svdvals
+        linalg.inv_ex cholesky_inverse cholesky_solve triangular_solve lu_solve linalg.tensorinv
+        linalg.tensorsolve
     """,
     "fourier": """
         fft.fft fft.fft2 fft.fftn fft.ifft fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.hfft fft.ihfft stft
+        fft.ifft2 fft.ifftn fft.irfft2 fft.irfftn
     """,
 }
 """Ops that suffer in half precision, by what they suffer from. A judgement, not a measurement: most are in
@@ -467,7 +487,7 @@ NOT_ONE_OP = _names(
 """Public classes of torch.nn that are containers, bases, or loops over other modules."""
 
 
-AMBIGUOUS_METHODS = _names("log exp pow norm dist tan square matrix_power")
+AMBIGUOUS_METHODS = _names("log exp pow norm dist tan square matrix_power cov")
 """Methods of tensors that loggers, distributions, data frames and arrays have too."""
 
 
