@@ -4,18 +4,17 @@ code."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from amplint.config import Settings, with_project_torch
-from amplint.findings import Finding
 from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
 from amplint.source.discovery import Discovery, discover
 from amplint.source.gate import Gate, passes, widened
 
 if TYPE_CHECKING:
+    from amplint.findings import Finding
     from amplint.groups import Candidate, Crash, Job
 
 Progress = Callable[[int, int], None]
@@ -30,25 +29,23 @@ _MOST_WORKERS = 8
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Stdin:
+class Stdin(NamedTuple):
     """Source text that comes from standard input and the name under which it is reported."""
 
     path: Path
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(NamedTuple):
     """What a run found. ``sources`` says where the text of the files that findings name is to be had."""
 
     findings: tuple[Finding, ...]
     checked: int
     """Files that were looked at, those that did not pass the gate included."""
     crashes: tuple[Crash, ...] = ()
-    sources: dict[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = {}
     """Displayed name -> path on the disk."""
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = {}
     """Displayed name -> text, for what came from standard input."""
 
 

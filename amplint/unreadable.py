@@ -43,6 +43,8 @@ from dataclasses import dataclass
 
 from amplint.findings import Level
 
+_PAGE = __doc__ or ""
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFile:
@@ -53,5 +55,5 @@ class UnreadableFile:
     name: str = "syntax-error"
     level: Level = Level.ERROR
     default: bool = True
-    summary: str = (__doc__ or "").partition("\n")[0]
-    page: str = f"# syntax-error (AMP902)\n\n{__doc__}"
+    summary: str = _PAGE.partition("\n")[0]
+    page: str = f"# syntax-error (AMP902)\n\n{_PAGE}"

@@ -67,7 +67,7 @@ def _table(rules: list[Rule | UnreadableFile], style: Style) -> str:
     width = max((len(rule.name) for rule in rules), default=0)
     rows = [
         f"{rule.code}  {style.paint(f'{rule.name:<{width}}', 'bold')}  "
-        f"{style.paint(f'{rule.level.value:<7}', LEVEL_COLORS[rule.level])}  {rule.summary}\n"
+        f"{style.paint(f'{rule.level.value:<7}', LEVEL_COLORS[rule.level.value])}  {rule.summary}\n"
         for rule in rules
     ]
     return "".join(rows)

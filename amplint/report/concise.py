@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from amplint.check import CheckResult
-from amplint.findings import Finding
 from amplint.report.text import LEVEL_COLORS, Style, escaped, place_of, summary
+
+if TYPE_CHECKING:
+    from amplint.findings import Finding
 
 
 def render(result: CheckResult, style: Style) -> str:
@@ -15,5 +19,5 @@ def render(result: CheckResult, style: Style) -> str:
 
 def _line(finding: Finding, style: Style) -> str:
     place = style.paint(place_of(finding), "bold")
-    level = style.paint(f"{finding.level.value}[{finding.name}]", LEVEL_COLORS[finding.level])
+    level = style.paint(f"{finding.level.value}[{finding.name}]", LEVEL_COLORS[finding.level.value])
     return f"{place}: {level} {finding.code} {escaped(finding.message)}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
-from amplint.findings import Finding
-from amplint.report.frame import Mark, frame
 from amplint.report.text import LEVEL_COLORS, Style, escaped, place_of, summary, wrapped
 from amplint.source.decoding import Unreadable, lines_of, read_source
+
+if TYPE_CHECKING:
+    from amplint.findings import Finding
 
 
 def render(result: CheckResult, style: Style) -> str:
@@ -19,12 +20,12 @@ def render(result: CheckResult, style: Style) -> str:
     return "\n".join([*blocks, last]) + "\n"
 
 
-@dataclass(slots=True)
 class _Sources:
     """The lines of the files that findings name, read when they are needed."""
 
-    result: CheckResult
-    known: dict[str, list[str]] = field(default_factory=dict)
+    def __init__(self, result: CheckResult) -> None:
+        self.result = result
+        self.known: dict[str, list[str]] = {}
 
     def lines(self, display: str) -> list[str]:
         if display not in self.known:
@@ -41,7 +42,9 @@ class _Sources:
 
 
 def _block(finding: Finding, sources: _Sources, style: Style) -> list[str]:
-    color = LEVEL_COLORS[finding.level]
+    from amplint.report.frame import Mark, frame
+
+    color = LEVEL_COLORS[finding.level.value]
     own = [Mark(finding.span, "", primary=True)]
     others: list[tuple[str, Mark]] = []
     numbered = len(finding.trail) > 1
@@ -70,7 +73,7 @@ def _header(finding: Finding, style: Style) -> list[str]:
     place, kind = place_of(finding), f"{finding.level.value}[{finding.name}]"
     text = f"{place}: {kind} {finding.code} {escaped(finding.message)}"
     first, *rest = wrapped(text, style, "    ")
-    first = first.replace(kind, style.paint(kind, LEVEL_COLORS[finding.level]), 1)
+    first = first.replace(kind, style.paint(kind, LEVEL_COLORS[finding.level.value]), 1)
     first = first.replace(place, style.paint(place, "bold"), 1)
     return [first, *rest]
 

@@ -21,7 +21,7 @@ def render_statistics(result: CheckResult, style: Style, *, as_json: bool) -> st
         return json.dumps(objects, indent=2) + "\n"
     width = max((len(str(count)) for _, count in rows), default=0)
     lines = [
-        f"{count:>{width}}  {code}  {style.paint(f'{level.value:<7}', LEVEL_COLORS[level])}  {name}"
+        f"{count:>{width}}  {code}  {style.paint(f'{level.value:<7}', LEVEL_COLORS[level.value])}  {name}"
         for (code, name, level), count in rows
     ]
     return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"

@@ -6,12 +6,12 @@ the direction of text and invisible ones are shown as escapes.
 
 from __future__ import annotations
 
-import textwrap
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from amplint.findings import Finding, Level
+if TYPE_CHECKING:
+    from amplint.findings import Finding
 
 _SHOWN_AS_ESCAPE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode categories: control, format (with bidirectional controls), surrogate, line and paragraph
@@ -27,11 +27,11 @@ _COLORS = {
     "green": "1;32",
 }
 
-LEVEL_COLORS = {Level.ERROR: "red", Level.WARNING: "yellow", Level.ADVICE: "cyan"}
+LEVEL_COLORS = {"error": "red", "warning": "yellow", "advice": "cyan"}
+"""Keyed by the value of a level: not to import ``Level`` keeps a run without findings quick."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """How to write: with colours or without, and wrapped to a width or not (0)."""
 
     color: bool = False
@@ -74,6 +74,8 @@ def wrapped(text: str, style: Style, indent: str) -> list[str]:
     """The text in lines that fit the terminal, all but the first one indented."""
     if not style.width:
         return [text]
+    import textwrap
+
     lines = textwrap.wrap(
         text,
         max(style.width, 40),
@@ -99,8 +101,8 @@ def summary(findings: tuple[Finding, ...], checked: int) -> str:
     """The last line of a report."""
     if not findings:
         return f"All good: no findings; checked {counted(checked, 'file')}."
-    levels = Counter(finding.level for finding in findings)
-    weights = ", ".join(counted(levels[level], level.value) for level in Level if levels[level])
+    levels = Counter(finding.level.value for finding in findings)
+    weights = ", ".join(counted(levels[level], level) for level in LEVEL_COLORS if levels[level])
     files = len({finding.path for finding in findings})
     return (
         f"Found {counted(len(findings), 'finding')} ({weights}) in {counted(files, 'file')}; "

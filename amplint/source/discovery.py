@@ -14,8 +14,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -23,16 +22,14 @@ if TYPE_CHECKING:
 SUFFIXES = (".py", ".pyi")
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(NamedTuple):
     """Something that could not be read on the way; ``path`` is absolute."""
 
     path: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(NamedTuple):
     """The files to check, absolute and sorted, each real file once, and what was in the way."""
 
     files: tuple[str, ...]
@@ -76,8 +73,7 @@ def discover(
     return Discovery(tuple(sorted(walk.found.values())), tuple(walk.obstacles))
 
 
-@dataclass(frozen=True, slots=True)
-class _Exclusion:
+class _Exclusion(NamedTuple):
     """Exclude patterns. Those that are plain names, as nearly all are, need no pattern matching."""
 
     root: str
@@ -112,22 +108,21 @@ class _Exclusion:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Ignore:
+class _Ignore(NamedTuple):
     """The patterns of one .gitignore file and the directory that they are relative to."""
 
     directory: str
     patterns: GitIgnoreSpec
 
 
-@dataclass(slots=True)
 class _Walk:
-    exclusion: _Exclusion
-    found: dict[str, str] = field(default_factory=dict)
-    """Real path -> path under which the file is reported."""
-    obstacles: list[Obstacle] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    visited: set[str] = field(default_factory=set)
+    def __init__(self, exclusion: _Exclusion) -> None:
+        self.exclusion = exclusion
+        self.found: dict[str, str] = {}
+        """Real path -> path under which the file is reported."""
+        self.obstacles: list[Obstacle] = []
+        self.links: list[str] = []
+        self.visited: set[str] = set()
 
     def add(self, path: str) -> None:
         self.found.setdefault(os.path.realpath(path), path)
