@@ -44,7 +44,12 @@ def _run(
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     pool = ProcessPoolExecutor(min(jobs, len(groups)), context, _start_worker, (act, job))
     try:
-        waiting = {pool.submit(_work, group): group for group in groups}
+        waiting = {}
+        for group in groups:
+            try:
+                waiting[pool.submit(_work, group)] = group
+            except BrokenProcessPool:
+                yield group, None, False
         for future in as_completed(waiting):
             try:
                 yield waiting[future], future.result(), True

@@ -1,0 +1,75 @@
+"""Stands in for the analysis where the tests are about what is around it.
+
+It reports a line that holds BAD as backward-in-autocast, with a trail to the first line that holds autocast;
+WRAP defines a further token; WAIT reads a FIFO; CRASH, CRASH_IN_GROUP and DIE are what they say.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from amplint.config import Settings
+from amplint.findings import Finding, Fix, Level, Span, TrailStep
+from amplint.source.decoding import SourceFile, lines_of
+from amplint.source.nesting import too_deep
+
+
+def second_tokens(files: Sequence[SourceFile]) -> tuple[bytes, ...]:
+    found = (match for file in files for match in re.findall(r"WRAP (\w+)", file.text))
+    return tuple(name.encode() for name in found)
+
+
+def judge(
+    files: Sequence[SourceFile],
+    project_files: Sequence[Path],
+    settings: Settings,
+    rules: frozenset[str] | None = None,
+) -> list[Finding]:
+    findings = []
+    for file in files:
+        if "CRASH_IN_GROUP" in file.text and len(files) > 1:
+            raise RuntimeError("this is too much")
+        if "CRASH" in file.text and "CRASH_IN_GROUP" not in file.text:
+            raise ZeroDivisionError("by zero")
+        if "DIE" in file.text:
+            os._exit(9)
+        for waiting in re.findall(r"WAIT (.+)", file.text):
+            Path(waiting).read_text()
+        findings += _judge(file)
+    return findings
+
+
+def _judge(file: SourceFile) -> list[Finding]:
+    try:
+        if too_deep(ast.parse(file.text)):
+            return [_syntax_error(file, "the code is nested too deeply", 1, 1)]
+    except SyntaxError as error:
+        return [_syntax_error(file, error.msg, error.lineno or 1, error.offset or 1)]
+    except (MemoryError, RecursionError):
+        return [_syntax_error(file, "the code is nested too deeply", 1, 1)]
+    lines = lines_of(file.text)
+    opened = next((number for number, line in enumerate(lines, 1) if "autocast" in line), 1)
+    step = TrailStep(file.display, Span(opened, 1, opened, 5), "the region opens here")
+    return [
+        Finding(
+            "AMP101",
+            "backward-in-autocast",
+            Level.WARNING,
+            "backward() runs inside the region",
+            file.display,
+            Span(number, line.index("BAD") + 1, number, line.index("BAD") + 4),
+            (step,),
+            Fix("safe", "move it out of the region"),
+        )
+        for number, line in enumerate(lines, 1)
+        if "BAD" in line
+    ]
+
+
+def _syntax_error(file: SourceFile, message: str, line: int, column: int) -> Finding:
+    place = Span(line, column, line, column)
+    return Finding("AMP902", "syntax-error", Level.ERROR, message, file.display, place)

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+GOOD = "import torch\n\nwith torch.autocast('cuda'):\n    pass\n"
+BAD = "import torch\n\nwith torch.autocast('cuda'):\n    loss.backward()  # BAD\n"
+
+
+def test_without_findings_the_exit_code_is_0(amplint, project: Path) -> None:
+    (project / "good.py").write_text(GOOD)
+    done = amplint()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "All good: no findings; checked 1 file.\n"
+
+
+def test_findings_give_exit_code_1_and_a_frame(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    done = amplint()
+    assert done.returncode == 1
+    assert done.stdout == (
+        "bad.py:4:24: warning[backward-in-autocast] AMP101 backward() runs inside the region\n"
+        "  |\n"
+        "3 | with torch.autocast('cuda'):\n"
+        "  | ---- the region opens here\n"
+        "4 |     loss.backward()  # BAD\n"
+        "  |                        ^^^\n"
+        "  |\n"
+        "  = help: move it out of the region\n"
+        "\n"
+        "Found 1 finding (1 warning) in 1 file; checked 1 file.\n"
+    )
+
+
+def test_exit_zero(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    assert amplint("--exit-zero").returncode == 0
+
+
+def test_check_is_the_default_command(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    expected = amplint("check", "--output-format", "concise", "bad.py")
+    assert amplint("--output-format", "concise", "bad.py").stdout == expected.stdout
+    assert amplint("bad.py", "--output-format=concise").stdout == expected.stdout
+
+
+def test_version_and_help(amplint) -> None:
+    assert re.fullmatch(r"amplint \d+\.\d+\S*\n", amplint("--version").stdout)
+    assert "check" in amplint("--help").stdout
+    assert "--torch-version" in amplint("check", "--help").stdout
+
+
+def test_json_has_exactly_the_documented_keys(amplint, project: Path) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "bad.py").write_text(BAD)
+    [finding] = json.loads(amplint("--output-format", "json").stdout)
+    fingerprint = finding.pop("fingerprint")
+    assert re.fullmatch("[0-9a-f]{32}", fingerprint)
+    assert finding == {
+        "code": "AMP101",
+        "name": "backward-in-autocast",
+        "level": "warning",
+        "message": "backward() runs inside the region",
+        "path": "src/bad.py",
+        "line": 4,
+        "column": 24,
+        "end_line": 4,
+        "end_column": 27,
+        "trail": [{"path": "src/bad.py", "line": 3, "column": 1, "message": "the region opens here"}],
+        "fix": {"applicability": "safe", "title": "move it out of the region"},
+    }
+
+
+def test_json_without_findings_is_an_empty_array(amplint, project: Path) -> None:
+    (project / "good.py").write_text(GOOD)
+    assert json.loads(amplint("--output-format", "json").stdout) == []
+
+
+def test_fingerprints_survive_new_lines_and_are_distinct(amplint, project: Path) -> None:
+    def fingerprints() -> list[str]:
+        return [finding["fingerprint"] for finding in json.loads(amplint("--output-format=json").stdout)]
+
+    twice = "with autocast():\n    f()  # BAD\n    f()  # BAD\n    g()  # BAD\n"
+    (project / "bad.py").write_text(twice)
+    before = fingerprints()
+    assert len(set(before)) == 3
+    (project / "bad.py").write_text("import os\n\n" + twice)
+    assert fingerprints() == before
+
+
+def test_output_file(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    done = amplint("--output-file", "report.json", "--output-format", "json", env={"FORCE_COLOR": "1"})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(json.loads((project / "report.json").read_text())) == 1
+
+
+def test_an_output_file_that_cannot_be_written_is_an_error(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    done = amplint("--output-file", "missing/report.txt")
+    assert done.returncode == 2
+    assert "amplint: error: cannot write missing/report.txt" in done.stderr
+
+
+def test_statistics(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD + "    # BAD\n")
+    (project / "worse.py").write_text("with autocast(:\n")
+    done = amplint("--statistics")
+    assert done.stdout.splitlines() == [
+        "2  AMP101  warning  backward-in-autocast",
+        "1  AMP902  error    syntax-error",
+        "Found 3 findings (1 error, 2 warnings) in 2 files; checked 2 files.",
+    ]
+    counts = json.loads(amplint("--statistics", "--output-format=json").stdout)
+    assert counts[0] == {"code": "AMP101", "name": "backward-in-autocast", "level": "warning", "count": 2}
+
+
+def test_show_files(amplint, project: Path) -> None:
+    for name in ("b.py", "a.pyi", "c.txt"):
+        (project / name).write_text(BAD)
+    done = amplint("--show-files")
+    assert (done.returncode, done.stdout) == (0, "a.pyi\nb.py\n")
+
+
+def test_standard_input(amplint, project: Path) -> None:
+    done = amplint("-", "--stdin-filename", "src/train.py", "--output-format=concise", stdin=BAD)
+    assert done.returncode == 1
+    assert done.stdout.startswith("src/train.py:4:24: warning[backward-in-autocast] AMP101 ")
+    full = amplint("-", stdin=BAD)
+    assert "4 |     loss.backward()  # BAD\n" in full.stdout
+    assert amplint("-", stdin=GOOD).returncode == 0
+
+
+def test_standard_input_that_cannot_be_decoded(amplint, project: Path) -> None:
+    done = amplint("-", "--output-format=concise", stdin=b"autocast \xff\n")
+    assert done.returncode == 1
+    assert done.stdout.startswith("stdin.py:1:10: error[syntax-error] AMP902 cannot decode")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py"], "no such file or directory: nowhere.py"),
+        (["trian.py"], 'no such file or directory: trian.py (did you mean "train.py"?)'),
+        (["--select", "backward-in-autocats"], 'unknown rule "backward-in-autocats" (did you mean'),
+        (["--ignore", "AMP999"], '--ignore: unknown rule "AMP999"'),
+        (["--output-format", "jsno"], '"jsno" is none of full, concise, json, github (did you mean "json"?)'),
+        (["--device", "gpu"], '"gpu" is none of cuda, cpu, xpu, mps'),
+        (["--torch-version", "two"], '"two" is no torch version'),
+        (["--config", "none.toml"], "cannot read the configuration file none.toml"),
+        (["--config", "amplint.toml", "--isolated"], "--config and --isolated exclude each other"),
+        (["--no-such-option"], "No such option"),
+        (["-", "train.py"], "cannot be combined"),
+        (["--stdin-filename", "x.py"], "needs the path -"),
+        (["rule", "backward-in-autocats"], '(did you mean "backward-in-autocast"?)'),
+    ],
+)
+def test_wrong_use_is_said_and_exits_with_2(
+    amplint, project: Path, arguments: list[str], message: str
+) -> None:
+    (project / "train.py").write_text(BAD)
+    done = amplint(*arguments)
+    assert done.returncode == 2
+    assert message.lower() in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+
+
+def test_select_and_ignore(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    assert amplint("--select", "AMP2").returncode == 0
+    assert amplint("--select", "AMP2,backward-in-autocast").returncode == 1
+    assert amplint("--ignore", "AMP1").returncode == 0
+    assert amplint("--ignore", "AMP1", "--extend-select", "AMP101").returncode == 1
+
+
+def test_suppressions(amplint, project: Path) -> None:
+    (project / "a.py").write_text("with autocast():\n    f(  # BAD\n    )  # noqa: E501, AMP101\n")
+    (project / "b.py").write_text("# amplint: ignore-file[backward-in-autocast] why\n" + BAD)
+    (project / "c.py").write_text("with autocast():\n    # amplint: ignore[AMP1] why\n    f()  # BAD\n")
+    assert amplint().returncode == 0
+
+
+def test_settings_from_pyproject(amplint, project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.amplint]\nignore = ["AMP101"]\noutput-format = "json"\n')
+    (project / "bad.py").write_text(BAD)
+    assert amplint().stdout == "[]\n"
+    assert amplint("--isolated").returncode == 1
+
+
+def test_per_file_ignores(amplint, project: Path) -> None:
+    (project / "amplint.toml").write_text('[per-file-ignores]\n"tests/" = ["AMP101"]\n"b.py" = ["ALL"]\n')
+    (project / "tests").mkdir()
+    for name in ("tests/a.py", "b.py", "c.py"):
+        (project / name).write_text(BAD)
+    done = amplint("--output-format=json")
+    assert [finding["path"] for finding in json.loads(done.stdout)] == ["c.py"]
+
+
+def test_a_wrong_setting_names_the_file_and_suggests(amplint, project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.amplint]\nselekt = []\n")
+    done = amplint()
+    assert done.returncode == 2
+    assert 'pyproject.toml: selekt: unknown key "selekt" (did you mean "select"?)' in done.stderr
+
+
+def test_a_projects_own_wrapper_passes_the_gate(amplint, project: Path) -> None:
+    (project / "bad.py").write_text("with my_region():\n    loss.backward()  # BAD\n")
+    assert amplint().returncode == 0
+    (project / "amplint.toml").write_text('autocast-contexts = ["my.project.my_region"]\n')
+    assert amplint().returncode == 1
+
+
+def test_files_that_use_what_the_first_ones_define_are_judged_as_well(amplint, project: Path) -> None:
+    (project / "regions.py").write_text("def my_region():  # WRAP my_region\n    return autocast()\n")
+    (project / "train.py").write_text("with my_region():\n    loss.backward()  # BAD\n")
+    done = amplint("--output-format=concise")
+    assert done.stdout.startswith("train.py:2:24:")
+
+
+def test_workers_find_the_same_as_one_process(amplint, project: Path) -> None:
+    for number in range(60):
+        (project / f"m{number}.py").write_text(BAD + "x = 1\n" * number)
+    alone = amplint("-j", "1", "--output-format=json")
+    assert amplint("-j", "3", "--output-format=json").stdout == alone.stdout
+    assert len(json.loads(alone.stdout)) == 60
+
+
+def test_a_worker_that_dies_costs_one_file(amplint, project: Path) -> None:
+    for number in range(30):
+        (project / f"m{number}.py").write_text(BAD)
+    (project / "deadly.py").write_text(BAD + "# DIE\n")
+    done = amplint("-j", "2", "--output-format=json")
+    assert done.returncode == 2
+    assert len(json.loads(done.stdout)) == 30
+    assert "amplint: internal error: deadly.py: the worker process died" in done.stderr
+
+
+def test_a_crash_in_the_analysis_costs_one_file(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    (project / "crash.py").write_text(BAD + "# CRASH\n")
+    done = amplint("--output-format=json")
+    assert done.returncode == 2
+    assert [finding["path"] for finding in json.loads(done.stdout)] == ["bad.py"]
+    assert "amplint: internal error: crash.py: ZeroDivisionError: by zero" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in amplint(env={"AMPLINT_DEBUG": "1"}).stderr
+
+
+def test_a_crash_of_a_group_alone_costs_nothing(amplint, project: Path) -> None:
+    (project / "a.py").write_text(BAD)
+    (project / "b.py").write_text(BAD + "# CRASH_IN_GROUP\n")
+    done = amplint("--output-format=json")
+    assert done.returncode == 1
+    assert len(json.loads(done.stdout)) == 2
+
+
+def test_colours_are_for_terminals(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    assert "\x1b" not in amplint().stdout
+    assert "\x1b[" in amplint(env={"FORCE_COLOR": "1"}).stdout
+    assert "\x1b" not in amplint(env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
+
+
+def test_no_cache_is_accepted(amplint, project: Path) -> None:
+    (project / "good.py").write_text(GOOD)
+    assert amplint("--no-cache").returncode == 0
+
+
+def test_github_writes_the_step_summary(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    done = amplint("--output-format=github", env={"GITHUB_STEP_SUMMARY": str(project / "summary.md")})
+    assert done.stdout.startswith("::warning file=bad.py,line=4,")
+    assert "| warning | backward-in-autocast (AMP101) | bad.py:4:24 |" in (project / "summary.md").read_text()
+
+
+def test_paths_outside_of_the_working_directory_are_absolute(
+    amplint, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "bad.py"
+    outside.write_text(BAD)
+    done = amplint(str(outside), "--output-format=concise")
+    assert done.stdout.startswith(f"{outside.as_posix()}:4:24:")
+
+
+@pytest.mark.parametrize("selector", ["backward-in-autocast", "AMP101", "amp101"])
+def test_rule_shows_a_page(amplint, selector: str) -> None:
+    done = amplint("rule", selector)
+    assert done.returncode == 0
+    assert done.stdout.startswith("# backward-in-autocast (AMP101)\n")
+
+
+def test_rule_lists_and_shows_all(amplint) -> None:
+    listed = amplint("rule").stdout
+    assert "AMP101  backward-in-autocast" in listed
+    assert "AMP902  syntax-error" in listed
+    assert amplint("rule", "--all").stdout.count("## What it does") == len(listed.splitlines())
+    objects = json.loads(amplint("rule", "--output-format", "json").stdout)
+    assert {"code", "name", "level", "default", "summary", "page"} == set(objects[0])
+
+
+def test_rule_in_a_terminal_has_no_markdown_headings(amplint) -> None:
+    shown = amplint("rule", "AMP902", env={"FORCE_COLOR": "1"}).stdout
+    assert "\x1b[1msyntax-error (AMP902)\x1b[0m" in shown
+    assert "## " not in shown
