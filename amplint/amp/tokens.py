@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _CASTS = (b".half(", b".bfloat16(", b"torch.float16", b"torch.half", b"torch.bfloat16")
-_TRAINING = (b"optim", b"backward(")
+_TRAINING = (b"optim.", b"backward(", b"Optimizer", b"AdamW(")
 
 GATE: tuple[tuple[bytes, ...], ...] = (
     (b"autocast",),
@@ -11,12 +11,18 @@ GATE: tuple[tuple[bytes, ...], ...] = (
     (b"custom_fwd",),
     (b"custom_bwd",),
     *((cast, training) for cast in _CASTS for training in _TRAINING),
-    (b"bfloat16", b"numpy("),
+    (b"bfloat16", b".numpy("),
 )
 """A file is looked at if all tokens of one row occur in it. Half-precision casts matter only where
 something is trained (half-model) or turned into numpy (bfloat16-to-numpy)."""
 
-DEFINITION_TOKENS: tuple[str, ...] = (
-    "autocast", "GradScaler", ".half(", ".bfloat16(", "float16", "torch.half", "HalfTensor",
+REGIONS_AND_SCALERS = r"autocast|GradScaler"
+"""A definition whose text has one of these is walked as an entry point."""
+
+HALF_CASTS = (
+    r"\.half\(|\.bfloat16\(|HalfTensor|\.(?:to|type)\([^()]*(?:float16|torch\.half)"
+    r"|dtype\s*=\s*torch\.(?:b?float16|half)"
 )
-"""A definition whose text holds one of these is analysed as an entry point."""
+"""So is one with a cast to half precision, in a file that trains something or meets numpy."""
+
+TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\("

@@ -111,8 +111,7 @@ def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribu
 
 
 def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attribute) -> Value:
-    path = walker.path
-    found = path.load(base.identity, name)
+    found = walker.path.load(base.identity, name)
     if found is not None:
         return found
     if name == "__class__" and base.made_of is not None:
@@ -123,8 +122,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
             if walker.engine.is_property(method):
                 return walker.engine.call_property(walker, base, method, node)
             return BoundMethod(base, name, method)
-        modules.construct(walker, base)
-        found = walker.path.load(base.identity, name)
+        found = modules.constructed(walker, base, name)
         if found is not None:
             return found
         found = walker.engine.class_attribute(base.made_of, name)

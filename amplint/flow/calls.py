@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Items
+from collections.abc import Hashable, Sequence as Items
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -215,7 +215,6 @@ def _call_instance(walker: Expressions, value: Instance, given: Arguments, node:
             # a module whose base class is out of sight
             method = walker.engine.find_method(value.made_of, "forward")
         if method is not None:
-            modules.construct(walker, value)
             return invoke(walker, method, given.after(value), node)
     return Unknown(walker.fresh(node))
 
@@ -354,7 +353,6 @@ def _backward(walker: Expressions, base: Value, given: Arguments, node: cst.Call
         if base.made_of is not None:
             method = walker.engine.find_method(base.made_of, "backward")
             if method is not None:
-                modules.construct(walker, base)
                 return invoke(walker, method, given.after(base), node)
             role = walker.engine.inherited_role(base.made_of, "backward")
             if role is None:
@@ -499,7 +497,65 @@ def invoke(walker: Expressions, function: FunctionValue, given: Arguments, node:
         return Unknown(walker.fresh(node))
     if function.outline is not None and not walker.engine.worth_following(walker, function, given):
         return Unknown(walker.fresh(node))
-    return walker.choose_exit(lambda: _walk(walker, function, given, node))  # type: ignore[arg-type]
+    return walker.choose_exit(lambda: summarised(walker, function, given, node))  # type: ignore[arg-type]
+
+
+def summarised(
+    walker: Walker, function: FunctionValue, given: Arguments, node: cst.CSTNode
+) -> list[tuple[Path, Value]]:
+    """The ways out of a call, from the summary of an earlier one that saw the same and changed nothing."""
+    path = walker.path
+    key = _situation(walker, function, given)
+    known = walker.engine.summaries.get(key) if key is not None else None
+    if known is not None:
+        ways = []
+        for value, facts in known[1]:
+            if path.agrees(facts):
+                way = path.fork()
+                for symbol, truth in facts:
+                    way.learn(symbol, truth)
+                ways.append((way, value))
+        if ways:
+            return ways
+    heap, machines, regions, before = path.heap, path.machines, path.regions, path.facts
+    ways = _walk(walker, function, given, node)
+    if key is not None and all(
+        way.heap is heap and way.machines == machines and way.regions == regions for way, _ in ways
+    ):
+        kept = [
+            (value, frozenset(item for item in way.facts.items() if item not in before.items()))
+            for way, value in ways
+        ]
+        walker.engine.summaries[key] = (heap, kept)
+    return ways
+
+
+def _situation(walker: Expressions, function: FunctionValue, given: Arguments) -> Hashable:
+    """All that a call of a function of a file can depend on, or None for functions with a scope of their
+    own."""
+    if function.outline is None or given.unclear:
+        return None
+    path = walker.path
+    region = path.regions[-1] if path.regions else None
+    return (
+        id(function.outline),
+        function.context_manager,
+        region,
+        len(path.regions),
+        path.gradients,
+        walker.silent,
+        tuple(_shape(value) for value in given.positional),
+        tuple((name, _shape(value)) for name, value in given.keywords),
+        id(path.heap),
+        frozenset(path.facts.items()),
+        path.machines,
+    )
+
+
+def _shape(value: Value) -> Hashable:
+    if isinstance(value, Unknown):
+        return value.kind
+    return value
 
 
 def _walk(

@@ -9,24 +9,28 @@ from typing import Protocol
 import libcst as cst
 
 from amplint.amp.scalers import SCALERS
-from amplint.amp.tokens import DEFINITION_TOKENS
+from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Event, FunctionEnded, Place
 from amplint.flow import attributes, calls, contexts, kinds
 from amplint.flow.expressions import Expressions
-from amplint.flow.paths import Path, join_values, merge
+from amplint.flow.paths import Facts, Path, join_values, merge
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
 from amplint.flow.values import (
     UNKNOWN,
     Alternatives,
+    Autocast,
     ClassValue,
     Constant,
     FunctionValue,
     Instance,
     Library,
     Module,
+    Optimizer,
+    ScaledLoss,
+    Scaler,
     Tensor,
     Unknown,
     Value,
@@ -35,14 +39,17 @@ from amplint.source.outline import ClassOutline, FunctionOutline
 from amplint.source.project import Project, ProjectFile
 from amplint.source.slices import Slice
 
-MAX_STEPS = 6000
+MAX_STEPS = 3000
 """Statements walked for one entry point, calls included."""
 
+MAX_CONSTRUCTOR_STEPS = 800
+MAX_NESTING = 4
+
 _EFFECTS = re.compile(
-    r"autocast|[sS]caler|backward|\.step\(|\.half\(|\.float\(|\.to\(|optim|nn\.|return|precision|dtype"
+    r"autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
 )
+_DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
-_SMALL = 60
 
 
 class OutOfBudget(Exception):
@@ -88,7 +95,11 @@ class Engine:
         self._decorators: dict[int, tuple[str, ...]] = {}
         self._decorated: dict[int, Value] = {}
         self._class_names: dict[int, dict[str, Value]] = {}
-        self._selves: dict[int, dict[tuple[Hashable, str], Value]] = {}
+        self.base: dict[tuple[Hashable, str], Value] = {}
+        self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
+        self._templates: set[Hashable] = set()
+        self._building: list[Hashable] = []
+        self._effects: dict[int, bool] = {}
         self._busy: set[Hashable] = set()
         self._steps = 0
 
@@ -137,10 +148,12 @@ class Engine:
     ) -> None:
         given = calls.Arguments(unclear=True)
         if outline.owner is not None and "staticmethod" not in self.decorators(file, outline):
-            receiver = self._receiver(walker, path, file, outline.owner)
+            owner = self.class_value(file, outline.owner)
+            # the constructor itself is walked on an object that has no attributes yet
+            bare = outline.name == "__init__"
+            receiver = Instance(("self", id(outline.owner)) if bare else self.template(owner, None), owner)
             scope.self_value = receiver
             given = given.after(receiver)
-        path = walker.path
         place = walker.place(node.name)
         if assumed:
             path.enter(contexts.assumed_around(place, self.device))
@@ -181,7 +194,7 @@ class Engine:
 
     def _start(self, file: ProjectFile) -> Path:
         self._steps = 0
-        path = Path()
+        path = Path(self.base)
         path.machines = self.listener.start()
         return path
 
@@ -204,31 +217,6 @@ class Engine:
             node = scope.slice.module
             place = Place(scope.file.display, ("end", id(node)), lambda: scope.slice.span(node), lambda: "")
             walker.emit(FunctionEnded(place, way.regions))
-
-    def _receiver(self, walker: Walker, path: Path, file: ProjectFile, owner: ClassOutline) -> Instance:
-        """``self`` for a method that is walked on its own, as its constructor left it."""
-        made_of = self.class_value(file, owner)
-        receiver = Instance(("self", file.display, owner.qualified), made_of)
-        known = self._selves.get(id(owner))
-        if known is None:
-            self._selves[id(owner)] = {}
-            steps = self._steps
-            try:
-                path.store(receiver.identity, "<made>", Constant(True))
-                walker.path = path
-                self.run_constructor(walker, receiver, None)
-                path = walker.path
-            except OutOfBudget:
-                path = walker.path
-            known = self._selves[id(owner)] = dict(path.heap)
-            self._steps = steps
-        fresh = walker.path
-        for key, value in known.items():
-            fresh.heap = known if not fresh.heap else fresh.heap
-            break
-        fresh.heap = dict(known)
-        fresh.names = {}
-        return receiver
 
     def spend(self) -> None:
         """Counts a statement. Raises OutOfBudget."""
@@ -342,7 +330,7 @@ class Engine:
             piece = file.slice(first, last)
         except cst.ParserSyntaxError:
             return None
-        walker = Walker(self, Scope(file, piece, outline), Path())
+        walker = Walker(self, Scope(file, piece, outline), Path(self.base))
         walker.silent = True
         steps = self._steps
         try:
@@ -479,7 +467,7 @@ class Engine:
             if last - first > 80:
                 continue
             piece = value.file.slice(first, last)
-            walker = Walker(self, Scope(value.file, piece, None), Path())
+            walker = Walker(self, Scope(value.file, piece, None), Path(self.base))
             walker.silent = True
             try:
                 for way in walker.run_block(piece.body, [walker.path]):
@@ -518,36 +506,48 @@ class Engine:
                 return found if not isinstance(found, Unknown) else None
         return None
 
-    def run_constructor(self, walker: Expressions, instance: Instance, given: calls.Arguments | None) -> None:
-        """Walks ``__init__`` on the current path, heard by nobody."""
-        assert instance.made_of is not None
-        method = self.find_method(instance.made_of, "__init__")
-        if method is None or method.outline is None:
-            return
-        arguments = (given or calls.Arguments(unclear=True)).after(instance)
-        silent, walker.silent = walker.silent, True
-        start = walker.path
-        key = ("init", id(method.outline))
-        if key in self._busy:
-            walker.silent = silent
-            return
-        self._busy.add(key)
-        node = cst.Name("__init__")
-        steps = self._steps
+    def template(self, value: ClassValue, given: calls.Arguments | None) -> Hashable:
+        """The identity under which the attributes stand that a constructor sets when it is called like this.
+        It is walked once, heard by nobody; all objects made alike share what it left."""
+        arguments = given or calls.Arguments(unclear=True)
+        shape = (
+            tuple(_generic(item) for item in arguments.positional),
+            tuple((name, _generic(item)) for name, item in arguments.keywords),
+            arguments.unclear,
+        )
+        key = ("made", id(value.outline), shape)
+        if key in self._templates:
+            return key
+        self._templates.add(key)
+        method = self.find_method(value, "__init__")
+        if method is None or method.outline is None or len(self._building) > MAX_NESTING:
+            return key
+        node, piece = self.parsed(method.file, method.outline)
+        if node is None:
+            return key
+        instance = Instance(key, value)
+        scope = Scope(method.file, piece, method.outline, self_value=instance, chain=key)
+        path = Path(self.base)
+        walker = Walker(self, scope, path)
+        walker.silent = True
+        walker.active.append(method.outline)
+        steps, self._steps = self._steps, max(self._steps, MAX_STEPS - MAX_CONSTRUCTOR_STEPS)
+        self._building.append(key)
+        given = calls.Arguments(
+            tuple(shape[0]), tuple(shape[1]), unclear=arguments.unclear or bool(method.file is None)
+        ).after(instance)
         try:
-            ways = walker.explore(start, lambda: calls.invoke(walker, method, arguments, node))
+            calls.bind_parameters(walker, path, node.params, given, scope)
+            ends = walker.run_suite(node.body, [walker.path])
+            ends = merge([*ends, *(way for way, _ in scope.returns)])
+            if ends:
+                self.base.update(ends[0].heap)
+        except OutOfBudget:
+            pass
         finally:
-            walker.silent = silent
-            self._busy.discard(key)
-            self._steps = steps + (self._steps - steps) // 4
-        for way, _ in ways:
-            way.machines, way.regions = start.machines, start.regions
-        merged = merge([way for way, _ in ways])
-        if merged:
-            way = merged[0]
-            start.heap, start.facts = way.heap, way.facts
-            start._heap_shared = start._facts_shared = True
-        walker.path = start
+            self._building.pop()
+            self._steps = steps + 1
+        return key
 
     def call_property(
         self, walker: Expressions, base: Instance, method: FunctionValue, node: cst.CSTNode
@@ -604,17 +604,47 @@ class Engine:
         return value
 
     def worth_following(self, walker: Expressions, function: FunctionValue, given: calls.Arguments) -> bool:
-        """Whether a call can matter: it may cause events, or its result's type may."""
+        """Whether a call can matter: inside a region, with half-precision operands or AMP objects as arguments,
+        or to a function whose text has an effect on AMP."""
+        assert function.outline is not None
+        depth = len(walker.active)
+        if depth > 5:
+            return False
+        regions = walker.path.regions
+        if regions and (depth <= 4 or not regions[0].assumed):
+            return True
+        if any(
+            (isinstance(value, Tensor) and value.is_half)
+            or isinstance(value, (Autocast, Scaler, Optimizer, ScaledLoss, FunctionValue))
+            for value in given.all
+        ):
+            return True
+        return self.has_effects(function)
+
+    def has_effects(self, function: FunctionValue, depth: int = 0) -> bool:
+        """Whether the text of a function, or of those of its file that it calls, touches AMP."""
         outline = function.outline
         assert outline is not None
-        depth = len(walker.active)
-        lines = outline.end_line - outline.line
-        if depth <= 3 and lines <= _SMALL:
-            return True
-        if walker.path.regions and depth <= 5:
-            return True
-        interesting = any(isinstance(value, (Tensor, Instance)) for value in given.all)
-        return depth <= 5 and (interesting or _EFFECTS.search(function.file.text_of(outline)) is not None)
+        known = self._effects.get(id(outline))
+        if known is not None:
+            return known
+        self._effects[id(outline)] = False
+        found = _EFFECTS.search(function.file.text_of(outline)) is not None
+        if not found and depth < 3:
+            names = function.file.outline
+            for name in outline.called:
+                inner: FunctionOutline | None = None
+                if name.startswith("self.") and outline.owner is not None:
+                    inner = outline.owner.methods.get(name[5:])
+                elif name in names.functions:
+                    inner = names.functions[name]
+                elif name in names.classes:
+                    inner = names.classes[name].methods.get("__init__")
+                if inner is not None and self.has_effects(self.function_value(function.file, inner), depth + 1):
+                    found = True
+                    break
+        self._effects[id(outline)] = found
+        return found
 
     # torch versions ------------------------------------------------------------------------------------------
 
@@ -631,6 +661,11 @@ class Engine:
         return compare(self.torch, ">=", first) if first is not None else None
 
 
+def _generic(value: Value) -> Value:
+    """An argument as far as a constructor's template goes: unknown ones are all alike."""
+    return Unknown(None, value.kind) if isinstance(value, Unknown) else value
+
+
 def _plain(function: FunctionValue) -> FunctionValue:
     return FunctionValue(function.file, function.outline, function.node, function.scope, undecorated=True)
 
@@ -644,58 +679,45 @@ def _with_slice(scope: Scope, piece: Slice) -> Scope:
 def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOutline, bool]]:
     """The functions of a file that are walked on their own, and whether inside an assumed region."""
     outline = file.outline
-    tokens = DEFINITION_TOKENS
+    casts = re.compile(HALF_CASTS if re.search(TRAINING, file.text) is not None else r"(?!)")
+    tokens = re.compile(REGIONS_AND_SCALERS)
+    named = {name for name, value in outline.imports.items() if tokens.search(value)}
 
-    def bears(part: FunctionOutline | ClassOutline) -> bool:
+    def bears(part: FunctionOutline) -> bool:
         text = file.text_of(part)
-        return any(token in text for token in tokens)
+        return bool(named & part.called or tokens.search(text) or casts.search(text))
 
-    named = {name for name, value in outline.imports.items() if "autocast" in value or "GradScaler" in value}
-    bearing = {id(part) for part in outline.definitions() if bears(part) or named & part.called}
-    names = {part.name for part in outline.definitions() if id(part) in bearing}
-    for owner in outline.classes.values():
-        if any(id(method) in bearing for method in owner.methods.values()):
-            names.add(owner.name)
+    bearing = [part for part in outline.definitions() if bears(part)]
+    chosen = {id(part) for part in bearing}
+    names = {part.name for part in bearing if part.owner is None}
+    names |= {part.owner.name for part in bearing if part.owner is not None and part.name == "__init__"}
+    methods = {(id(part.owner), f"self.{part.name}") for part in bearing if part.owner is not None}
+    casting = {id(part.owner) for part in bearing if part.owner is not None and casts.search(file.text_of(part))}
     for part in outline.definitions():
-        if id(part) in bearing:
-            yield part, False
-            continue
-        called = {name.rpartition(".")[2] for name in part.called}
-        if called & (names - {"__init__", "forward"}):
-            yield part, False
-        elif part.owner is not None and part.owner.name in names and _CLASS_EFFECTS.search(file.text_of(part)):
+        if (
+            id(part) in chosen
+            or part.called & names
+            or any((id(part.owner), name) in methods for name in part.called)
+            or (id(part.owner) in casting and _CLASS_EFFECTS.search(file.text_of(part)))
+        ):
             yield part, False
     for part in _around_disabled(file):
         yield part, True
 
 
 def _around_disabled(file: ProjectFile) -> Iterator[FunctionOutline]:
-    """The forwards of modules that contain, or are built of modules that contain, a disabled region."""
-    disabling = re.compile(r"enabled\s*=\s*False|autocast\(False|autocast\([^)]*,\s*False")
+    """The forwards of modules that switch autocast off, and of those built of such modules."""
     outline = file.outline
-    if not disabling.search(file.text):
+    if not _DISABLING.search(file.text):
         return
-    marked: set[str] = set()
-    for function in outline.functions.values():
-        if disabling.search(file.text_of(function)):
-            marked.add(function.name)
+    classes = {owner.name for owner in outline.classes.values() if _DISABLING.search(file.text_of(owner))}
+    functions = {part.name for part in outline.functions.values() if _DISABLING.search(file.text_of(part))}
+    makers = {name for name, part in outline.functions.items() if part.called & classes}
     for owner in outline.classes.values():
-        if disabling.search(file.text_of(owner)):
-            marked.add(owner.name)
-    while True:
-        more = set(marked)
-        for function in outline.functions.values():
-            if {name.rpartition(".")[2] for name in function.called} & marked:
-                more.add(function.name)
-        for owner in outline.classes.values():
-            built = owner.methods.get("__init__")
-            if built is not None and {name.rpartition(".")[2] for name in built.called} & marked:
-                more.add(owner.name)
-        if more == marked:
-            break
-        marked = more
-    for owner in outline.classes.values():
-        if owner.name in marked and "forward" in owner.methods:
-            yield owner.methods["forward"]
-
-
+        forward = owner.methods.get("forward")
+        if forward is None:
+            continue
+        built = owner.methods.get("__init__")
+        parts = built.called if built is not None else frozenset()
+        if owner.name in classes or parts & (classes | makers) or forward.called & functions:
+            yield forward

@@ -94,6 +94,7 @@ _NUMERIC: dict[str, Callable[[Any, Any], Any]] = {
     "__mul__": operator.mul,
     "__truediv__": operator.truediv,
 }
+_CONSTANTS = {"True": Constant(True), "False": Constant(False), "None": NONE}
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
@@ -296,7 +297,8 @@ class Expressions(cst.CSTVisitor):
     # expressions -----------------------------------------------------------------------------------------
 
     def visit_Name(self, node: cst.Name) -> bool:
-        self.value = self.lookup(node.value)
+        constant = _CONSTANTS.get(node.value)
+        self.value = constant if constant is not None else self.lookup(node.value)
         return False
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:

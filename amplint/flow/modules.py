@@ -50,13 +50,12 @@ def identity_of(value: Value) -> Hashable:
     return value.symbol if isinstance(value, Unknown) else None
 
 
-def construct(walker: Expressions, instance: Instance) -> None:
-    """Walks the constructor of an object, if that has not been done on this path. Nobody hears of it."""
-    if instance.made_of is None or walker.path.load(instance.identity, "<made>") is not None:
-        return
-    walker.path.store(instance.identity, "<made>", Constant(True))
-    given = walker.engine.pending.get(instance.identity)
-    walker.engine.run_constructor(walker, instance, given)
+def constructed(walker: Expressions, instance: Instance, name: str) -> Value | None:
+    """What the constructor of an object set an attribute to."""
+    if instance.made_of is None:
+        return None
+    identity = walker.engine.template(instance.made_of, walker.engine.pending.get(instance.identity))
+    return walker.path.load(identity, name)
 
 
 def items_of(walker: Expressions, instance: Instance) -> Sequence | None:
@@ -161,7 +160,6 @@ def call(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Ca
         forward = walker.engine.find_method(value.made_of, "forward")
         if forward is None:
             return UNKNOWN
-        construct(walker, value)
         result = calls.invoke(walker, forward, given.after(value), node)
         return _wrapped(walker, value, result)
     region = enabled_region(walker.path.regions)

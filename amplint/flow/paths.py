@@ -19,11 +19,13 @@ class Path:
     one side writes."""
 
     __slots__ = (
-        "_facts_shared", "_heap_shared", "_names_shared", "facts", "gradients", "heap", "iteration", "machines",
-        "names", "regions",
+        "_facts_shared", "_heap_shared", "_names_shared", "base", "facts", "gradients", "heap", "iteration",
+        "machines", "names", "regions",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, base: dict[tuple[Hashable, str], Value] | None = None) -> None:
+        self.base = base if base is not None else {}
+        """What constructors left behind: shared by all paths, never changed by one."""
         self.names: dict[str, Value] = {}
         self.heap: dict[tuple[Hashable, str], Value] = {}
         self.facts: dict[Hashable, bool] = {}
@@ -38,7 +40,7 @@ class Path:
         other = Path.__new__(Path)
         other.names, other.heap, other.facts = self.names, self.heap, self.facts
         other.regions, other.gradients, other.iteration = self.regions, self.gradients, self.iteration
-        other.machines = self.machines
+        other.machines, other.base = self.machines, self.base
         for path in (self, other):
             path._names_shared = path._heap_shared = path._facts_shared = True
         return other
@@ -71,7 +73,9 @@ class Path:
 
     def load(self, owner: Hashable, attribute: str) -> Value | None:
         """An attribute of an object, or None if it was never set."""
-        return self.heap.get((owner, attribute))
+        key = (owner, attribute)
+        found = self.heap.get(key)
+        return found if found is not None else self.base.get(key)
 
     def learn(self, symbol: Hashable, truth: bool) -> None:
         """Notes the outcome of a test."""

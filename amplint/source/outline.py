@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FunctionOutline:
     """A function or method: its lines (decorators included), what it calls and what is done to its names."""
 
@@ -28,7 +28,7 @@ class FunctionOutline:
     decorated: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ClassOutline:
     """A class: its bases as written, its methods, and where its instances get their attributes."""
 
@@ -48,7 +48,7 @@ class ClassOutline:
     """As FunctionOutline.uses, for ``self.x``, over all methods."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Outline:
     """What one file defines and imports. Imports are as written: relative ones begin with dots."""
 
