@@ -5,6 +5,7 @@ A group is what one worker process takes at a time; a run without worker process
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from amplint.config import Settings
 from amplint.findings import Finding, Level, Span
 from amplint.selectors import selects
 from amplint.source.decoding import SourceFile, Unreadable, lines_of, read_source
+from amplint.source.nesting import RECURSION_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     """The findings in the files of a group, without those that are suppressed or switched off."""
     from amplint.analysis import judge
 
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     files, unreadable = read_group(group)
 
     def judge_files(wanted: Sequence[SourceFile]) -> list[Finding]:

@@ -124,7 +124,7 @@ def _extents(text: str, source: list[str]) -> list[tuple[int, int]]:
         inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, _BLOCKS)]
         pending.extend(inner)
         if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
-            first = _first_line(node)
+            first = _first_line(node, source)
             extents.append((first, _last_line(node, first, inner, source)))
     return extents
 
@@ -132,16 +132,20 @@ def _extents(text: str, source: list[str]) -> list[tuple[int, int]]:
 _BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
-def _first_line(node: ast.AST) -> int:
+def _first_line(node: ast.AST, source: Sequence[str]) -> int:
+    if isinstance(node, ast.match_case):
+        line = node.pattern.lineno  # a case has no place of its own, and its pattern may begin below it
+        while line > 1 and not source[line - 1].lstrip().startswith("case"):
+            line -= 1
+        return line
     decorators = getattr(node, "decorator_list", [])
-    anchor = node.pattern if isinstance(node, ast.match_case) else node
-    return int(min([getattr(anchor, "lineno", 1), *(decorator.lineno for decorator in decorators)]))
+    return int(min([getattr(node, "lineno", 1), *(decorator.lineno for decorator in decorators)]))
 
 
 def _last_line(node: ast.AST, first: int, inner: Sequence[ast.AST], source: list[str]) -> int:
     if not inner:
         return int(getattr(node, "end_lineno", None) or first)
-    last = min(_first_line(child) for child in inner) - 1
+    last = min(_first_line(child, source) for child in inner) - 1
     while last > first and (not (line := source[last - 1].strip()) or line.startswith("#")):
         last -= 1
     return max(first, last)

@@ -1,0 +1,101 @@
+"""The hook, run by the real pre-commit, which installs amplint from a copy of this repository."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import ROOT, environment
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("pre_commit") is None, reason="pre-commit is not installed"),
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
+
+BAD = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    for batch in loader:
+        with torch.autocast("cuda"):
+            loss = model(batch).sum()
+            loss.backward()
+        optimizer.step()
+"""
+
+_NO_REGISTRY = ("No matching distribution found", "Failed to establish a new connection", "ConnectionError")
+
+
+def git(directory: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", *identity, *arguments], cwd=directory, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with what pre-commit needs of this one."""
+    copy = tmp_path_factory.mktemp("amplint")
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
+        shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "amplint", copy / "amplint", ignore=shutil.ignore_patterns("__pycache__"))
+    git(copy, "init", "-q")
+    git(copy, "add", ".")
+    git(copy, "commit", "-q", "-m", "Copy")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def try_repo(hooks: Path, cache: Path, repository: Path, *files: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), "amplint", "--files", *files],
+        cwd=repository,
+        env=environment(PRE_COMMIT_HOME=str(cache), PRE_COMMIT_COLOR="never", PATH=os.environ["PATH"]),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if done.returncode not in (0, 1) and any(sign in done.stdout for sign in _NO_REGISTRY):
+        pytest.skip("pre-commit cannot install amplint here: the package registry is out of reach")
+    return done
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    (project / "bad.py").write_text(BAD)
+    (project / "good.py").write_text(BAD.replace("            loss.back", "        loss.back"))
+    (project / "notes.txt").write_text(BAD)
+    (project / "old").mkdir()
+    (project / "old" / "bad.py").write_text(BAD)
+    (project / "pyproject.toml").write_text('[tool.amplint]\nextend-exclude = ["old"]\n')
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    return project
+
+
+def test_the_hook_fails_on_findings(hooks: Path, cache: Path, repository: Path) -> None:
+    done = try_repo(hooks, cache, repository, "bad.py", "good.py", "notes.txt")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "bad.py:8:13: warning[backward-in-autocast] AMP101" in done.stdout
+    assert "good.py" not in done.stdout
+    assert "checked 2 files" in done.stdout
+
+
+def test_the_hook_passes_without_findings(hooks: Path, cache: Path, repository: Path) -> None:
+    done = try_repo(hooks, cache, repository, "good.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Passed" in done.stdout
+
+
+def test_the_hook_keeps_to_exclusions(hooks: Path, cache: Path, repository: Path) -> None:
+    done = try_repo(hooks, cache, repository, "old/bad.py", "good.py")
+    assert done.returncode == 0, done.stdout + done.stderr
