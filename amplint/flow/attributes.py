@@ -17,6 +17,7 @@ from amplint.flow.values import (
     DeviceValue,
     DTypeValue,
     FunctionValue,
+    Imported,
     Instance,
     Library,
     Mapping,
@@ -81,6 +82,8 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
     match base:
         case Library():
             return library(f"{base.name}.{name}")
+        case Imported():
+            return Imported(base.path, f"{base.name}.{name}")
         case Module():
             found = walker.engine.member(base.file, name)
             return walker.pin(found) if found is not None else UNKNOWN

@@ -23,6 +23,7 @@ from amplint.flow.values import (
     Context,
     Decorated,
     FunctionValue,
+    Imported,
     Instance,
     Library,
     Mapping,
@@ -126,7 +127,7 @@ def evaluate_call(walker: Expressions, node: cst.Call) -> Value:
         if _is_super(function.value):
             return _call_super(walker, name, arguments(walker, node), node)
         base = walker.evaluate(function.value)
-        if isinstance(base, (Library, Module, ClassValue)):
+        if isinstance(base, (Imported, Library, Module, ClassValue)):
             value = attributes.read(walker, base, name, function)
             return walker.pin(call_value(walker, value, arguments(walker, node), node))
         return walker.pin(_call_method(walker, base, name, node))
@@ -157,6 +158,10 @@ def call_value(walker: Expressions, value: Value, given: Arguments, node: cst.Ca
     match value:
         case Library():
             return libraries.call(walker, value.name, given, node)
+        case Imported():
+            if walker.engine.worth_revealing(walker, value, given):
+                return call_value(walker, walker.pin(walker.engine.reveal(value)), given, node)
+            return Unknown(walker.fresh(node))
         case FunctionValue():
             return invoke(walker, value, given, node)
         case Decorated():
@@ -462,6 +467,7 @@ def decorate(walker: Expressions, function: FunctionValue, decorators: Items[cst
 
 def apply_decorator(walker: Expressions, decorator: Value, value: Value, node: cst.Decorator) -> Value:
     """``decorator(function)``. A decorator out of sight is taken to leave the function as it is."""
+    decorator = walker.pin(walker.engine.reveal(decorator))
     match decorator:
         case Autocast() | Context(kind="grad off" | "grad on" | "regions"):
             return Decorated(value, decorator)

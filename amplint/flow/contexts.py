@@ -149,6 +149,7 @@ def open_region(walker: Expressions, region: Region) -> None:
 
 def enter(walker: Expressions, value: Value, node: cst.CSTNode) -> tuple[Opened, Value]:
     """Enters a context manager; gives what has to be closed, and what ``as`` binds."""
+    value = walker.pin(walker.engine.reveal(value))
     match value:
         case Autocast():
             region = region_of(walker, value)

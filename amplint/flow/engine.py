@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator
+from pathlib import Path as FilePath
 from typing import Protocol
 
 import libcst as cst
@@ -25,6 +26,7 @@ from amplint.flow.values import (
     ClassValue,
     Constant,
     FunctionValue,
+    Imported,
     Instance,
     Library,
     Module,
@@ -48,6 +50,7 @@ MAX_NESTING = 4
 _EFFECTS = re.compile(
     r"autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
 )
+_FILE_EFFECTS = (b"autocast", b"GradScaler", b"backward(", b".half(", b".step(", b"torch.optim")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
 
@@ -352,13 +355,36 @@ class Engine:
         parent, _, last = name.rpartition(".")
         if parent:
             path = self.project.find_module(parent, file)
-            if path is not None:
-                loaded = self.project.load(path)
-                if loaded is not None and (loaded is not file or target.startswith(".")):
-                    found = self.global_value(loaded, last)
-                    return found if found is not None else Unknown(name)
+            if path is not None and (path != file.path or target.startswith(".")):
+                lazy = Imported(path, last)
+                return self.reveal(lazy) if self.project.is_loaded(path) else lazy
         own = self._configured(name)
         return own if own is not None else attributes.library(name)
+
+    def reveal(self, value: Value) -> Value:
+        """What an imported name stands for; its file is read and outlined for that."""
+        if not isinstance(value, Imported):
+            return value
+        loaded = self.project.load(value.path)
+        if loaded is None:
+            return Unknown(value.symbol)
+        first, *rest = value.name.split(".")
+        found = self.global_value(loaded, first)
+        for part in rest:
+            match found:
+                case Module():
+                    found = self.global_value(found.file, part)
+                case Library():
+                    found = attributes.library(f"{found.name}.{part}")
+                case Imported():
+                    found = self.reveal(Imported(found.path, f"{found.name}.{part}"))
+                case ClassValue():
+                    found = self.find_method(found, part) or self.class_attribute(found, part)
+                case _:
+                    found = None
+        if isinstance(found, Imported) and found != value:
+            found = self.reveal(found)
+        return found if found is not None else Unknown(value.symbol)
 
     def _configured(self, name: str) -> Value | None:
         return None
@@ -405,6 +431,8 @@ class Engine:
             if isinstance(value, Alternatives):
                 value = value.options[0][0]
             match value:
+                case Imported():
+                    value = Imported(value.path, f"{value.name}.{part}")
                 case Module():
                     value = self.global_value(value.file, part)
                 case Library():
@@ -413,29 +441,38 @@ class Engine:
                     return None
         if isinstance(value, Alternatives):
             value = value.options[0][0]
-        return value
+        return self.reveal(value) if value is not None else None
 
     def find_method(self, value: ClassValue, name: str, *, skip_own: bool = False) -> FunctionValue | None:
         """A method by the order of bases."""
+        if not skip_own and name in value.outline.methods:
+            return self.function_value(value.file, value.outline.methods[name])
         for base in self.bases(value)[1 if skip_own else 0 :]:
             if isinstance(base, ClassValue) and name in base.outline.methods:
                 return self.function_value(base.file, base.outline.methods[name])
         return None
 
     def is_module_class(self, value: ClassValue) -> bool:
-        """Whether a class is a torch module: it has a forward and inherits from something outside the
-        project that may be one."""
+        """Whether a class is a torch module: it has a forward and inherits from something, or it inherits
+        from a class of torch.nn."""
+        if self.is_static_function_class(value):
+            return False
+        if "forward" in value.outline.methods and value.outline.bases:
+            return True
+        if not value.outline.bases:
+            return False
         outside = [base.name for base in self.bases(value) if isinstance(base, Library)]
         if any(name.startswith("torch.nn.") for name in outside):
             return True
-        if any(name.startswith("torch.autograd") for name in outside):
-            return False
         return self.find_method(value, "forward") is not None and bool(outside)
 
     def is_static_function_class(self, value: ClassValue) -> bool:
         """Whether a class is a torch.autograd.Function."""
+        if not any(base.endswith("Function") for base in value.outline.bases):
+            return False
         return any(
-            isinstance(base, Library) and base.name in ("torch.autograd.Function", "torch.autograd.function.Function")
+            isinstance(base, Library)
+            and base.name in ("torch.autograd.Function", "torch.autograd.function.Function")
             for base in self.bases(value)
         )
 
@@ -562,6 +599,9 @@ class Engine:
             dotted = str(node.raw_value)
         if dotted is None or not re.fullmatch(r"[\w.]+", dotted):
             return None
+        root = self.global_value(walker.scope.file, dotted.partition(".")[0])
+        if isinstance(root, Imported) and not self.file_matters(root.path, forward=True):
+            return None
         value = self.resolve(walker.scope.file, dotted)
         match value:
             case ClassValue() if not value.outline.name.startswith("_"):
@@ -613,13 +653,20 @@ class Engine:
         regions = walker.path.regions
         if regions and (depth <= 4 or not regions[0].assumed):
             return True
-        if any(
-            (isinstance(value, Tensor) and value.is_half)
-            or isinstance(value, (Autocast, Scaler, Optimizer, ScaledLoss, FunctionValue))
-            for value in given.all
-        ):
+        return _carries_amp(given) or self.has_effects(function)
+
+    def file_matters(self, path: FilePath, *, forward: bool = False) -> bool:
+        """Whether a file that is not loaded yet holds anything that touches AMP, or a forward."""
+        if self.project.is_loaded(path):
             return True
-        return self.has_effects(function)
+        data = self.project.bytes_of(path)
+        return any(token in data for token in _FILE_EFFECTS) or (forward and b"def forward(" in data)
+
+    def worth_revealing(self, walker: Expressions, value: Imported, given: calls.Arguments) -> bool:
+        """Whether a call to a name of a file that is not loaded yet can matter."""
+        if walker.path.regions or _carries_amp(given):
+            return True
+        return self.file_matters(value.path)
 
     def has_effects(self, function: FunctionValue, depth: int = 0) -> bool:
         """Whether the text of a function, or of those of its file that it calls, touches AMP."""
@@ -659,6 +706,14 @@ class Engine:
         """Whether a torch module has a name in all versions that the project allows."""
         first = since(f"{owner}.{name}")
         return compare(self.torch, ">=", first) if first is not None else None
+
+
+def _carries_amp(given: calls.Arguments) -> bool:
+    return any(
+        (isinstance(value, Tensor) and value.is_half)
+        or isinstance(value, (Autocast, Scaler, Optimizer, ScaledLoss, FunctionValue))
+        for value in given.all
+    )
 
 
 def _generic(value: Value) -> Value:

@@ -21,6 +21,7 @@ from amplint.flow.values import (
     Constant,
     DTypeValue,
     FunctionValue,
+    Imported,
     Iteration,
     Library,
     Mapping,
@@ -98,6 +99,13 @@ _CONSTANTS = {"True": Constant(True), "False": Constant(False), "None": NONE}
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
+_VISITORS: dict[type[cst.CSTNode], Callable[[Any, Any], bool]] = {}
+
+
+def _visit_children(walker: Expressions, node: cst.CSTNode) -> bool:
+    return True
+
+
 class Expressions(cst.CSTVisitor):
     """The half of the walker that evaluates expressions: each ``visit_`` method leaves its result in
     ``value`` and walks its children itself, in evaluation order."""
@@ -114,6 +122,17 @@ class Expressions(cst.CSTVisitor):
         self._script = Script(())
         self._exits: dict[tuple[int, ...], Exits] = {}
         self._fresh = 0
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """LibCST's dispatch, without looking up the names of methods again and again."""
+        method = _VISITORS.get(type(node))
+        if method is None:
+            name = f"visit_{type(node).__name__}"
+            method = _VISITORS[type(node)] = getattr(type(self), name, _visit_children)
+        return method(self, node)
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        """Nothing happens when a node is left: each visit method walks its children itself."""
 
     # choices ---------------------------------------------------------------------------------------------
 
@@ -227,13 +246,15 @@ class Expressions(cst.CSTVisitor):
                 known = self.path.facts.get(symbol[1])
                 return None if known is None else not known
             return None if symbol is None else self.path.facts.get(symbol)
+        if isinstance(value, Imported):
+            return self.path.facts.get(value.symbol)
         if isinstance(value, (Tensor, Mapping, Iteration)):
             return None
         return True
 
     def assume(self, value: Value, truth: bool) -> None:
         """Notes that a value is true, or not."""
-        if not isinstance(value, (Unknown, Number)) or value.symbol is None:
+        if not isinstance(value, (Unknown, Number, Imported)) or value.symbol is None:
             return
         symbol = value.symbol
         if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "not":
@@ -488,7 +509,7 @@ class Expressions(cst.CSTVisitor):
         """True or False where it is known whether a value is None, else the symbol of the question."""
         if isinstance(value, Constant):
             return value.value is None
-        if isinstance(value, (Unknown, Number)):
+        if isinstance(value, (Unknown, Number, Imported)):
             if value.symbol is None:
                 return None
             known = self.path.facts.get(("none", value.symbol))
@@ -641,7 +662,7 @@ def _literal(text: str) -> Value:
 
 
 def _symbol(value: Value) -> Hashable:
-    if isinstance(value, (Unknown, Number)):
+    if isinstance(value, (Unknown, Number, Imported)):
         return value.symbol
     if isinstance(value, (Constant, DTypeValue)):
         return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -124,6 +125,19 @@ class Library(Value):
     """Something of a package outside the project, by its qualified name: ``torch.nn.functional.softmax``."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported(Value):
+    """A name of another file of the project that nobody has had to look at yet. ``name`` is dotted."""
+
+    path: FilePath
+    name: str
+
+    @property
+    def symbol(self) -> Hashable:
+        """Stands for the value in comparisons."""
+        return (self.path, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def _bound_names(node: ast.stmt) -> set[str]:
             continue
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
             names.add(part.id)
-        pending.extend(ast.iter_child_nodes(part))
+        pending.extend(children(part))
     return names
 
 
@@ -155,6 +155,17 @@ def collect_import(node: ast.Import | ast.ImportFrom, into: dict[str, str], star
         else:
             joint = "" if source.endswith(".") else "."
             into.setdefault(alias.asname or alias.name, f"{source}{joint}{alias.name}")
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes below a node; several times faster than ast.iter_child_nodes."""
+    found: list[ast.AST] = []
+    for value in node.__dict__.values():
+        if type(value) is list:
+            found.extend(item for item in value if isinstance(item, ast.AST))
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
 
 
 def dotted(node: ast.expr) -> str | None:
@@ -230,7 +241,7 @@ def _function_of(
             setters = owner.attributes.setdefault(node.attr, [])
             if name not in setters:
                 setters.append(name)
-        pending.extend(ast.iter_child_nodes(node))
+        pending.extend(children(node))
     return FunctionOutline(
         name, qualified, line, end_line, column, owner, parameters, frozenset(called), uses
     )

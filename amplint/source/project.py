@@ -78,6 +78,7 @@ class Project:
         self._modules: dict[Path, str] = {}
         self._loaded: dict[Path, ProjectFile | None] = {}
         self._packages: dict[Path, bool] = {}
+        self._bytes: dict[Path, bytes] = {}
         for path in paths:
             name = self._module_name(path)
             self._modules[path] = name
@@ -115,6 +116,21 @@ class Project:
             except (Unparsable, Unreadable, OSError):
                 self._loaded[path] = None
         return self._loaded[path]
+
+    def is_loaded(self, path: Path) -> bool:
+        """Whether a file was read already."""
+        return path in self._loaded
+
+    def bytes_of(self, path: Path) -> bytes:
+        """The bytes of a file that is not loaded, kept; empty if it cannot be read."""
+        data = self._bytes.get(path)
+        if data is None:
+            try:
+                data = path.read_bytes()
+            except OSError:
+                data = b""
+            self._bytes[path] = data
+        return data
 
     def absolute(self, file: ProjectFile, target: str) -> str:
         """A dotted name without leading dots, for an import as it is written in a file."""
