@@ -32,7 +32,7 @@ import pathlib, subprocess, sys
 saved = pathlib.Path(sys.argv[1]) / (pathlib.Path.cwd().name + ".json")
 if not saved.exists():
     done = subprocess.run(sys.argv[2:], stdout=subprocess.PIPE)
-    if done.returncode:
+    if not done.stdout:
         sys.exit(done.returncode)
     saved.write_bytes(done.stdout)
 sys.stdout.buffer.write(saved.read_bytes())
