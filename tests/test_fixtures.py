@@ -29,7 +29,11 @@ def programs(rule: str, kind: str) -> list[Path]:
     """The fixtures of a rule: files, folders, and those in ``static/``. ``kind`` is "good" or "bad"."""
     folder = FIXTURES / rule
     found = [*folder.glob(f"{kind}_*"), *folder.glob(f"static/{kind}_*")]
-    return sorted(path for path in found if path.is_dir() or path.name.endswith(".py"))
+    return sorted(path for path in found if path.is_dir() or _is_source(path))
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix == ".py" and not path.name.endswith(".fixed.py")
 
 
 ALL = [program for rule in RULES for kind in ("good", "bad") for program in programs(rule, kind)]
@@ -37,8 +41,7 @@ ALL = [program for rule in RULES for kind in ("good", "bad") for program in prog
 
 def sources(program: Path) -> list[Path]:
     """The files of a fixture, golden fixes excepted."""
-    files = [program] if program.is_file() else sorted(program.rglob("*.py"))
-    return [file for file in files if not file.name.endswith(".fixed.py")]
+    return [program] if program.is_file() else sorted(filter(_is_source, program.rglob("*.py")))
 
 
 def expected(program: Path) -> set[Place]:

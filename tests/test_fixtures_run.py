@@ -1,0 +1,44 @@
+"""The fixtures are real programs: they run under torch, on the CPU, to their end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RUNNER = Path(__file__).with_name("run_programs.py")
+PROGRAMS = sorted(
+    path.relative_to(FIXTURES).as_posix()
+    for path in FIXTURES.glob("*/*")
+    if path.name.startswith(("good_", "bad_")) and (path.is_dir() or path.suffix == ".py")
+)
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, str | None]:
+    """Traceback by program, None where there is none."""
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", str(RUNNER), *PROGRAMS],
+        cwd=FIXTURES,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    return dict(json.loads(line) for line in finished.stdout.splitlines())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_fixture_runs_to_its_end(outcomes: dict[str, str | None], program: str) -> None:
+    assert program in outcomes, "the interpreter crashed here or before"
+    assert outcomes[program] is None, outcomes[program]
