@@ -27,7 +27,7 @@ from amplint.source.project import Project, ProjectFile, Unparsable
 from amplint.source.slices import Slice
 
 Handler = Callable[[Hashable, Event, Report], Hashable]
-_VERSION = re.compile(r"version|hasattr\(\s*torch", re.IGNORECASE)
+_VERSION = re.compile(r"version|hasattr\(\s*torch|torch\w*\d", re.IGNORECASE)
 
 
 class Jury:
@@ -149,7 +149,7 @@ def _judge_file(
 def _pieces(file: ProjectFile, rule: SyntaxRule) -> Iterable[Slice]:
     """The slices of a file that can hold what a syntax rule looks for."""
     names = {name for name, target in file.outline.imports.items() if "amp" in target}
-    pattern = re.compile(r"\.amp\b" + "".join(rf"|\b{re.escape(name)}\b" for name in sorted(names)))
+    pattern = re.compile(r"\bamp\b" + "".join(rf"|\b{re.escape(name)}\b" for name in sorted(names)))
 
     def wanted(first: int, last: int) -> bool:
         return pattern.search("".join(file.lines[first - 1 : last])) is not None
@@ -204,20 +204,39 @@ class View:
             self.file.display, (self.file.display, id(node)), lambda: piece.span(node), lambda: piece.code(node)
         )
 
+    def code(self, node: cst.CSTNode) -> str:
+        """The text of a node."""
+        return self.piece.module.code_for_node(node)
+
     def guard(self, test: cst.BaseExpression) -> str | None:
         """What a condition says about torch's version."""
-        text = self.piece.module.code_for_node(test)
+        parts = _conjuncts(test)
+        concerned = [part for part in parts if _VERSION.search(self._spelt_out(part))]
+        if not concerned:
+            return None
+        walker = Walker(self.engine, Scope(self.file, self.piece, None), Way(self.engine.base))
+        walker.silent = True
+        for part in concerned:
+            outcomes = {truth for _, truth in walker.explore(walker.path, lambda part=part: walker.test(part))}  # type: ignore[misc]
+            if len(outcomes) != 1:
+                return "depends"
+            if not outcomes.pop():
+                return "never"
+        return "always" if len(concerned) == len(parts) else None
+
+    def _spelt_out(self, test: cst.BaseExpression) -> str:
+        """A condition with the module-level assignments of its names."""
+        text = self.code(test)
         for name in re.findall(r"\b[A-Za-z_]\w*\b", text):
             for first, last in self.file.outline.assigned.get(name, [])[:2]:
                 text += "".join(self.file.lines[first - 1 : min(last, first + 3)])
-        if not _VERSION.search(text):
-            return None
-        walker = Walker(self.engine, Scope(self.file, self.piece, None), Way())
-        walker.silent = True
-        outcomes = {truth for _, truth in walker.explore(walker.path, lambda: walker.test(test))}
-        if len(outcomes) != 1:
-            return "depends"
-        return "always" if outcomes.pop() else "never"
+        return text
+
+
+def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return [*_conjuncts(test.left), *_conjuncts(test.right)]
+    return [test]
 
 
 def _local_imports(piece: Slice) -> dict[str, str]:

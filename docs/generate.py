@@ -3,52 +3,28 @@
     python docs/generate.py            # writes docs/rules/*.md and the table in README.md
     python docs/generate.py --check    # changes nothing; exit status 1 and a list if something is stale
 
-The page of a rule is the docstring of its module.
+The page of a rule is the docstring of its module, with a heading above it.
 """
 
 from __future__ import annotations
 
-import ast
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from amplint.rules import all_rules
+from amplint.unreadable import UnreadableFile
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
 PAGES = REPOSITORY / "docs" / "rules"
-RULES = REPOSITORY / "amplint" / "rules"
+RULES = (*all_rules(), UnreadableFile())
 START, END = "<!-- rules -->", "<!-- end -->"
-
-
-@dataclass(frozen=True)
-class Page:
-    """What a rule's module says about itself."""
-
-    code: str
-    name: str
-    summary: str
-    body: str
-
-    @property
-    def markdown(self) -> str:
-        """The page: a heading, the summary, the sections."""
-        return f"# {self.name} ({self.code})\n\n{self.summary}\n\n{self.body}\n"
-
-
-def pages() -> Iterator[Page]:
-    """The pages of all rules, in the order of their codes."""
-    for path in sorted(RULES.glob("amp[0-9]*_*.py")):
-        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        summary, _, body = docstring.partition("\n\n")
-        code, _, name = path.stem.partition("_")
-        yield Page(code.upper(), name.replace("_", "-"), summary, body.strip())
 
 
 def rules_table() -> str:
     """The table of the README."""
-    rows = [f"| {p.code} | [{p.name}](docs/rules/{p.name}.md) | {p.summary} |" for p in pages()]
-    return "\n".join(("| code | name | what it finds |", "|---|---|---|", *rows))
+    rows = [f"| {r.code} | [{r.name}](docs/rules/{r.name}.md) | {r.level.value} | {r.summary} |" for r in RULES]
+    return "\n".join(("| code | name | level | |", "|---|---|---|---|", *rows))
 
 
 def with_table(readme: str) -> str:
@@ -62,7 +38,7 @@ def with_table(readme: str) -> str:
 
 def wanted() -> dict[Path, str]:
     """Every generated file and what it has to hold."""
-    texts = {PAGES / f"{page.name}.md": page.markdown for page in pages()}
+    texts = {PAGES / f"{rule.name}.md": rule.page for rule in RULES}
     return texts | {README: with_table(README.read_text(encoding="utf-8"))}
 
 

@@ -33,7 +33,7 @@ def load_generator() -> ModuleType:
 
 
 generate = load_generator()
-PAGES = list(generate.pages())
+RULES = list(generate.RULES)
 
 
 def blocks(body: str, section: str = "") -> list[str]:
@@ -43,9 +43,9 @@ def blocks(body: str, section: str = "") -> list[str]:
 
 
 PROGRAMS = [
-    pytest.param(code, id=f"{page.name}-{number}")
-    for page in PAGES
-    for number, code in enumerate(blocks(page.body))
+    pytest.param(code, id=f"{rule.name}-{number}")
+    for rule in RULES
+    for number, code in enumerate(blocks(rule.page))
 ]
 
 
@@ -53,9 +53,9 @@ def test_generated_documentation_is_up_to_date() -> None:
     assert generate.stale(generate.wanted()) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page_has_the_fixed_headings(page: object) -> None:
-    assert re.findall(r"^## (.*)$", page.body, re.MULTILINE) == HEADINGS  # type: ignore[attr-defined]
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_page_has_the_fixed_headings(rule: Rule) -> None:
+    assert re.findall(r"^## (.*)$", rule.page, re.MULTILINE) == HEADINGS
 
 
 @pytest.mark.parametrize("code", PROGRAMS)

@@ -153,7 +153,7 @@ def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:
 
 def _of_tensor(base: Tensor, name: str) -> Value:
     if name == "dtype":
-        return DTypeValue(base.dtype) if base.dtype is not None and base.dtype is not DType.HALF else UNKNOWN
+        return DTypeValue(base.dtype) if base.dtype is not None else UNKNOWN
     if name in _TENSOR_FACTS:
         return UNKNOWN
     if name in _TENSOR_VIEWS:

@@ -175,6 +175,9 @@ class Expressions(cst.CSTVisitor):
         script = self._script
         position = len(script.taken)
         choice = script.given[position] if position < len(script.given) else 0
+        if choice >= options:
+            # what the earlier run left behind (a constructor's result) has settled this choice
+            raise Infeasible
         script.offered.append(options)
         script.taken.append(choice)
         return choice
@@ -259,6 +262,10 @@ class Expressions(cst.CSTVisitor):
         symbol = value.symbol
         if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "not":
             symbol, truth = symbol[1], not truth
+        if symbol == (tensors.ASKED,):
+            if truth:
+                self.path.learn(tensors.ASKED, True)
+            return
         self.path.learn(symbol, truth)
         if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "none" and truth:
             self.path.learn(symbol[1], False)
@@ -480,7 +487,11 @@ class Expressions(cst.CSTVisitor):
                 and right.exact
                 and all(isinstance(item, (Constant, DTypeValue)) for item in right.items)
             ):
-                return Constant((left in right.items) is isinstance(how, cst.In))
+                held = left in right.items
+                if isinstance(left, DTypeValue) and left.dtype is DType.HALF:
+                    self.path.learn(tensors.ASKED, True)
+                    held = any(isinstance(item, DTypeValue) and item.dtype.is_half for item in right.items)
+                return Constant(held is isinstance(how, cst.In))
             sides = _symbol(left), _symbol(right)
             if None in sides:
                 return UNKNOWN
@@ -493,9 +504,7 @@ class Expressions(cst.CSTVisitor):
             except TypeError:
                 return UNKNOWN
         if isinstance(left, DTypeValue) and isinstance(right, DTypeValue) and sign in ("==", "!="):
-            if DType.HALF in (left.dtype, right.dtype):
-                return UNKNOWN
-            return Constant((left.dtype is right.dtype) is (sign == "=="))
+            return self._compare_types(left.dtype, right.dtype, sign == "==")
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return Tensor(DType.INTEGER)
         sides = _symbol(left), _symbol(right)
@@ -504,6 +513,13 @@ class Expressions(cst.CSTVisitor):
         if sign == "!=":
             return Unknown(("not", ("==", *sides)))
         return Unknown((sign, *sides))
+
+    def _compare_types(self, left: DType, right: DType, positive: bool) -> Value:
+        if left is right:
+            return Constant(positive)
+        if DType.HALF in (left, right) and left.is_half and right.is_half:
+            return Unknown((tensors.ASKED,) if positive else ("not", (tensors.ASKED,)))
+        return Constant(not positive)
 
     def _known_none(self, value: Value) -> bool | Hashable:
         """True or False where it is known whether a value is None, else the symbol of the question."""

@@ -59,6 +59,19 @@ _VERSION_PARSERS = frozenset({
 })
 
 
+def _is_instance(walker: Expressions, value: Value, kind: Value) -> bool | None:
+    if not isinstance(kind, Library):
+        return None
+    if kind.name == "torch.nn.Module" and modules.is_module(walker, value):
+        return True
+    if kind.name in ("torch.Tensor", "torch.dtype"):
+        if isinstance(value, Tensor) and not value.whole_output:
+            return kind.name == "torch.Tensor"
+        if isinstance(value, (Constant, Sequence, Mapping)):
+            return False
+    return None
+
+
 def grad_mode(name: str) -> str | None:
     """ "grad off" or "grad on" for a context that switches gradients, else None."""
     return _GRAD_MODES.get(name)
@@ -154,6 +167,9 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
     if name in TRANSPARENT_CALLS:
         return given.positional[0] if given.positional else UNKNOWN
     match name:
+        case "torch.cuda.is_available" if walker.engine.device == "cuda":
+            # what is linted is the run on the device that AMP is for
+            return Constant(True)
         case "torch.autograd.backward":
             calls.emit_backward(walker, node, "torch.autograd.backward()")
             return UNKNOWN
@@ -249,6 +265,9 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
             return Sequence((result,), exact=False)
         case "next":
             return tensors.element_of(first)
+        case "bool" if given.positional:
+            known = walker.known_truth(first)
+            return Constant(known) if known is not None else first
         case "float" | "int" | "len" | "round" | "abs" | "bool":
             if name == "abs" and isinstance(first, Tensor):
                 return tensors.apply(walker, node, "abs", [first])
@@ -274,8 +293,11 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
             symbol = first.symbol if isinstance(first, Unknown) else None
             return Unknown(("has", symbol, key)) if symbol is not None else Unknown(walker.fresh(node))
         case "isinstance":
-            symbol = first.symbol if isinstance(first, Unknown) else None
             second = given.positional[1] if len(given.positional) > 1 else UNKNOWN
+            known = _is_instance(walker, first, second)
+            if known is not None:
+                return Constant(known)
+            symbol = first.symbol if isinstance(first, Unknown) else None
             return Unknown(("is", symbol, second)) if symbol is not None else Unknown(walker.fresh(node))
         case "super" | "print":
             return Unknown(walker.fresh(node))

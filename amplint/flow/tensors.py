@@ -50,6 +50,8 @@ _RANKING = frozenset({
 _PAIRS = frozenset({"topk", "sort", "max", "min", "median", "mode", "kthvalue", "cummax", "cummin"})
 _SAME = frozenset({"rearrange", "reduce", "repeat"})
 _SMALL = 1e-4
+ASKED = "the type of a half-precision tensor was asked for"
+"""The fact that a path remembers after ``x.dtype == torch.bfloat16``."""
 
 
 def policy_device(region: Region | None, default: str) -> str:
@@ -95,8 +97,11 @@ def one_of(walker: Expressions, values: tuple[Value, ...]) -> Value:
 def operand(walker: Expressions, value: Value, node: cst.CSTNode) -> Operand:
     """A value as an event names it."""
     if isinstance(value, Tensor):
+        # code that asked for the type of a half-precision tensor knows what it does with it
+        asked = walker.path.facts.get(ASKED, False)
         return Operand(
-            walker.place(node), value.dtype, value.certainty, value.born, value.born_in, value.half_by_user,
+            walker.place(node), value.dtype, value.certainty, None if asked else value.born, value.born_in,
+            value.half_by_user,
             value.raised, value.parameter_of is not None,
         )
     if isinstance(value, Parameters):
@@ -222,6 +227,8 @@ def _result(
         if policy is Policy.LOWER:
             return _lowered(walker, node, region, floats)
         if policy in (Policy.FLOAT32, Policy.BANNED):
+            if floats and all(value.dtype is DType.INTEGER for value in floats):
+                return UNKNOWN
             return FLOAT32_TENSOR
     if policy is Policy.LOWER and weights is not None:
         # outside a region a layer runs in the type of its weights, or raises
@@ -293,11 +300,13 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
     return binary(walker, node, name, target, value)
 
 
-def cast(walker: Expressions, node: cst.CSTNode, value: Value, to: DType) -> Value:
-    """A cast by hand."""
+def cast(
+    walker: Expressions, node: cst.CSTNode, value: Value, to: DType, *, spelt_out: bool = True
+) -> Value:
+    """A cast by hand. ``spelt_out``: the type stands in the text, it is not taken from another tensor."""
     before = value if isinstance(value, Tensor) else Tensor()
     walker.emit(Cast(walker.place(node), walker.path.regions, operand(walker, before, node), to))
-    if to is DType.FLOAT32:
+    if to is DType.FLOAT32 and spelt_out:
         known = before.dtype is not None and before.dtype.is_floating
         return Tensor(to, raised=walker.place(node), certainty=before.certainty if known else Certainty.LIKELY)
     if to.is_half:
@@ -316,6 +325,8 @@ def method(
         return cast(walker, node, base, CASTS[name])
     if name in ("to", "type"):
         return _to(walker, node, base, given)
+    if name == "view" and given.positional and isinstance(given.positional[0], DTypeValue):
+        return Tensor(given.positional[0].dtype)
     if name in ("type_as", "to_dense"):
         other = given.positional[0] if given.positional else UNKNOWN
         return Tensor(other.dtype) if isinstance(other, Tensor) else UNKNOWN
@@ -393,7 +404,7 @@ def _to(walker: Expressions, node: cst.Call, base: Value, given: Arguments) -> V
         elif isinstance(value, Tensor) and value.dtype is not None and given.keyword("device") is None:
             return Tensor(value.dtype) if isinstance(base, Tensor) else UNKNOWN
     if isinstance(dtype, DTypeValue):
-        return cast(walker, node, base, dtype.dtype)
+        return cast(walker, node, base, dtype.dtype, spelt_out=_names_dtype(node))
     if dtype is not None and dtype != Constant(None):
         return UNKNOWN
     if not isinstance(base, Tensor):
@@ -403,6 +414,14 @@ def _to(walker: Expressions, node: cst.Call, base: Value, given: Arguments) -> V
         if not _is_device(value):
             return replace(base, dtype=None) if not _looks_like_device(node) else base
     return base
+
+
+def _names_dtype(node: cst.Call) -> bool:
+    """Whether an argument is written as ``torch.float32`` or ``torch.float``."""
+    return any(
+        isinstance(argument.value, cst.Attribute) and argument.value.attr.value in ("float32", "float")
+        for argument in node.args
+    )
 
 
 def _is_device(value: Value) -> bool:

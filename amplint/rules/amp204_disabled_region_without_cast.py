@@ -95,7 +95,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Certainty, IndexPut, Op, innermost
+from amplint.events import Certainty, Op, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import birth, harm_of
@@ -117,12 +117,15 @@ class DisabledRegionWithoutCast(FlowRule):
         harm = harm_of(event, strict=True)
         if harm is None:
             return state
+        assumed = event.regions[0].assumed
+        if assumed and harm.raises:
+            # a path on which every run under autocast raised would have been noticed
+            return state
         key = (region.place, harm.operand.born)
         if key in state:
             return state
         operand = harm.operand
         name = operand.dtype.value if operand.dtype is not None else "half"
-        assumed = operand.born_in is not None and operand.born_in.assumed
         message = (
             f"autocast is switched off on {line_of(region.place, event.place)}, but `{operand.place.text}` is still "
             f"{'in half precision' if name == 'half' else name}"

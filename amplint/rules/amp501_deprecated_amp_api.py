@@ -85,6 +85,8 @@ call did. Look for `isinstance` checks and for the oldest torch that the project
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from amplint.amp.deprecated import DEPRECATED, WARNS_SINCE, Replacement
@@ -92,6 +94,7 @@ from amplint.amp.versions import compare
 from amplint.findings import Level
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
+_MODERN = re.compile(r"torch\.amp\.|torch\.autocast|torch\.GradScaler|from torch\.amp|from torch import (?:autocast|GradScaler)")
 _LOOKS_ONLY = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "setattr", "delattr"})
 
 
@@ -101,7 +104,7 @@ class DeprecatedAmpApi(SyntaxRule):
     level = Level.ADVICE
 
     def wants(self, imports: dict[str, str], text: str) -> bool:
-        return ".amp" in text and compare(self.setting.torch, "<", WARNS_SINCE) is not True
+        return "amp" in text and compare(self.setting.torch, "<", WARNS_SINCE) is not True
 
     def visitor(self, view: SourceView, report: Report) -> cst.CSTVisitor:
         return _Uses(self, view, report)
@@ -143,16 +146,33 @@ class _Uses(cst.CSTVisitor):
     def _branches(self, node: cst.If | cst.IfExp) -> None:
         node.test.visit(self)
         guard = self.view.guard(node.test)
-        if guard in (None, "always"):
+        other = node.orelse
+        if guard in (None, "always") and not (other is not None and guard is None and self._modern(other)):
             node.body.visit(self)
-        if guard in (None, "never") and node.orelse is not None:
-            node.orelse.visit(self)
+        if other is not None and guard in (None, "never") and not (guard is None and self._modern(node.body)):
+            other.visit(self)
+
+    def _modern(self, branch: cst.CSTNode) -> bool:
+        """Whether a branch uses the new names: then the other one is for releases without them."""
+        return _MODERN.search(self.view.code(branch)) is not None
 
     def visit_Call(self, node: cst.Call) -> bool:
         return not (isinstance(node.func, cst.Name) and node.func.value in _LOOKS_ONLY)
 
     def visit_Attribute(self, node: cst.Attribute) -> bool:
-        return not self._look(node)
+        if not self._look(node):
+            node.value.visit(self)
+        return False
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        for part in (*node.decorators, node.params, node.body):
+            part.visit(self)
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        for part in (*node.decorators, *node.bases, node.body):
+            part.visit(self)
+        return False
 
     def visit_Arg(self, node: cst.Arg) -> bool:
         node.value.visit(self)

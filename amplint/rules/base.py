@@ -119,6 +119,9 @@ class SourceView(Protocol):
     def place(self, node: cst.CSTNode) -> Place:
         """Where a node stands."""
 
+    def code(self, node: cst.CSTNode) -> str:
+        """The text of a node."""
+
     def guard(self, test: cst.BaseExpression) -> str | None:
         """What a condition says about torch's version: "always", "never", "depends", or None if nothing."""
 

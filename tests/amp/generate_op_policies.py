@@ -240,6 +240,15 @@ SAMPLES: list[tuple[Sample, str]] = [
     (_sample(lambda t: (t(64), 16), return_complex=True), "stft"),
     (_sample(lambda t: (t(4, 4), 16)), "new_zeros new_ones new_empty"),
     (_sample(lambda t: (t(4, 4), 0.5)), "full_like"),
+    (
+        _sample(lambda t: (t.mask(4), t.mask(4))),
+        "bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__",
+    ),
+    (_sample(lambda t: (t.mask(4),)), "bitwise_not __invert__"),
+    (_sample(lambda t: (t.labels(4),)), "bincount one_hot"),
+    (_sample(lambda t: (4,), device="cpu"), "randperm"),
+    (_sample(lambda t: (4, (3,)), device="cpu"), "randint"),
+    (_sample(lambda t: (3, 3), device="cpu"), "tril_indices triu_indices"),
     (_sample(lambda t: (3, 3), device="cpu"), "zeros ones rand randn empty eye"),
     (_sample(lambda t: (0.0, 1.0, 4), device="cpu"), "linspace logspace"),
     (
