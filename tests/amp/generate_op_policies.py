@@ -57,6 +57,10 @@ class Tensors:
             )
         return torch.empty(shape, dtype=dtype, device=self.device)
 
+    def dominant(self, size: int) -> Tensor:
+        """A square operand with a large diagonal, which has a Cholesky factor."""
+        return self(size, size) + 9 * torch.eye(size, device=self.device, dtype=self.first)
+
     def labels(self, *shape: int) -> Tensor:
         """Class numbers, all zero."""
         return torch.zeros(shape, dtype=torch.long, device=self.device)
@@ -83,11 +87,11 @@ SAMPLES: list[tuple[Sample, str]] = [
         log10 log1p log2 logdet logical_not logit matrix_exp neg negative nonzero positive rad2deg ravel
         reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinc sinh slogdet sqrt square squeeze t tan
         tanh trace tril triu trunc unique unique_consecutive argwhere count_nonzero inverse pinverse
-        cholesky qr svd geqrf all any argmax argmin argsort aminmax amax amin max min mean median nanmean
+         qr svd geqrf all any argmax argmin argsort aminmax amax amin max min mean median nanmean
         nanmedian nansum norm prod std std_mean sum var var_mean mode msort sort zeros_like ones_like
         empty_like rand_like randn_like nan_to_num block_diag cov corrcoef diagonal diag diagflat fft.fft
         fft.fft2 fft.fftn fft.ifft fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.hfft fft.ihfft fft.fftshift
-        linalg.cholesky linalg.cond linalg.det linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh
+         linalg.cond linalg.det linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh
         linalg.inv linalg.lu_factor linalg.matrix_exp linalg.matrix_norm linalg.matrix_rank linalg.norm
         linalg.pinv linalg.qr linalg.slogdet linalg.svd linalg.svdvals linalg.vector_norm linalg.diagonal
         linalg.cholesky_ex special.digamma special.entr special.erf special.erfc special.erfcx
@@ -221,6 +225,7 @@ SAMPLES: list[tuple[Sample, str]] = [
     (_sample(lambda t: (t(2, 4, 8), t.labels(2, 4, 8), 2)), "max_unpool1d"),
     (_sample(lambda t: (t(2, 4, 8, 8), t.labels(2, 4, 8, 8), 2)), "max_unpool2d"),
     (_sample(lambda t: (t(2, 4, 8, 8, 8), t.labels(2, 4, 8, 8, 8), 2)), "max_unpool3d"),
+    (_sample(lambda t: (t.dominant(4),)), "cholesky linalg.cholesky"),
     (
         _sample(lambda t: (t(4, 4),)),
         "cpu cholesky_inverse linalg.inv_ex fft.ifft2 fft.ifftn fft.irfft2 fft.irfftn",
@@ -283,6 +288,9 @@ they do is measured too, where the policy is: every element of the result is one
 UNMEASURABLE_ON_CUDA = {
     "nonzero": ("integer", "asks the device; returns indices"),
     "argwhere": ("integer", "data-dependent shape; returns indices"),
+    "__invert__": ("integer", "does not take fake tensors; returns integers"),
+    "bincount": ("integer", "data-dependent shape; returns integers"),
+    "one_hot": ("integer", "data-dependent shape; returns integers"),
     "unique": ("view", "data-dependent shape; not in the header"),
     "unique_consecutive": ("view", "data-dependent shape; not in the header"),
     "masked_select": ("view", "data-dependent shape; not in the header"),
