@@ -1,6 +1,6 @@
-"""Writes what the documentation says about rules from the rules themselves.
+"""Writes what the documentation says about rules, and what the README shows of a run, from amplint itself.
 
-    python docs/generate.py            # writes docs/rules/*.md and the table in README.md
+    python docs/generate.py            # writes docs/rules/*.md and the marked parts of README.md
     python docs/generate.py --check    # changes nothing; exit status 1 and a list if something is stale
 
 The page of a rule is the docstring of its module, with a heading above it.
@@ -8,6 +8,7 @@ The page of a rule is the docstring of its module, with a heading above it.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,28 +19,40 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
 PAGES = REPOSITORY / "docs" / "rules"
 RULES = (*all_rules(), UnreadableFile())
-START, END = "<!-- rules -->", "<!-- end -->"
+DEMONSTRATION = "fixtures/epoch-wide-autocast/bad_region_around_loop.py"
 
 
 def rules_table() -> str:
     """The table of the README."""
-    rows = [f"| {r.code} | [{r.name}](docs/rules/{r.name}.md) | {r.level.value} | {r.summary} |" for r in RULES]
+    rows = [
+        f"| {r.code} | [{r.name}](docs/rules/{r.name}.md) | {r.level.value} | {r.summary} |" for r in RULES
+    ]
     return "\n".join(("| code | name | level | |", "|---|---|---|---|", *rows))
 
 
-def with_table(readme: str) -> str:
-    """The README with the table between its markers."""
-    before, start, rest = readme.partition(f"{START}\n")
-    _, end, after = rest.partition(END)
+def demonstration() -> str:
+    """A run of amplint as a reader would see it, without colour."""
+    command = [sys.executable, "-c", "from amplint.cli.main import main; main()", "--isolated", DEMONSTRATION]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    if done.returncode != 1:
+        sys.exit(f"the demonstration ended with {done.returncode}: {done.stderr}")
+    return f"```console\n$ amplint {DEMONSTRATION}\n{done.stdout.rstrip()}\n```"
+
+
+def replaced(text: str, part: str, content: str) -> str:
+    """The text with the part between ``<!-- part -->`` and the next ``<!-- end -->`` replaced."""
+    before, start, rest = text.partition(f"<!-- {part} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
     if not start or not end:
-        sys.exit(f"README.md lacks the markers {START} and {END}")
-    return f"{before}{start}{rules_table()}\n{end}{after}"
+        sys.exit(f"README.md has no part <!-- {part} --> ... <!-- end -->")
+    return f"{before}{start}{content}\n{end}{after}"
 
 
 def wanted() -> dict[Path, str]:
     """Every generated file and what it has to hold."""
     texts = {PAGES / f"{rule.name}.md": rule.page for rule in RULES}
-    return texts | {README: with_table(README.read_text(encoding="utf-8"))}
+    readme = replaced(README.read_text(encoding="utf-8"), "rules", rules_table())
+    return texts | {README: replaced(readme, "demonstration", demonstration())}
 
 
 def stale(texts: dict[Path, str]) -> list[Path]:
