@@ -9,8 +9,8 @@ decorator, or one that a caller opened in another function or file; the finding 
 region to the call.
 
 It is a warning in general. It is an error where the region changes the gradients: a part of the forward
-pass ran in float32 (in a region with `enabled=False`), a custom `autograd.Function` without `custom_bwd`
-takes part, or the project admits torch older than 2.5 together with bfloat16.
+pass ran in float32 (in a region with `enabled=False`), or the region is in bfloat16 and the project is
+limited to torch older than 2.5.
 
 ## Why is this bad
 

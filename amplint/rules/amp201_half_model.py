@@ -1,15 +1,15 @@
-"""Finds models that are cast to half precision and then trained, or run under autocast.
+"""Finds models that are cast to half precision and then trained.
 
 ## What it does
 
 Follows a model that was cast with `.half()`, `.bfloat16()`, `.to(torch.float16)`, `.to(dtype=...)` or
 loaded with `torch_dtype=torch.float16`, and reports the cast where
 
-* its parameters go to an optimizer that a `GradScaler` steps (error for float16),
-* its float16 parameters are trained without a scaler, or under autocast (warning).
+* its parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error),
+* its float16 parameters are trained without a scaler (warning).
 
 Silent: half models that only run inference, that are frozen (`requires_grad_(False)`), copies for export,
-tensors that are cast (labels, masks, inputs), and training in pure bfloat16 without autocast, which is a
+tensors that are cast (labels, masks, inputs), and training in pure bfloat16 without a scaler, which is a
 legitimate choice.
 
 ## Why is this bad
@@ -30,7 +30,7 @@ Measured with torch 2.13.0 on the CPU:
 | float16 | SGD, Adam | `ValueError: Attempting to unscale FP16 gradients.` from `unscale_` or `step` |
 | float16 | with `fused=True` | no error: trains float16 weights, silently |
 | one `nn.PReLU().half()` in a float32 model | SGD | the same `ValueError` |
-| bfloat16 | SGD, Adam | no error |
+| bfloat16 | SGD, Adam | no error, and no use: bfloat16 has the range of float32 |
 
 * A float16 or bfloat16 parameter of 1.0 that gets a thousand SGD updates of 1e-4 is still 1.0. In float32
   it is 0.9.

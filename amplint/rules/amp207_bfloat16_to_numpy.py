@@ -2,9 +2,9 @@
 
 ## What it does
 
-Reports `.numpy()`, `np.asarray(...)` and `np.array(...)` on a tensor that autocast made half in a region
-whose dtype is, or may be, bfloat16, without a cast in between. `.item()` and `.tolist()` work and are no
-findings, nor is float16, which NumPy has.
+Reports `.numpy()`, `np.asarray(...)` and `np.array(...)` on a tensor that is bfloat16, because autocast made
+it so in a region or because the code or its model was cast to it, with no cast back in between. `.item()`
+and `.tolist()` work and are no findings, nor is float16, which NumPy has.
 
 ## Why is this bad
 
