@@ -116,7 +116,7 @@ def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribu
 def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attribute) -> Value:
     found = walker.path.load(base.identity, name)
     if found is not None:
-        return found
+        return _with_kind(walker, found, node)
     if name == "__class__" and base.made_of is not None:
         return base.made_of
     if base.made_of is not None:
@@ -127,7 +127,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
             return BoundMethod(base, name, method)
         found = modules.constructed(walker, base, name)
         if found is not None:
-            return found
+            return _with_kind(walker, found, node)
         found = walker.engine.class_attribute(base.made_of, name)
         if found is not None:
             return found
@@ -141,6 +141,14 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
     if kind is None and base.made_of is not None:
         kind = walker.engine.kind_of(base.made_of.outline.uses.get(f"self.{name}", set()))
     return Unknown((base.identity, name), kind)
+
+
+def _with_kind(walker: Expressions, value: Value, node: cst.Attribute) -> Value:
+    """An unknown value with what the text shows of it."""
+    dotted = dotted_name(node)
+    if isinstance(value, Unknown) and value.kind is None and value.symbol is not None and dotted is not None:
+        return Unknown(value.symbol, walker.kind(dotted))
+    return value
 
 
 def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:

@@ -11,6 +11,7 @@ import libcst as cst
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Backward, CastParameters, OptimizerStepped, Place, ScalerUsed
 from amplint.flow import attributes, contexts, kinds, libraries, modules, tensors
+from amplint.flow.budget import OutOfBudget
 from amplint.flow.paths import Path, merge
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
@@ -524,7 +525,17 @@ def summarised(
         if ways:
             return ways
     heap, machines, regions, before = path.heap, path.machines, path.regions, path.facts
-    ways = _walk(walker, function, given, node)
+    start, scope, active, silent = path.fork(), walker.scope, len(walker.active), walker.silent
+    try:
+        with walker.engine.budget.share():
+            ways = _walk(walker, function, given, node)
+    except OutOfBudget:
+        if walker.engine.budget.exhausted():
+            raise
+        # too large for its share: the caller goes on without knowing the result
+        del walker.active[active:]
+        walker.scope, walker.silent = scope, silent
+        return [(start, Unknown(walker.fresh(node)))]
     if key is not None and all(
         way.heap is heap and way.machines == machines and way.regions == regions for way, _ in ways
     ):

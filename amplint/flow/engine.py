@@ -15,6 +15,7 @@ from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Event, FunctionEnded, Place
 from amplint.flow import attributes, calls, contexts, kinds
+from amplint.flow.budget import Budget, OutOfBudget
 from amplint.flow.expressions import Expressions
 from amplint.flow.paths import Facts, Path, join_values, merge
 from amplint.flow.scopes import Scope
@@ -52,11 +53,8 @@ _EFFECTS = re.compile(
 )
 _FILE_EFFECTS = (b"autocast", b"GradScaler", b"backward(", b".half(", b".step(", b"torch.optim")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
+_DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
-
-
-class OutOfBudget(Exception):
-    """The entry point is too large to be walked further."""
 
 
 class Listener(Protocol):
@@ -101,10 +99,12 @@ class Engine:
         self.base: dict[tuple[Hashable, str], Value] = {}
         self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
         self._templates: set[Hashable] = set()
+        self._made_like: dict[Hashable, Hashable] = {}
         self._building: list[Hashable] = []
         self._effects: dict[int, bool] = {}
         self._busy: set[Hashable] = set()
-        self._steps = 0
+        self.budget = Budget(MAX_STEPS)
+        self.disabling: dict[FilePath, frozenset[str]] = {}
 
     # entry points --------------------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class Engine:
         return None
 
     def _start(self, file: ProjectFile) -> Path:
-        self._steps = 0
+        self.budget = Budget(MAX_STEPS)
         path = Path(self.base)
         path.machines = self.listener.start()
         return path
@@ -220,12 +220,6 @@ class Engine:
             node = scope.slice.module
             place = Place(scope.file.display, ("end", id(node)), lambda: scope.slice.span(node), lambda: "")
             walker.emit(FunctionEnded(place, way.regions))
-
-    def spend(self) -> None:
-        """Counts a statement. Raises OutOfBudget."""
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise OutOfBudget
 
     # text ----------------------------------------------------------------------------------------------------
 
@@ -292,18 +286,19 @@ class Engine:
 
     def _find_global(self, file: ProjectFile, name: str) -> Value | None:
         outline = file.outline
-        options: list[Value] = []
-        if name in outline.functions and name not in outline.assigned:
-            options.append(self.function_value(file, outline.functions[name]))
-        elif name in outline.classes and name not in outline.imports:
+        options = [
+            value
+            for first, last in outline.assigned.get(name, [])[:4]
+            if (value := self._evaluate_lines(file, first, last, name)) is not None
+        ]
+        if options and any(not isinstance(value, Unknown) for value in options):
+            return join_values([(value, frozenset()) for value in options])
+        if name in outline.functions:
+            return self.function_value(file, outline.functions[name])
+        if name in outline.classes:
             return self.class_value(file, outline.classes[name])
-        elif name in outline.imports:
+        if name in outline.imports:
             return self.imported(file, outline.imports[name])
-        if name in outline.assigned:
-            for first, last in outline.assigned[name][:4]:
-                value = self._evaluate_lines(file, first, last, name)
-                if value is not None:
-                    options.append(value)
         if options:
             return join_values([(value, frozenset()) for value in options])
         if file.is_package:
@@ -335,13 +330,11 @@ class Engine:
             return None
         walker = Walker(self, Scope(file, piece, outline), Path(self.base))
         walker.silent = True
-        steps = self._steps
         try:
-            ways = walker.run_block(piece.body, [walker.path])
+            with self.budget.apart(MAX_CONSTRUCTOR_STEPS):
+                ways = walker.run_block(piece.body, [walker.path])
         except OutOfBudget:
             return Unknown((file.display, name))
-        finally:
-            self._steps = steps
         values = [(way.names[name], frozenset(way.facts.items())) for way in ways if name in way.names]
         return join_values(values) if values else None
 
@@ -568,23 +561,35 @@ class Engine:
         walker = Walker(self, scope, path)
         walker.silent = True
         walker.active.append(method.outline)
-        steps, self._steps = self._steps, max(self._steps, MAX_STEPS - MAX_CONSTRUCTOR_STEPS)
         self._building.append(key)
         given = calls.Arguments(
             tuple(shape[0]), tuple(shape[1]), unclear=arguments.unclear or bool(method.file is None)
         ).after(instance)
         try:
-            calls.bind_parameters(walker, path, node.params, given, scope)
-            ends = walker.run_suite(node.body, [walker.path])
-            ends = merge([*ends, *(way for way, _ in scope.returns)])
-            if ends:
-                self.base.update(ends[0].heap)
+            with self.budget.apart(MAX_CONSTRUCTOR_STEPS):
+                calls.bind_parameters(walker, path, node.params, given, scope)
+                ends = walker.run_suite(node.body, [walker.path])
+                ends = merge([*ends, *(way for way, _ in scope.returns)])
+                if ends:
+                    self.base.update(ends[0].heap)
         except OutOfBudget:
             pass
         finally:
             self._building.pop()
-            self._steps = steps + 1
         return key
+
+    def template_for(self, instance: Instance) -> Hashable:
+        """The template of an object, made if need be."""
+        known = self._made_like.get(instance.identity)
+        if known is None:
+            assert instance.made_of is not None
+            known = self.template(instance.made_of, self.pending.get(instance.identity))
+            self._made_like[instance.identity] = known
+        return known
+
+    def template_of(self, identity: Hashable) -> Hashable:
+        """The template of an object that was made of a class of the project, or the identity itself."""
+        return self._made_like.get(identity, identity)
 
     def call_property(
         self, walker: Expressions, base: Instance, method: FunctionValue, node: cst.CSTNode
@@ -650,6 +655,8 @@ class Engine:
         depth = len(walker.active)
         if depth > 5:
             return False
+        if self._building and depth <= 3:
+            return True
         regions = walker.path.regions
         if regions and (depth <= 4 or not regions[0].assumed):
             return True
@@ -756,23 +763,49 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
             or (id(part.owner) in casting and _CLASS_EFFECTS.search(file.text_of(part)))
         ):
             yield part, False
-    for part in _around_disabled(file):
+    for part in _around_disabled(engine, file):
         yield part, True
 
 
-def _around_disabled(file: ProjectFile) -> Iterator[FunctionOutline]:
+def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutline]:
     """The forwards of modules that switch autocast off, and of those built of such modules."""
     outline = file.outline
-    if not _DISABLING.search(file.text):
+    makers = _disabling(engine, file)
+    for local, target in outline.imports.items():
+        parent, _, name = engine.project.absolute(file, target).rpartition(".")
+        path = engine.project.find_module(parent, file) if parent else None
+        if path is None or path == file.path or not _switches_off(engine, path):
+            continue
+        loaded = engine.project.load(path)
+        if loaded is not None and name in _disabling(engine, loaded):
+            makers = makers | {local}
+    if not makers:
         return
-    classes = {owner.name for owner in outline.classes.values() if _DISABLING.search(file.text_of(owner))}
-    functions = {part.name for part in outline.functions.values() if _DISABLING.search(file.text_of(part))}
-    makers = {name for name, part in outline.functions.items() if part.called & classes}
     for owner in outline.classes.values():
         forward = owner.methods.get("forward")
         if forward is None:
             continue
         built = owner.methods.get("__init__")
         parts = built.called if built is not None else frozenset()
-        if owner.name in classes or parts & (classes | makers) or forward.called & functions:
+        if owner.name in makers or parts & makers or forward.called & makers:
             yield forward
+
+
+def _switches_off(engine: Engine, path: FilePath) -> bool:
+    data = engine.project.bytes_of(path)
+    return b"autocast" in data and _DISABLING_BYTES.search(data) is not None
+
+
+def _disabling(engine: Engine, file: ProjectFile) -> frozenset[str]:
+    """The classes and functions of a file that switch autocast off, and the functions that build such
+    classes."""
+    known = engine.disabling.get(file.path)
+    if known is None:
+        outline = file.outline
+        found: set[str] = set()
+        if _DISABLING.search(file.text):
+            found |= {owner.name for owner in outline.classes.values() if _DISABLING.search(file.text_of(owner))}
+            found |= {part.name for part in outline.functions.values() if _DISABLING.search(file.text_of(part))}
+            found |= {name for name, part in outline.functions.items() if part.called & found}
+        known = engine.disabling[file.path] = frozenset(found)
+    return known

@@ -99,7 +99,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         kind = "stack" if name == "contextlib.ExitStack" else "null"
         return Context(kind, identity=(id(node), walker.scope.chain))
     if name in TRANSPARENT_CALLS:
-        return given.positional[0] if given.positional else UNKNOWN
+        return _transparent(name, given)
     match name:
         case "functools.partial":
             if given.positional:
@@ -143,6 +143,14 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
     return made
 
 
+def _transparent(name: str, given: calls.Arguments) -> Value:
+    """The first argument, which is a module if it is to be run in parallel."""
+    first = given.positional[0] if given.positional else given.keyword("module") or UNKNOWN
+    if isinstance(first, Unknown) and name.endswith("Parallel"):
+        return Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
+    return first
+
+
 def _cast_while_made(walker: Expressions, made: Value, given: calls.Arguments, node: cst.CSTNode) -> None:
     """``from_pretrained(…, torch_dtype=torch.float16)``."""
     for key in ("torch_dtype", "dtype"):
@@ -165,7 +173,7 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
     if name in NULL_CONTEXTS:
         return Context("null")
     if name in TRANSPARENT_CALLS:
-        return given.positional[0] if given.positional else UNKNOWN
+        return _transparent(name, given)
     match name:
         case "torch.cuda.is_available" if walker.engine.device == "cuda":
             # what is linted is the run on the device that AMP is for

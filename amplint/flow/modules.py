@@ -13,6 +13,7 @@ from amplint.events import Certainty, DType, Forward, ModuleCast, Place, enabled
 from amplint.flow import calls, tensors
 from amplint.flow.values import (
     UNKNOWN,
+    Alternatives,
     Constant,
     DTypeValue,
     Instance,
@@ -54,13 +55,15 @@ def constructed(walker: Expressions, instance: Instance, name: str) -> Value | N
     """What the constructor of an object set an attribute to."""
     if instance.made_of is None:
         return None
-    identity = walker.engine.template(instance.made_of, walker.engine.pending.get(instance.identity))
-    return walker.path.load(identity, name)
+    return walker.path.load(walker.engine.template_for(instance), name)
 
 
 def items_of(walker: Expressions, instance: Instance) -> Sequence | None:
     """What is in a Sequential, ModuleList or ModuleDict."""
     found = walker.path.load(instance.identity, "<items>")
+    if isinstance(found, Alternatives):
+        found = walker.pin(found)
+        walker.path.store(instance.identity, "<items>", found)
     if isinstance(found, Sequence):
         return found
     if isinstance(found, Mapping):
@@ -114,17 +117,55 @@ def freeze(walker: Expressions, value: Value, frozen: bool) -> None:
     walker.path.store(identity_of(value), "<frozen>", Constant(frozen))
 
 
+def _possible(walker: Expressions, identity: Hashable, key: str) -> list[Value]:
+    """What a note on a module may say, over the paths that were joined."""
+    found = walker.path.load(identity, key)
+    if isinstance(found, Alternatives):
+        return [value for value, facts in found.options if walker.path.agrees(facts)]
+    return [found] if found is not None else []
+
+
 def casts_of(walker: Expressions, optimizer: Optimizer) -> tuple[tuple[DType, Place], ...]:
     """The casts that the parameters of an optimizer went through."""
     found: list[tuple[DType, Place]] = []
-    for module in sorted(optimizer.modules, key=repr):
-        dtype = walker.path.load(module, "<dtype>")
-        if not isinstance(dtype, DTypeValue) or walker.path.load(module, "<frozen>") == Constant(True):
+    for module in sorted(_with_parts(walker, optimizer.modules), key=repr):
+        if Constant(True) in _possible(walker, module, "<frozen>"):
             continue
-        place = walker.engine.cast_places.get((module, dtype.dtype))
-        if place is not None:
-            found.append((dtype.dtype, place))
+        for dtype in _possible(walker, module, "<dtype>"):
+            place = walker.engine.cast_places.get((module, dtype.dtype)) if isinstance(dtype, DTypeValue) else None
+            if place is not None and isinstance(dtype, DTypeValue):
+                found.append((dtype.dtype, place))
     return tuple(found)
+
+
+def _with_parts(walker: Expressions, identities: frozenset[Hashable]) -> set[Hashable]:
+    """Modules and the modules that are their attributes or items, a few levels down."""
+    found = set(identities)
+    if walker.path.load("<modules>", "<cast>") is None:
+        return found
+    contents = [*walker.path.base.items(), *walker.path.heap.items()]
+    for _ in range(3):
+        owners = {walker.engine.template_of(identity) for identity in found} | found
+        more = {
+            identity
+            for (owner, _name), value in contents
+            if owner in owners
+            for identity in _module_identities(walker, value)
+        }
+        if more <= found:
+            break
+        found |= more
+    return found
+
+
+def _module_identities(walker: Expressions, value: Value) -> list[Hashable]:
+    values = [option for option, _ in value.options] if isinstance(value, Alternatives) else [value]
+    items = [part for item in values for part in (item.items if isinstance(item, Sequence) else [item])]
+    return [
+        identity_of(item)
+        for item in items
+        if isinstance(item, Instance) and is_module(walker, item)
+    ]
 
 
 def parameters_in(walker: Expressions, value: Value, depth: int = 0) -> frozenset[Hashable]:

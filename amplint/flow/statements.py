@@ -61,7 +61,7 @@ class Walker(Expressions):
 
     def run_statement(self, node: cst.BaseStatement, path: Path) -> list[Path]:
         """Runs one statement on one path."""
-        self.engine.spend()
+        self.engine.budget.spend()
         self.entry = path
         self.after = [path]
         node.visit(self)
@@ -432,8 +432,7 @@ class Walker(Expressions):
         known = self.scope.file.outline.classes.get(node.name.value)
         path = self.entry.fork()
         if known is not None and self.scope.outline is not None and self.scope.outline.name == "<module>":
-            found = self.engine.member(self.scope.file, node.name.value)
-            path.bind(node.name.value, found or UNKNOWN)
+            path.bind(node.name.value, self.engine.class_value(self.scope.file, known))
         else:
             path.bind(node.name.value, UNKNOWN)
         self.after = [path]

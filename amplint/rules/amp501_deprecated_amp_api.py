@@ -147,9 +147,10 @@ class _Uses(cst.CSTVisitor):
         node.test.visit(self)
         guard = self.view.guard(node.test)
         other = node.orelse
-        if guard in (None, "always") and not (other is not None and guard is None and self._modern(other)):
+        flag = not isinstance(node.test, (cst.Comparison, cst.BooleanOperation))
+        if guard in (None, "always") and not (other is not None and guard is None and flag and self._modern(other)):
             node.body.visit(self)
-        if other is not None and guard in (None, "never") and not (guard is None and self._modern(node.body)):
+        if other is not None and guard in (None, "never") and not (guard is None and flag and self._modern(node.body)):
             other.visit(self)
 
     def _modern(self, branch: cst.CSTNode) -> bool:

@@ -113,8 +113,13 @@ def _bound_names(node: ast.stmt) -> set[str]:
     pending: list[ast.AST] = [node]
     while pending:
         part = pending.pop()
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(part.name)
             continue
+        if isinstance(part, ast.Lambda):
+            continue
+        if isinstance(part, (ast.Import, ast.ImportFrom)):
+            names.update(alias.asname or alias.name.split(".")[0] for alias in part.names)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
             names.add(part.id)
         pending.extend(children(part))
