@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
@@ -100,6 +101,34 @@ def found(code: str, folder: Path) -> list[str]:
     result = check([program], settings, jobs=1)
     assert result.crashes == ()
     return [finding.name for finding in result.findings]
+
+
+def test_rooms_import_only_what_stands_below_them_in_the_architecture() -> None:
+    text = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [
+        re.findall(r"`(\w+)(?:/|\.py)`", row) for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    ]
+    floor = {room: number for number, row in enumerate(rooms) for room in row}
+    sources = sorted((REPOSITORY / "amplint").rglob("*.py"))
+    assert {room_of(path) for path in sources} - {"__init__"} == set(floor)
+    for path in sources:
+        upwards = [room for room in imported_rooms(path) if floor[room] < floor.get(room_of(path), 0)]
+        assert upwards == [], f"{path} imports from above"
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY / "amplint").with_suffix("").parts[0]
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms that a module imports from, imports inside functions included."""
+    nodes = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+    ]
+    modules = [node.module.split(".") for node in nodes if node.module and node.module.startswith("amplint.")]
+    return {module[1] for module in modules}
 
 
 def test_readme_has_the_command_that_ci_runs_as_its_test_command() -> None:
