@@ -27,7 +27,7 @@ from amplint.source.project import Project, ProjectFile, Unparsable
 from amplint.source.slices import Slice
 
 Handler = Callable[[Hashable, Event, Report], Hashable]
-_VERSION = re.compile(r"version|hasattr\(\s*torch|torch\w*\d", re.IGNORECASE)
+_VERSION = re.compile(r"version|(?:has|get)attr\(\s*torch|torch\w*\d", re.IGNORECASE)
 
 
 class Jury:
@@ -230,6 +230,8 @@ class View:
         for name in re.findall(r"\b[A-Za-z_]\w*\b", text):
             for first, last in self.file.outline.assigned.get(name, [])[:2]:
                 text += "".join(self.file.lines[first - 1 : min(last, first + 3)])
+            for found in re.findall(rf"^[ \t]*{name}\s*=[^=\n]*$", self.piece.text, re.MULTILINE)[:2]:
+                text += found
         return text
 
 
@@ -255,22 +257,6 @@ def _local_imports(piece: Slice) -> dict[str, str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             collect_import(node, found, [])
     return found
-
-
-def second_tokens(files: Sequence[SourceFile]) -> tuple[bytes, ...]:
-    """The names by which other files enter regions that these files define: functions and methods that return
-    or yield an autocast context."""
-    tokens: set[bytes] = set()
-    for source in files:
-        if "autocast" not in source.text:
-            continue
-        tokens.update(name.encode() for name in _CONTEXT_FUNCTION.findall(source.text))
-    return tuple(sorted(token for token in tokens if len(token) > 4))
-
-
-_CONTEXT_FUNCTION = re.compile(
-    r"def\s+(\w+)\([^)]*\)[^:]*:\n(?:(?!\s*def\s)[^\n]*\n){0,25}?[ \t]+return\s+[^\n]*autocast\("
-)
 
 
 def _findings(drafts: Sequence[Draft]) -> list[Finding]:

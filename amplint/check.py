@@ -128,8 +128,8 @@ def _judge(
 ) -> CheckResult:
     from amplint.groups import Candidate, Crash, judge_group, unreadable_file
 
-    candidates = [Candidate(path, display_name(path), size) for path, size in passed]
-    candidates += _second_round(job, candidates, others, jobs)
+    everything = [*passed, *_second_round(passed, others)]
+    candidates = [Candidate(path, display_name(path), size) for path, size in everything]
     findings: dict[Finding, None] = {}
     crashes: list[Crash] = []
     for obstacle in discovery.obstacles:
@@ -170,21 +170,20 @@ def _codes_to_run(settings: Settings) -> frozenset[str]:
     return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
 
 
-def _second_round(
-    job: Job, candidates: Sequence[Candidate], others: Sequence[str], jobs: int
-) -> list[Candidate]:
-    """Files without a token of their own that use what the first ones define, such as a function that returns
-    an autocast context."""
-    from amplint.groups import Candidate, survey_group
+def _second_round(passed: Sequence[tuple[str, int]], others: Sequence[str]) -> list[tuple[str, int]]:
+    """Files without a token of their own that use what the first ones define, such as a script that hands its
+    model to the function which opens the region."""
+    from amplint.amp.survey import second_gate
 
-    tokens: set[bytes] = set()
-    if others and candidates:
-        for _, found in _each_group(survey_group, job, candidates, jobs):
-            tokens.update(found or ())
-    if not tokens:
-        return []
-    passed, _ = _gated(others, [(token,) for token in sorted(tokens)])
-    return [Candidate(path, display_name(path), size) for path, size in passed]
+    def with_bytes() -> Iterator[tuple[str, bytes]]:
+        for path, _ in passed:
+            try:
+                yield Path(path).stem, read_bytes(path)
+            except Unreadable:
+                continue
+
+    gate = second_gate(with_bytes(), len(others)) if others else ()
+    return _gated(others, gate)[0] if gate else []
 
 
 def _each_group(

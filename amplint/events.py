@@ -180,6 +180,11 @@ class RegionDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CacheCleared(Event):
+    """``torch.clear_autocast_cache()``: the next forward casts the weights anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class Forward(Event):
     """A module ran. ``trains`` says that its parameters take gradients as far as is known."""
 

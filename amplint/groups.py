@@ -79,18 +79,6 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     return Verdict(tuple(kept), tuple(crashes))
 
 
-def survey_group(job: Job, group: Sequence[Candidate]) -> tuple[bytes, ...]:
-    """The names by which other files can take part in what the files of this group do."""
-    from amplint.analysis import second_tokens
-
-    def survey_files(wanted: Sequence[SourceFile]) -> list[bytes]:
-        return list(second_tokens(wanted))
-
-    files, _ = read_group(group)
-    tokens, _ = _surviving(survey_files, files)  # a file that fails here fails and is reported in judge_group
-    return tuple(sorted(set(tokens)))
-
-
 def read_group(group: Iterable[Candidate]) -> tuple[list[SourceFile], list[Finding]]:
     """The files that can be decoded, and a finding for each that cannot."""
     files, findings = [], []

@@ -162,6 +162,10 @@ def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:
 def _of_tensor(base: Tensor, name: str) -> Value:
     if name == "dtype":
         return DTypeValue(base.dtype) if base.dtype is not None else UNKNOWN
+    if name == "shape":
+        return Sequence((Number(),), exact=False)
+    if name == "ndim":
+        return Number()
     if name in _TENSOR_FACTS:
         return UNKNOWN
     if name in _TENSOR_VIEWS:

@@ -166,7 +166,8 @@ def call_value(walker: Expressions, value: Value, given: Arguments, node: cst.Ca
         case FunctionValue():
             return invoke(walker, value, given, node)
         case Decorated():
-            opened, _ = contexts.enter(walker, value.context, node)
+            # the region's place is the decorator, not the call
+            opened, _ = contexts.enter(walker, value.context, cst.Pass())
             result = call_value(walker, value.function, given, node)
             contexts.close(walker, opened, node)
             return result

@@ -99,9 +99,9 @@ def _dtype_of(value: Value | None) -> tuple[DType | None, bool]:
     return (value.dtype if isinstance(value, DTypeValue) else None), True
 
 
-def region_of(walker: Expressions, context: Autocast) -> Region:
-    """The region that a context opens where the path stands now. A flag that nothing is known of is taken to
-    be on, and the path remembers it."""
+def region_of(walker: Expressions, context: Autocast, node: cst.CSTNode) -> Region:
+    """The region that a context opens where it is entered now. A flag that nothing is known of is taken to be
+    on, and the path remembers it."""
     outer = innermost(walker.path.regions)
     device = context.device
     policy_device = device or (outer.device if outer is not None else None)
@@ -130,7 +130,7 @@ def region_of(walker: Expressions, context: Autocast) -> Region:
     if cache is None:
         cache = outer.cache_enabled if context.inherits_dtype and outer is not None else True
     return Region(
-        context.place,
+        walker.place(node) if isinstance(node, cst.BaseExpression) else context.place,
         (context.identity, len(walker.path.regions)),
         policy_device or walker.engine.device,
         dtype,
@@ -152,7 +152,7 @@ def enter(walker: Expressions, value: Value, node: cst.CSTNode) -> tuple[Opened,
     value = walker.pin(walker.engine.reveal(value))
     match value:
         case Autocast():
-            region = region_of(walker, value)
+            region = region_of(walker, value, node)
             open_region(walker, region)
             return Opened((region,)), value
         case Context(kind="grad off" | "grad on"):
@@ -215,7 +215,7 @@ def exit_by_hand(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
         held = walker.path.load(value.identity, "<open>")
         regions = held.regions if isinstance(held, Context) else walker.path.regions
         for region in reversed(regions):
-            if region.place == value.place:
+            if region.identity[0] == value.identity:  # type: ignore[index]
                 close_region(walker, region, node)
                 return
 

@@ -14,7 +14,7 @@ from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Event, FunctionEnded, Place
-from amplint.flow import attributes, calls, contexts, kinds
+from amplint.flow import attributes, calls, contexts, kinds, modules
 from amplint.flow.budget import Budget, OutOfBudget
 from amplint.flow.expressions import Expressions
 from amplint.flow.paths import Facts, Path, join_values, merge
@@ -32,6 +32,7 @@ from amplint.flow.values import (
     Library,
     Module,
     Optimizer,
+    Parameters,
     ScaledLoss,
     Scaler,
     Tensor,
@@ -47,6 +48,7 @@ MAX_STEPS = 3000
 
 MAX_CONSTRUCTOR_STEPS = 800
 MAX_NESTING = 4
+_SMALL = 60
 
 _EFFECTS = re.compile(
     r"autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
@@ -660,7 +662,18 @@ class Engine:
         regions = walker.path.regions
         if regions and (depth <= 4 or not regions[0].assumed):
             return True
-        return _carries_amp(given) or self.has_effects(function)
+        if _carries_amp(given) or self.has_effects(function):
+            return True
+        lines = function.outline.end_line - function.outline.line
+        return depth <= 3 and lines <= _SMALL and self._carries_modules(walker, function, given)
+
+    def _carries_modules(self, walker: Expressions, function: FunctionValue, given: calls.Arguments) -> bool:
+        assert function.outline is not None
+        own = given.positional[1:] if function.outline.owner is not None else given.positional
+        return any(
+            isinstance(value, Parameters) or modules.is_module(walker, value)
+            for value in (*own, *(value for _, value in given.keywords))
+        )
 
     def file_matters(self, path: FilePath, *, forward: bool = False) -> bool:
         """Whether a file that is not loaded yet holds anything that touches AMP, or a forward."""
@@ -673,7 +686,8 @@ class Engine:
         """Whether a call to a name of a file that is not loaded yet can matter."""
         if walker.path.regions or _carries_amp(given):
             return True
-        return self.file_matters(value.path)
+        # a capital letter: it may be the class of a module
+        return self.file_matters(value.path, forward=value.name.rpartition(".")[2][:1].isupper())
 
     def has_effects(self, function: FunctionValue, depth: int = 0) -> bool:
         """Whether the text of a function, or of those of its file that it calls, touches AMP."""
@@ -744,6 +758,7 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
     casts = re.compile(HALF_CASTS if re.search(TRAINING, file.text) is not None else r"(?!)")
     tokens = re.compile(REGIONS_AND_SCALERS)
     named = {name for name, value in outline.imports.items() if tokens.search(value)}
+    named |= {name for name, value in outline.imports.items() if _imports_amp(engine, file, value)}
 
     def bears(part: FunctionOutline) -> bool:
         text = file.text_of(part)
@@ -765,6 +780,19 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
             yield part, False
     for part in _around_disabled(engine, file):
         yield part, True
+
+
+def _imports_amp(engine: Engine, file: ProjectFile, target: str) -> bool:
+    """Whether an import binds a function of the project that opens a region or makes a scaler."""
+    parent, _, name = engine.project.absolute(file, target).rpartition(".")
+    path = engine.project.find_module(parent, file) if parent else None
+    if path is None or path == file.path or not name.islower() or b"def " + name.encode() not in engine.project.bytes_of(path):
+        return False
+    data = engine.project.bytes_of(path)
+    start = data.find(b"def " + name.encode() + b"(")
+    end = data.find(b"\ndef ", start + 1)
+    body = data[start : end if end > 0 else len(data)]
+    return start >= 0 and (b"autocast" in body or b"GradScaler" in body)
 
 
 def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutline]:

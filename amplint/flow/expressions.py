@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from amplint.events import DType, Event, Place
+from amplint.events import DType, Event, Place, RegionDropped
 from amplint.flow import attributes, calls, tensors
 from amplint.flow.paths import MAX_PATHS, Path
 from amplint.flow.scopes import Scope
@@ -18,6 +18,7 @@ from amplint.flow.values import (
     NONE,
     UNKNOWN,
     Alternatives,
+    Autocast,
     Constant,
     DTypeValue,
     FunctionValue,
@@ -57,6 +58,7 @@ class Script:
     given: tuple[int, ...]
     offered: list[int] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
+    calls: int = 0
 
 
 @dataclass
@@ -184,7 +186,9 @@ class Expressions(cst.CSTVisitor):
 
     def choose_exit(self, run: Callable[[], list[tuple[Path, Value]]]) -> Value:
         """Walks a call once and takes one of its ways out; the others are taken when the exploration returns."""
-        key = tuple(self._script.taken)
+        # which call it is: the choices made before it, and how many calls came before it
+        key = (self._script.calls, *self._script.taken)
+        self._script.calls += 1
         exits = self._exits.get(key)
         if exits is None:
             script, known = self._script, self._exits
@@ -441,6 +445,8 @@ class Expressions(cst.CSTVisitor):
     def visit_BooleanOperation(self, node: cst.BooleanOperation) -> bool:
         left = self.evaluate(node.left)
         wants = isinstance(node.operator, cst.And)
+        if isinstance(left, Autocast) and wants:
+            self.emit(RegionDropped(left.place, self.path.regions, "boolean"))
         known = self.known_truth(left)
         if known is None and isinstance(left, Unknown) and left.kind is None:
             # an unknown flag joined with another: kept as one condition, not forked

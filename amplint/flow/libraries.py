@@ -16,7 +16,7 @@ from amplint.amp.wrappers import (
     OPTIMIZER_PACKAGES,
     TRANSPARENT_CALLS,
 )
-from amplint.events import CastParameters, Converted, DType, OptimizerMade, ScalerMade
+from amplint.events import CacheCleared, CastParameters, Converted, DType, OptimizerMade, ScalerMade
 from amplint.flow import attributes, calls, contexts, modules, tensors
 from amplint.flow.values import (
     UNKNOWN,
@@ -178,6 +178,9 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         case "torch.cuda.is_available" if walker.engine.device == "cuda":
             # what is linted is the run on the device that AMP is for
             return Constant(True)
+        case "torch.clear_autocast_cache":
+            walker.emit(CacheCleared(walker.place(node), walker.path.regions))
+            return UNKNOWN
         case "torch.autograd.backward":
             calls.emit_backward(walker, node, "torch.autograd.backward()")
             return UNKNOWN

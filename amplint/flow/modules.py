@@ -247,6 +247,10 @@ def _call_library(
     result = tensors.apply(
         walker, node, op, values, nodes=list(given.nodes) or [node], weights=weights, weights_raise=raises
     )
+    if op in ("embedding", "embedding_bag"):
+        # a lookup gives what stands in its table, whatever the type of the indices
+        dtype = weight_dtype(walker, value)
+        return Tensor(dtype) if dtype is not None else UNKNOWN
     if op in ("lstm", "gru", "rnn", "rnn_tanh", "rnn_relu", "multi_head_attention_forward", "multi_head_attention"):
         if isinstance(result, Tensor):
             return Sequence((result, replace(result, whole_output=True)))

@@ -338,8 +338,10 @@ def method(
                 Converted(walker.place(node), walker.path.regions, operand(walker, base, receiver), "numpy")
             )
         return UNKNOWN
-    if name in ("item", "tolist"):
+    if name in ("item", "tolist") or (is_tensor and name in ("size", "dim", "numel", "nelement") and given.all):
         return Number(walker.fresh(node))
+    if is_tensor and name in ("size", "dim", "numel", "nelement"):
+        return Sequence((Number(),), exact=False) if name == "size" else Number(walker.fresh(node))
     if name in _NOT_TENSORS:
         return UNKNOWN if is_tensor else None
     if name in ("index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"):
@@ -473,8 +475,11 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
         return UNKNOWN
     if name.endswith("_like") and values and isinstance(values[0], Tensor):
         return Tensor(result_dtype or values[0].dtype)
-    if name in ("tensor", "as_tensor", "from_numpy") and result_dtype is None:
+    if name in ("tensor", "as_tensor", "from_numpy", "arange", "full") and result_dtype is None:
+        # the type is that of the data
         return UNKNOWN
+    if name in ("embedding", "embedding_bag"):
+        return Tensor(values[1].dtype) if len(values) > 1 and isinstance(values[1], Tensor) else UNKNOWN
     if name in _PAIRS and values and isinstance(values[0], Tensor):
         apply(walker, node, name, [values[0]], nodes=nodes[:1])
         whole = len(values) == 1 and given.keyword("dim") is None

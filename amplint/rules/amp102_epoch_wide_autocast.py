@@ -155,6 +155,7 @@ from dataclasses import dataclass
 
 from amplint.events import (
     Backward,
+    CacheCleared,
     Forward,
     OptimizerStepped,
     Place,
@@ -187,6 +188,9 @@ class EpochWideAutocast(FlowRule):
 
     def on_region_exited(self, state: Hashable, event: RegionExited, report: Report) -> Hashable:
         return state if event.regions else None
+
+    def on_cache_cleared(self, state: Hashable, event: CacheCleared, report: Report) -> Hashable:
+        return state if state == "told" else None
 
     def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
         if isinstance(state, Update) and event.trains and _caches(event.regions):

@@ -135,6 +135,18 @@ class _Uses(cst.CSTVisitor):
         # what stands here is for releases that lack the newer name
         return False
 
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> bool:
+        for statement in node.body:
+            statement.visit(self)
+            if (
+                isinstance(statement, cst.If)
+                and self.view.guard(statement.test) == "depends"
+                and _ends(statement.body)
+            ):
+                # the rest of the block is for the other releases
+                break
+        return False
+
     def visit_If(self, node: cst.If) -> bool:
         self._branches(node)
         return False
@@ -212,3 +224,10 @@ class _Uses(cst.CSTVisitor):
         imported = self.view.import_place(node)
         trail = ((imported, "it is imported here"),) if imported is not None else ()
         self.report.add(self.rule, self.view.place(node), message + ".", trail=trail)
+
+
+def _ends(suite: cst.BaseSuite) -> bool:
+    """Whether control leaves at the end of a block."""
+    last = suite.body[-1] if suite.body else None
+    parts = last.body if isinstance(last, cst.SimpleStatementLine) else [last]
+    return bool(parts) and isinstance(parts[-1], (cst.Return, cst.Raise))

@@ -18,10 +18,6 @@ from amplint.source.decoding import SourceFile, lines_of
 from amplint.source.nesting import too_deep
 
 
-def second_tokens(files: Sequence[SourceFile]) -> tuple[bytes, ...]:
-    found = (match for file in files for match in re.findall(r"WRAP (\w+)", file.text))
-    return tuple(name.encode() for name in found)
-
 
 def judge(
     files: Sequence[SourceFile],
