@@ -102,6 +102,13 @@ def sensitivity_of(op: str) -> str | None:
     return name
 
 
+INTEGER_TARGETS = frozenset({
+    "cross_entropy", "nll_loss", "ctc_loss", "multi_margin_loss", "multilabel_margin_loss",
+})
+"""Losses whose target holds class numbers, so that nothing promotes a half-precision input."""
+
+
+@lru_cache(maxsize=1)
 def loss_ops() -> frozenset[str]:
     """The loss functions of torch.nn.functional."""
     return frozenset(name for name, harm in table()["sensitive"].items() if harm == "loss")

@@ -212,7 +212,9 @@ def _item(walker: Expressions, base: Sequence, key: Value | None) -> Value:
             return base.items[key.value]
         except IndexError:
             return UNKNOWN
-    return tensors.one_of(walker, base.items)
+    if isinstance(key, Constant) and isinstance(key.value, int) and 0 <= key.value < base.prefix:
+        return base.items[key.value]
+    return tensors.one_of(walker, base.items) if not base.prefix else UNKNOWN
 
 
 def _cut(base: Sequence, node: cst.Subscript) -> Value:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from amplint.flow.statements import Walker
 
 MAX_DEPTH = 7
+LONG = 25
+OFTEN = 3
+"""Walks of one function with the same arguments in the same region, after which its latest result stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -513,8 +516,17 @@ def summarised(
 ) -> list[tuple[Path, Value]]:
     """The ways out of a call, from the summary of an earlier one that saw the same and changed nothing."""
     path = walker.path
-    key = _situation(walker, function, given)
-    known = walker.engine.summaries.get(key) if key is not None else None
+    summaries = walker.engine.summaries
+    loose = _situation(walker, function, given)
+    key = (loose, id(path.heap), frozenset(path.facts.items()), path.machines)
+    known = summaries.get(key) if loose is not None else None
+    if known is None and loose is not None:
+        # the same call again and again on paths that differ in something else
+        latest, times = walker.engine.latest.get(loose, (None, 0))
+        walker.engine.latest[loose] = (latest, times + 1)
+        known = latest if times >= OFTEN else None
+    if known is None and _too_often(walker, function):
+        return [(path, Unknown(walker.fresh(node)))]
     if known is not None:
         ways = []
         for value, facts in known[1]:
@@ -536,37 +548,47 @@ def summarised(
         # too large for its share: the caller goes on without knowing the result
         del walker.active[active:]
         walker.scope, walker.silent = scope, silent
-        return [(start, Unknown(walker.fresh(node)))]
-    if key is not None and all(
+        ways = [(start, Unknown(walker.fresh(node)))]
+    if loose is not None and all(
         way.heap is heap and way.machines == machines and way.regions == regions for way, _ in ways
     ):
         kept = [
             (value, frozenset(item for item in way.facts.items() if item not in before.items()))
             for way, value in ways
         ]
-        walker.engine.summaries[key] = (heap, kept)
+        summary = (heap, kept)
+        summaries[key] = summary
+        walker.engine.latest[loose] = (summary, walker.engine.latest.get(loose, (None, 0))[1])
     return ways
+
+
+def _too_often(walker: Expressions, function: FunctionValue) -> bool:
+    """Whether a long function was walked so many times in this entry point that it would eat up the budget."""
+    outline = function.outline
+    if outline is None or outline.end_line - outline.line < LONG:
+        return False
+    walks = walker.engine.walks
+    walks[id(outline)] = walks.get(id(outline), 0) + 1
+    return walks[id(outline)] > 2 * OFTEN
 
 
 def _situation(walker: Expressions, function: FunctionValue, given: Arguments) -> Hashable:
     """All that a call of a function of a file can depend on, or None for functions with a scope of their
     own."""
-    if function.outline is None or given.unclear:
+    if function.outline is None:
         return None
     path = walker.path
     region = path.regions[-1] if path.regions else None
     return (
         id(function.outline),
         function.context_manager,
+        given.unclear,
         region,
         len(path.regions),
         path.gradients,
         walker.silent,
         tuple(_shape(value) for value in given.positional),
         tuple((name, _shape(value)) for name, value in given.keywords),
-        id(path.heap),
-        frozenset(path.facts.items()),
-        path.machines,
     )
 
 

@@ -90,7 +90,6 @@ class Engine:
         self.own_contexts = frozenset(contexts)
         self.own_backward = frozenset(backward_functions)
         self.pending: dict[Hashable, calls.Arguments] = {}
-        self.cast_places: dict[Hashable, Place] = {}
         self._globals: dict[tuple[str, str], Value | None] = {}
         self._classes: dict[tuple[str, str], ClassValue] = {}
         self._functions: dict[int, FunctionValue] = {}
@@ -100,6 +99,8 @@ class Engine:
         self._class_names: dict[int, dict[str, Value]] = {}
         self.base: dict[tuple[Hashable, str], Value] = {}
         self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
+        self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts]]] | None, int]] = {}
+        self.walks: dict[int, int] = {}
         self._templates: set[Hashable] = set()
         self._made_like: dict[Hashable, Hashable] = {}
         self._building: list[Hashable] = []
@@ -199,6 +200,8 @@ class Engine:
 
     def _start(self, file: ProjectFile) -> Path:
         self.budget = Budget(MAX_STEPS)
+        self.latest.clear()
+        self.walks.clear()
         path = Path(self.base)
         path.machines = self.listener.start()
         return path

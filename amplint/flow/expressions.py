@@ -566,8 +566,13 @@ class Expressions(cst.CSTVisitor):
                 except (TypeError, ArithmeticError):
                     return UNKNOWN
             return UNKNOWN
-        if isinstance(left, Sequence) and isinstance(right, Sequence) and name == "__add__":
-            return Sequence(left.items + right.items, left.exact and right.exact)
+        if isinstance(left, Sequence) and name == "__add__":
+            known = len(left.items) if left.exact else left.prefix
+            if isinstance(right, Sequence):
+                prefix = known + (len(right.items) if right.exact else right.prefix) if left.exact else known
+                return Sequence(left.items + right.items, left.exact and right.exact, prefix)
+            if isinstance(right, Unknown) and known:
+                return Sequence(left.items[:known], exact=False, prefix=known)
         if name == "__matmul__" or isinstance(left, Tensor) or isinstance(right, Tensor):
             return tensors.binary(self, node, name, left, right)
         if isinstance(left, (Number, Constant)) and isinstance(right, (Number, Constant)):

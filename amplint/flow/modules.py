@@ -94,7 +94,7 @@ def make_library_module(walker: Expressions, name: str, given: calls.Arguments, 
 def weight_dtype(walker: Expressions, instance: Instance) -> DType | None:
     """The type of a library module's own parameters, or None if a cast somewhere may have changed it."""
     own = walker.path.load(instance.identity, "<dtype>")
-    if isinstance(own, DTypeValue):
+    if isinstance(own, (DTypeValue, Tensor)):
         return own.dtype
     if own is not None or walker.path.load("<modules>", "<cast>") is not None:
         return None
@@ -106,9 +106,8 @@ def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Val
     identity = identity_of(value)
     place = walker.place(node)
     walker.emit(ModuleCast(place, walker.path.regions, identity, to))
-    walker.path.store(identity, "<dtype>", DTypeValue(to))
+    walker.path.store(identity, "<dtype>", Tensor(to, half_by_user=place))
     walker.path.store("<modules>", "<cast>", Constant(True))
-    walker.engine.cast_places[identity, to] = place
     return value
 
 
@@ -132,9 +131,8 @@ def casts_of(walker: Expressions, optimizer: Optimizer) -> tuple[tuple[DType, Pl
         if Constant(True) in _possible(walker, module, "<frozen>"):
             continue
         for dtype in _possible(walker, module, "<dtype>"):
-            place = walker.engine.cast_places.get((module, dtype.dtype)) if isinstance(dtype, DTypeValue) else None
-            if place is not None and isinstance(dtype, DTypeValue):
-                found.append((dtype.dtype, place))
+            if isinstance(dtype, Tensor) and dtype.dtype is not None and dtype.half_by_user is not None:
+                found.append((dtype.dtype, dtype.half_by_user))
     return tuple(found)
 
 

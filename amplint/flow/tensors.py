@@ -48,7 +48,8 @@ _RANKING = frozenset({
     "__gt__", "__lt__", "__ge__", "__le__", "multinomial", "greater", "less",
 })
 _PAIRS = frozenset({"topk", "sort", "max", "min", "median", "mode", "kthvalue", "cummax", "cummin"})
-_SAME = frozenset({"rearrange", "reduce", "repeat"})
+_INTEGERS_TOO = frozenset({"sum", "prod", "cumsum", "cumprod", "nansum", "pow", "__pow__", "__rpow__", "square"})
+"""Ops that autocast runs in float32 and that give integers for integers."""
 _SMALL = 1e-4
 ASKED = "the type of a half-precision tensor was asked for"
 """The fact that a path remembers after ``x.dtype == torch.bfloat16``."""
@@ -160,7 +161,9 @@ def apply(
     policy = ops.policy_of(plain, device)
     if policy is None:
         return UNKNOWN
-    result = _result(walker, node, policy, in_place, values, region, weights)
+    result = _result(walker, node, plain, policy, in_place, values, region, weights)
+    if plain in _INTEGERS_TOO and policy is Policy.FLOAT32 and not any(_is_floating(value) for value in values):
+        result = UNKNOWN
     if result_dtype is not None and isinstance(result, Tensor):
         result = Tensor(result_dtype)
     sensitivity = ops.sensitivity_of(plain)
@@ -196,9 +199,14 @@ def apply(
     return result
 
 
+def _is_floating(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.dtype is not None and value.dtype.is_floating
+
+
 def _result(
     walker: Expressions,
     node: cst.CSTNode,
+    plain: str,
     policy: Policy,
     in_place: bool,
     values: list[Value],
@@ -236,7 +244,8 @@ def _result(
     if policy is Policy.PROMOTE or policy is Policy.LOWER or policy is Policy.UNTOUCHED:
         promoted = _promoted(flat if policy is not Policy.UNTOUCHED else flat[:2])
         return promoted if promoted is not None else UNKNOWN
-    promoted = _promoted(flat[:1])
+    # losses that compare two tensors promote them; others follow their first operand
+    promoted = _promoted(flat if plain in ops.loss_ops() and plain not in ops.INTEGER_TARGETS else flat[:1])
     return promoted if promoted is not None else UNKNOWN
 
 

@@ -210,10 +210,11 @@ class Decorated(Value):
 @dataclass(frozen=True, slots=True)
 class Sequence(Value):
     """A tuple or list. ``exact`` says that ``items`` are all there are, in order; otherwise they are the
-    different things that may be in it."""
+    different things that may be in it, of which the first ``prefix`` stand at the beginning."""
 
     items: tuple[Value, ...] = ()
     exact: bool = True
+    prefix: int = 0
 
 
 @dataclass(frozen=True, slots=True)

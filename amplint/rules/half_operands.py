@@ -5,12 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.amp.ops import INTEGER_TARGETS
 from amplint.events import Certainty, DType, Op, Operand, Place
-
-_INTEGER_TARGETS = frozenset({
-    "cross_entropy", "nll_loss", "ctc_loss", "multi_margin_loss", "multilabel_margin_loss",
-})
-"""Losses whose target holds class numbers, so that nothing promotes the half-precision input."""
 
 _PROBABILITIES = frozenset({"softmax", "softmin"})
 _SMALLEST_FLOAT16 = 6e-8
@@ -112,8 +108,8 @@ def _raises(event: Op) -> bool:
 
 def _promotes(event: Op, others: list[Operand]) -> bool:
     """Whether another operand lifts the op to float32, or may do so."""
-    if event.name in _INTEGER_TARGETS or event.sensitivity not in ("loss", "norm"):
-        return any(other.dtype is DType.FLOAT32 for other in others) and event.name not in _INTEGER_TARGETS
+    if event.name in INTEGER_TARGETS or event.sensitivity not in ("loss", "norm"):
+        return any(other.dtype is DType.FLOAT32 for other in others) and event.name not in INTEGER_TARGETS
     return any(other.dtype is None or not other.dtype.is_half for other in others)
 
 
