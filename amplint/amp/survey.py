@@ -28,13 +28,26 @@ def second_gate(gated: Iterable[tuple[str, bytes]], others: int) -> Sequence[tup
         if _TOUCHES.search(data) is None:
             continue
         rows.update((name,) for name in _METHOD_WITH_CONTEXT.findall(data) if len(name) > 4)
-        found = list(_DEFINITION.finditer(data))
-        for definition, following in zip(found, [*found[1:], None]):
-            end = following.start() if following is not None else len(data)
-            name = definition.group(1)
-            body = data[definition.start() : end]
-            if name in _UNTELLING or _TOUCHES.search(body) is None:
-                continue
-            if others <= MOST_FILES or _MAKES_CONTEXT.search(body) is not None:
-                rows.add((stem.encode("utf-8", "surrogateescape"), name, b"import"))
+        bodies = _bodies(data)
+        touching = _touching(bodies) if others <= MOST_FILES else {
+            name for name, body in bodies.items() if _MAKES_CONTEXT.search(body)
+        }
+        module = stem.encode("utf-8", "surrogateescape")
+        rows.update((module, name, b"import") for name in touching - _UNTELLING)
     return sorted(rows)
+
+
+def _bodies(data: bytes) -> dict[bytes, bytes]:
+    """The functions of a module with their text."""
+    found = list(_DEFINITION.finditer(data))
+    ends = [*(following.start() for following in found[1:]), len(data)]
+    return {part.group(1): data[part.start() : end] for part, end in zip(found, ends)}
+
+
+def _touching(bodies: dict[bytes, bytes]) -> set[bytes]:
+    """The functions that touch AMP, and those that call one of them."""
+    touching = {name for name, body in bodies.items() if _TOUCHES.search(body)}
+    callers = {
+        name for name, body in bodies.items() if any(b" " + called + b"(" in body for called in touching)
+    }
+    return touching | callers

@@ -55,6 +55,7 @@ _EFFECTS = re.compile(
 )
 _FILE_EFFECTS = (b"autocast", b"GradScaler", b"backward(", b".half(", b".step(", b"torch.optim")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
+_AMP = (b"autocast", b"GradScaler")
 _DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
 
@@ -786,16 +787,17 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
 
 
 def _imports_amp(engine: Engine, file: ProjectFile, target: str) -> bool:
-    """Whether an import binds a function of the project that opens a region or makes a scaler."""
+    """Whether an import binds a function of the project that touches AMP."""
     parent, _, name = engine.project.absolute(file, target).rpartition(".")
     path = engine.project.find_module(parent, file) if parent else None
-    if path is None or path == file.path or not name.islower() or b"def " + name.encode() not in engine.project.bytes_of(path):
+    if path is None or path == file.path:
         return False
     data = engine.project.bytes_of(path)
-    start = data.find(b"def " + name.encode() + b"(")
-    end = data.find(b"\ndef ", start + 1)
-    body = data[start : end if end > 0 else len(data)]
-    return start >= 0 and (b"autocast" in body or b"GradScaler" in body)
+    if b"\ndef " + name.encode() + b"(" not in data or not any(token in data for token in _AMP):
+        return False
+    loaded = engine.project.load(path)
+    function = loaded.outline.functions.get(name) if loaded is not None else None
+    return function is not None and engine.has_effects(engine.function_value(loaded, function))  # type: ignore[arg-type]
 
 
 def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutline]:
