@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import libcst as cst
@@ -66,6 +68,33 @@ class Jury:
         ]
 
 
+@dataclass
+class Session:
+    """What groups of files that are judged in one process have in common: files read, constructors walked."""
+
+    engine: Engine
+    report: Report
+    flow_rules: list[FlowRule]
+    syntax_rules: list[SyntaxRule]
+
+
+@lru_cache(maxsize=1)
+def _session(project_files: tuple[Path, ...], settings: Settings, codes: frozenset[str] | None) -> Session:
+    setting = Setting(settings.torch, settings.device)
+    rules = [made for made in (rule(setting) for rule in rule_classes()) if codes is None or made.code in codes]
+    flow_rules = [rule for rule in rules if isinstance(rule, FlowRule)]
+    report = Report()
+    engine = Engine(
+        Project(project_files),
+        Jury(flow_rules, report),
+        device=settings.device,
+        torch=settings.torch,
+        contexts=settings.autocast_contexts,
+        backward_functions=settings.backward_functions,
+    )
+    return Session(engine, report, flow_rules, [rule for rule in rules if isinstance(rule, SyntaxRule)])
+
+
 def judge(
     files: Sequence[SourceFile],
     project_files: Sequence[Path],
@@ -74,22 +103,11 @@ def judge(
 ) -> list[Finding]:
     """The findings in these files, in any order, suppressed ones included. ``project_files`` are all files
     that may be read to follow calls; ``codes`` names the rules to run, None for all."""
-    setting = Setting(settings.torch, settings.device)
-    rules = [made for made in (rule(setting) for rule in rule_classes()) if codes is None or made.code in codes]
-    flow_rules = [rule for rule in rules if isinstance(rule, FlowRule)]
-    syntax_rules = [rule for rule in rules if isinstance(rule, SyntaxRule)]
-    report = Report()
-    paths = {path: None for path in project_files}
-    paths.update(dict.fromkeys(file.path for file in files))
-    project = Project(list(paths))
-    engine = Engine(
-        project,
-        Jury(flow_rules, report),
-        device=settings.device,
-        torch=settings.torch,
-        contexts=settings.autocast_contexts,
-        backward_functions=settings.backward_functions,
-    )
+    session = _session(tuple(project_files), settings, codes)
+    engine, report = session.engine, session.report
+    report.drafts.clear()
+    engine.project.extend([file.path for file in files])
+    flow_rules, syntax_rules = session.flow_rules, session.syntax_rules
     findings: list[Finding] = []
     # syntax trees are no cycles: looking for some among their nodes takes a third of the time
     collecting = gc.isenabled()
@@ -98,6 +116,8 @@ def judge(
         _judge_files(engine, files, flow_rules, syntax_rules, report, findings)
     finally:
         if collecting:
+            # what was made meanwhile stays until the end; the collector need not look at it
+            gc.freeze()
             gc.enable()
     return findings + _findings(report.drafts)
 
@@ -140,10 +160,11 @@ def _judge_file(
                 piece.module.visit(rule.visitor(view, report))
     if not flow_rules:
         return
-    if file.outline.chunks:
-        engine.run_module(file)
     for outline, assumed in entry_points(engine, file):
-        engine.run_function(file, outline, assumed=assumed)
+        if outline is file.outline.module:
+            engine.run_module(file)
+        else:
+            engine.run_function(file, outline, assumed=assumed)
 
 
 def _pieces(file: ProjectFile, rule: SyntaxRule) -> Iterable[Slice]:

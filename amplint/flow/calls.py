@@ -494,20 +494,19 @@ def apply_decorator(walker: Expressions, decorator: Value, value: Value, node: c
 
 def invoke(walker: Expressions, function: FunctionValue, given: Arguments, node: cst.CSTNode) -> Value:
     """Walks a function of the project with these arguments."""
-    if not function.undecorated:
-        value = walker.engine.decorated(walker, function)
-        if value is not function:
-            if isinstance(value, (Decorated, Partial)) or (
-                isinstance(value, FunctionValue) and value.node is not function.node
-            ):
-                call = node if isinstance(node, cst.Call) else cst.Call(cst.Name("function"))
-                return call_value(walker, value, given, call)
-            function = value if isinstance(value, FunctionValue) else function
     key: object = function.outline if function.outline is not None else function.node
     if any(key is other for other in walker.active) or len(walker.active) >= MAX_DEPTH:
         return Unknown(walker.fresh(node))
     if function.outline is not None and not walker.engine.worth_following(walker, function, given):
         return Unknown(walker.fresh(node))
+    if not function.undecorated:
+        value = walker.engine.decorated(walker, function)
+        if isinstance(value, (Decorated, Partial)) or (
+            isinstance(value, FunctionValue) and value.node is not function.node
+        ):
+            call = node if isinstance(node, cst.Call) else cst.Call(cst.Name("function"))
+            return call_value(walker, value, given, call)
+        function = value if isinstance(value, FunctionValue) else function
     return walker.choose_exit(lambda: summarised(walker, function, given, node))  # type: ignore[arg-type]
 
 

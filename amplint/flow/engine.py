@@ -55,8 +55,10 @@ _EFFECTS = re.compile(
 )
 _FILE_EFFECTS = (b"autocast", b"GradScaler", b"backward(", b".half(", b".step(", b"torch.optim")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
+_CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
 _AMP = (b"autocast", b"GradScaler")
 _DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
+_SCRIPT = re.compile(rf"{REGIONS_AND_SCALERS}|{HALF_CASTS}|backward\(|\.step\(|\.numpy\(")
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
 
 
@@ -664,7 +666,7 @@ class Engine:
         if self._building and depth <= 3:
             return True
         regions = walker.path.regions
-        if regions and (depth <= 4 or not regions[0].assumed):
+        if regions and (depth <= 3 or not regions[0].assumed):
             return True
         if _carries_amp(given) or self.has_effects(function):
             return True
@@ -757,29 +759,41 @@ def _with_slice(scope: Scope, piece: Slice) -> Scope:
 
 
 def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOutline, bool]]:
-    """The functions of a file that are walked on their own, and whether inside an assumed region."""
+    """The functions of a file that are walked on their own, and whether inside an assumed region. The module
+    body comes first, if it has to do with AMP."""
     outline = file.outline
     casts = re.compile(HALF_CASTS if re.search(TRAINING, file.text) is not None else r"(?!)")
     tokens = re.compile(REGIONS_AND_SCALERS)
     named = {name for name, value in outline.imports.items() if tokens.search(value)}
     named |= {name for name, value in outline.imports.items() if _imports_amp(engine, file, value)}
 
+    mentions = re.compile(r"\b(?:" + "|".join(sorted(map(re.escape, named)) or ["(?!)"]) + r")\b")
+
     def bears(part: FunctionOutline) -> bool:
         text = file.text_of(part)
-        return bool(named & part.called or tokens.search(text) or casts.search(text))
+        return bool(mentions.search(text) or tokens.search(text) or casts.search(text))
 
     bearing = [part for part in outline.definitions() if bears(part)]
     chosen = {id(part) for part in bearing}
     names = {part.name for part in bearing if part.owner is None}
     names |= {part.owner.name for part in bearing if part.owner is not None and part.name == "__init__"}
-    methods = {(id(part.owner), f"self.{part.name}") for part in bearing if part.owner is not None}
+    calling = re.compile(r"(?<![.\w])(?:" + "|".join(sorted(names) or ["(?!)"]) + r")\(")
+    methods: dict[int, list[str]] = {}
+    for part in bearing:
+        if part.owner is not None:
+            methods.setdefault(id(part.owner), []).append(f"self.{part.name}(")
     casting = {id(part.owner) for part in bearing if part.owner is not None and casts.search(file.text_of(part))}
+    if outline.module is not None and outline.chunks:
+        text = "".join("".join(file.lines[first - 1 : last]) for first, last in outline.chunks)
+        if _SCRIPT.search(text) or mentions.search(text) or calling.search(text):
+            yield outline.module, False
     for part in outline.definitions():
+        text = file.text_of(part)
         if (
             id(part) in chosen
-            or part.called & names
-            or any((id(part.owner), name) in methods for name in part.called)
-            or (id(part.owner) in casting and _CLASS_EFFECTS.search(file.text_of(part)))
+            or calling.search(text)
+            or any(call in text for call in methods.get(id(part.owner), ()))
+            or (id(part.owner) in casting and _CLASS_EFFECTS.search(text))
         ):
             yield part, False
     for part in _around_disabled(engine, file):
@@ -812,7 +826,7 @@ def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutl
         loaded = engine.project.load(path)
         if loaded is not None and name in _disabling(engine, loaded):
             makers = makers | {local}
-    if not makers:
+    if not makers and not _DISABLING.search(file.text):
         return
     for owner in outline.classes.values():
         forward = owner.methods.get("forward")
@@ -820,7 +834,8 @@ def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutl
             continue
         built = owner.methods.get("__init__")
         parts = built.called if built is not None else frozenset()
-        if owner.name in makers or parts & makers or forward.called & makers:
+        own = _DISABLING.search(file.text_of(owner)) is not None
+        if own or owner.name in makers or parts & makers or forward.called & makers:
             yield forward
 
 
@@ -830,15 +845,28 @@ def _switches_off(engine: Engine, path: FilePath) -> bool:
 
 
 def _disabling(engine: Engine, file: ProjectFile) -> frozenset[str]:
-    """The classes and functions of a file that switch autocast off, and the functions that build such
-    classes."""
+    """The classes and functions of a file that switch autocast off without casting right there, and the
+    functions that build such classes."""
     known = engine.disabling.get(file.path)
     if known is None:
         outline = file.outline
         found: set[str] = set()
         if _DISABLING.search(file.text):
-            found |= {owner.name for owner in outline.classes.values() if _DISABLING.search(file.text_of(owner))}
-            found |= {part.name for part in outline.functions.values() if _DISABLING.search(file.text_of(part))}
-            found |= {name for name, part in outline.functions.items() if part.called & found}
+            found |= {owner.name for owner in outline.classes.values() if _leaves_types(file.text_of(owner))}
+            found |= {part.name for part in outline.functions.values() if _leaves_types(file.text_of(part))}
+            if found:
+                calling = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(found))) + r")\(")
+                found |= {
+                    name for name, part in outline.functions.items() if calling.search(file.text_of(part))
+                }
         known = engine.disabling[file.path] = frozenset(found)
     return known
+
+
+def _leaves_types(text: str) -> bool:
+    """Whether a text switches autocast off somewhere with no cast in the lines below."""
+    for found in _DISABLING.finditer(text):
+        below = "\n".join(text[found.end() :].split("\n", 9)[:9])
+        if not _CAST.search(below):
+            return True
+    return False

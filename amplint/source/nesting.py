@@ -16,6 +16,8 @@ from __future__ import annotations
 import ast
 import sys
 
+from amplint.source.outline import children
+
 LIMIT = 400
 """Levels up to which LibCST is safe and quick."""
 
@@ -35,8 +37,7 @@ def too_deep(tree: ast.AST, limit: int = LIMIT) -> bool:
             return True
         if isinstance(node, ast.expr) and depth + _length(node, limit) <= limit:
             continue  # each level takes at least one character
-        for child in ast.iter_child_nodes(node):
-            pending.append((child, depth + 1))
+        pending.extend((child, depth + 1) for child in children(node))
     return False
 
 

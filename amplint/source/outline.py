@@ -10,42 +10,95 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
-@dataclass(slots=True, eq=False)
 class FunctionOutline:
-    """A function or method: its lines (decorators included), what it calls and what is done to its names."""
+    """A function or method: its lines (decorators included), what it calls and what is done to its names. The
+    latter is worked out when it is asked for."""
 
-    name: str
-    qualified: str
-    line: int
-    end_line: int
-    column: int
-    owner: ClassOutline | None
-    parameters: tuple[str, ...]
-    called: frozenset[str]
-    """Names called: ``f`` for ``f()``, ``self.f`` for ``self.f()``, ``a.b`` for ``a.b()``."""
-    uses: dict[str, set[str]]
-    """For each dotted name, the methods called on it: ``model`` -> {"eval", "parameters"}."""
-    decorated: bool = False
+    __slots__ = (
+        "_body", "_called", "_uses", "column", "decorated", "end_line", "line", "name", "owner", "parameters",
+        "qualified",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        qualified: str,
+        lines: tuple[int, int],
+        column: int,
+        owner: ClassOutline | None,
+        parameters: tuple[str, ...],
+        body: list[ast.stmt],
+        *,
+        decorated: bool = False,
+    ) -> None:
+        self.name = name
+        self.qualified = qualified
+        self.line, self.end_line = lines
+        self.column = column
+        self.owner = owner
+        self.parameters = parameters
+        self.decorated = decorated
+        self._body = body
+        self._called: frozenset[str] | None = None
+        self._uses: dict[str, set[str]] = {}
+
+    @property
+    def called(self) -> frozenset[str]:
+        """Names called: ``f`` for ``f()``, ``self.f`` for ``self.f()``, ``a.b`` for ``a.b()``."""
+        if self._called is None:
+            self._called = _calls_in(self._body, self._uses)
+        return self._called
+
+    @property
+    def uses(self) -> dict[str, set[str]]:
+        """For each dotted name, the methods called on it: ``model`` -> {"eval", "parameters"}."""
+        if self._called is None:
+            self._called = _calls_in(self._body, self._uses)
+        return self._uses
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """Its statements."""
+        return self._body
 
 
-@dataclass(slots=True, eq=False)
 class ClassOutline:
     """A class: its bases as written, its methods, and where its instances get their attributes."""
 
-    name: str
-    qualified: str
-    line: int
-    end_line: int
-    bases: tuple[str, ...]
-    methods: dict[str, FunctionOutline] = field(default_factory=dict)
-    attributes: dict[str, list[str]] = field(default_factory=dict)
-    """Attribute set as ``self.x = …`` -> names of the methods that do it."""
-    assignments: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Attribute -> lines of the simple statements ``self.x = …`` outside the constructor."""
-    chunks: list[tuple[int, int]] = field(default_factory=list)
-    """Line ranges of the statements in the class body that are no definitions."""
-    uses: dict[str, set[str]] = field(default_factory=dict)
-    """As FunctionOutline.uses, for ``self.x``, over all methods."""
+    __slots__ = (
+        "_assignments", "_uses", "bases", "chunks", "end_line", "line", "methods", "name", "qualified",
+    )
+
+    def __init__(self, name: str, lines: tuple[int, int], bases: tuple[str, ...]) -> None:
+        self.name = self.qualified = name
+        self.line, self.end_line = lines
+        self.bases = bases
+        self.methods: dict[str, FunctionOutline] = {}
+        self.chunks: list[tuple[int, int]] = []
+        """Line ranges of the statements in the class body that are no definitions."""
+        self._assignments: dict[str, list[tuple[int, int]]] | None = None
+        self._uses: dict[str, set[str]] | None = None
+
+    @property
+    def assignments(self) -> dict[str, list[tuple[int, int]]]:
+        """Attribute -> lines of the simple statements ``self.x = …`` outside the constructor."""
+        if self._assignments is None:
+            self._assignments = {}
+            for method in self.methods.values():
+                if method.name != "__init__":
+                    _attributes_set(method.body, self._assignments)
+        return self._assignments
+
+    @property
+    def uses(self) -> dict[str, set[str]]:
+        """As FunctionOutline.uses, for ``self.x``, over all methods."""
+        if self._uses is None:
+            self._uses = {}
+            for method in self.methods.values():
+                for name, methods in method.uses.items():
+                    if name.startswith("self."):
+                        self._uses.setdefault(name, set()).update(methods)
+        return self._uses
 
 
 @dataclass(slots=True, eq=False)
@@ -76,9 +129,7 @@ def draw(tree: ast.Module) -> Outline:
     outline = Outline()
     loose: list[ast.stmt] = []
     _collect(tree.body, outline, loose, top=True)
-    outline.module = _function_of(
-        "<module>", "<module>", 1, 0, 0, None, (), loose
-    )
+    outline.module = FunctionOutline("<module>", "<module>", (1, 0), 0, None, (), loose)
     return outline
 
 
@@ -193,20 +244,15 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline 
     arguments = node.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     qualified = f"{owner.qualified}.{node.name}" if owner else node.name
-    made = _function_of(
-        node.name, qualified, _first_line(node), node.end_lineno or node.lineno, node.col_offset, owner,
-        tuple(names), node.body,
+    lines = (_first_line(node), node.end_lineno or node.lineno)
+    return FunctionOutline(
+        node.name, qualified, lines, node.col_offset, owner, tuple(names), node.body,
+        decorated=bool(node.decorator_list),
     )
-    made.decorated = bool(node.decorator_list)
-    return made
 
 
-def _function_of(
-    name: str, qualified: str, line: int, end_line: int, column: int, owner: ClassOutline | None,
-    parameters: tuple[str, ...], body: list[ast.stmt],
-) -> FunctionOutline:
+def _calls_in(body: list[ast.stmt], uses: dict[str, set[str]]) -> frozenset[str]:
     called: set[str] = set()
-    uses: dict[str, set[str]] = {}
     pending: list[ast.AST] = list(body)
     while pending:
         node = pending.pop()
@@ -229,32 +275,26 @@ def _function_of(
             target = dotted(node.value)
             if target is not None:
                 uses.setdefault(target, set()).add("param_groups")
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            if owner is not None and name != "__init__":
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    text = dotted(target)
-                    if text is not None and text.startswith("self.") and text.count(".") == 1:
-                        lines = (node.lineno, node.end_lineno or node.lineno)
-                        owner.assignments.setdefault(text[5:], []).append(lines)
-        elif (
-            owner is not None
-            and isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "self"
-        ):
-            setters = owner.attributes.setdefault(node.attr, [])
-            if name not in setters:
-                setters.append(name)
         pending.extend(children(node))
-    return FunctionOutline(
-        name, qualified, line, end_line, column, owner, parameters, frozenset(called), uses
-    )
+    return frozenset(called)
+
+
+def _attributes_set(body: list[ast.stmt], into: dict[str, list[tuple[int, int]]]) -> None:
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                text = dotted(target)
+                if text is not None and text.startswith("self.") and text.count(".") == 1:
+                    into.setdefault(text[5:], []).append((node.lineno, node.end_lineno or node.lineno))
+        if isinstance(node, (ast.stmt, ast.ExceptHandler)) or type(node).__name__ == "match_case":
+            pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
 
 
 def _class(node: ast.ClassDef) -> ClassOutline:
     bases = tuple(name for name in (dotted(base) for base in node.bases) if name is not None)
-    made = ClassOutline(node.name, node.name, _first_line(node), node.end_lineno or node.lineno, bases)
+    made = ClassOutline(node.name, (_first_line(node), node.end_lineno or node.lineno), bases)
     for statement in node.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             method = _function(statement, made)
@@ -264,8 +304,4 @@ def _class(node: ast.ClassDef) -> ClassOutline:
                 made.methods[statement.name] = method
         elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             _extend(made.chunks, statement)
-    for method in made.methods.values():
-        for name, methods in method.uses.items():
-            if name.startswith("self."):
-                made.uses.setdefault(name, set()).update(methods)
     return made

@@ -79,10 +79,16 @@ class Project:
         self._loaded: dict[Path, ProjectFile | None] = {}
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
+        self.extend(paths)
+
+    def extend(self, paths: Sequence[Path]) -> None:
+        """Takes in further files."""
+        self._paths.update((path, path) for path in paths if path not in self._paths)
         for path in paths:
-            name = self._module_name(path)
-            self._modules[path] = name
-            self._by_module.setdefault(name, path)
+            if path not in self._modules:
+                name = self._module_name(path)
+                self._modules[path] = name
+                self._by_module.setdefault(name, path)
 
     def _module_name(self, path: Path) -> str:
         parts = [] if path.name in ("__init__.py", "__init__.pyi") else [path.stem]
