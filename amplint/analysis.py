@@ -173,7 +173,7 @@ def _pieces(file: ProjectFile, rule: SyntaxRule) -> Iterable[Slice]:
     pattern = re.compile(r"\bamp\b" + "".join(rf"|\b{re.escape(name)}\b" for name in sorted(names)))
 
     def wanted(first: int, last: int) -> bool:
-        return pattern.search("".join(file.lines[first - 1 : last])) is not None
+        return pattern.search(file.text_between(first, last)) is not None
 
     places = [(part.line, part.end_line) for part in file.outline.definitions()]
     places += file.outline.chunks

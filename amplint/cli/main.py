@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line and leave with its exit code, without taking down millions of syntax nodes."""
+    gc.disable()
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -55,6 +55,10 @@ _EFFECTS = re.compile(
 )
 _FILE_EFFECTS = (b"autocast", b"GradScaler", b"backward(", b".half(", b".step(", b"torch.optim")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
+_BUILDS = re.compile(
+    r"\bnn\.|return\s+(?:\w+\.)*[A-Z]\w*\(|autocast|[sS]caler|optim\b|\.half\(|partial\(|nullcontext"
+)
+_SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
 _AMP = (b"autocast", b"GradScaler")
 _DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
@@ -105,6 +109,9 @@ class Engine:
         self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts]]] | None, int]] = {}
         self.walks: dict[int, int] = {}
         self._templates: set[Hashable] = set()
+        self._recipes: dict[
+            Hashable, tuple[ClassValue, tuple[Value, ...], tuple[tuple[str, Value], ...], bool]
+        ] = {}
         self._made_like: dict[Hashable, Hashable] = {}
         self._building: list[Hashable] = []
         self._effects: dict[int, bool] = {}
@@ -545,24 +552,28 @@ class Engine:
         return None
 
     def template(self, value: ClassValue, given: calls.Arguments | None) -> Hashable:
-        """The identity under which the attributes stand that a constructor sets when it is called like this.
-        It is walked once, heard by nobody; all objects made alike share what it left."""
+        """The identity under which the attributes stand that a constructor sets when it is called like this."""
         arguments = given or calls.Arguments(unclear=True)
-        shape = (
-            tuple(_generic(item) for item in arguments.positional),
-            tuple((name, _generic(item)) for name, item in arguments.keywords),
-            arguments.unclear,
-        )
-        key = ("made", id(value.outline), shape)
-        if key in self._templates:
-            return key
+        positional = tuple(_generic(item) for item in arguments.positional)
+        keywords = tuple((name, _generic(item)) for name, item in arguments.keywords)
+        key = ("made", id(value.outline), positional, keywords, arguments.unclear)
+        self._recipes.setdefault(key, (value, positional, keywords, arguments.unclear))
+        return key
+
+    def build(self, key: Hashable) -> None:
+        """Walks the constructor of a template, once, heard by nobody; all objects made alike share what it
+        leaves."""
+        recipe = self._recipes.get(key)
+        if recipe is None or key in self._templates:
+            return
+        value, positional, keywords, unclear = recipe
         self._templates.add(key)
         method = self.find_method(value, "__init__")
         if method is None or method.outline is None or len(self._building) > MAX_NESTING:
-            return key
+            return
         node, piece = self.parsed(method.file, method.outline)
         if node is None:
-            return key
+            return
         instance = Instance(key, value)
         scope = Scope(method.file, piece, method.outline, self_value=instance, chain=key)
         path = Path(self.base)
@@ -570,9 +581,7 @@ class Engine:
         walker.silent = True
         walker.active.append(method.outline)
         self._building.append(key)
-        given = calls.Arguments(
-            tuple(shape[0]), tuple(shape[1]), unclear=arguments.unclear or bool(method.file is None)
-        ).after(instance)
+        given = calls.Arguments(positional, keywords, unclear=unclear).after(instance)
         try:
             with self.budget.apart(MAX_CONSTRUCTOR_STEPS):
                 calls.bind_parameters(walker, path, node.params, given, scope)
@@ -584,14 +593,27 @@ class Engine:
             pass
         finally:
             self._building.pop()
-        return key
+
+    def may_set(self, value: ClassValue, name: str) -> bool:
+        """Whether a constructor, of a class or of its bases in files that were read, mentions an attribute."""
+        pattern = re.compile(rf"\bself\.{name}\b|[\"']{name}[\"']")
+        for base in self.bases(value):
+            if isinstance(base, ClassValue):
+                method = base.outline.methods.get("__init__")
+                if method is not None:
+                    text = base.file.text_of(method)
+                    if pattern.search(text) or "setattr(" in text or _SETS_UP.search(text):
+                        return True
+        return False
 
     def template_for(self, instance: Instance) -> Hashable:
         """The template of an object, made if need be."""
         known = self._made_like.get(instance.identity)
         if known is None:
             assert instance.made_of is not None
-            known = self.template(instance.made_of, self.pending.get(instance.identity))
+            known = instance.identity
+            if known not in self._recipes:
+                known = self.template(instance.made_of, self.pending.get(instance.identity))
             self._made_like[instance.identity] = known
         return known
 
@@ -664,7 +686,7 @@ class Engine:
         if depth > 5:
             return False
         if self._building and depth <= 3:
-            return True
+            return _BUILDS.search(function.file.text_of(function.outline)) is not None
         regions = walker.path.regions
         if regions and (depth <= 3 or not regions[0].assumed):
             return True
@@ -762,16 +784,19 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
     """The functions of a file that are walked on their own, and whether inside an assumed region. The module
     body comes first, if it has to do with AMP."""
     outline = file.outline
-    casts = re.compile(HALF_CASTS if re.search(TRAINING, file.text) is not None else r"(?!)")
     tokens = re.compile(REGIONS_AND_SCALERS)
+    casts = re.compile(HALF_CASTS)
+    if not casts.search(file.text) or not re.search(TRAINING, file.text):
+        casts = re.compile(r"(?!)")
     named = {name for name, value in outline.imports.items() if tokens.search(value)}
     named |= {name for name, value in outline.imports.items() if _imports_amp(engine, file, value)}
-
-    mentions = re.compile(r"\b(?:" + "|".join(sorted(map(re.escape, named)) or ["(?!)"]) + r")\b")
+    mentions = re.compile(
+        r"\b(?:" + "|".join(sorted(map(re.escape, named)) or ["(?!)"]) + rf")\b|{REGIONS_AND_SCALERS}"
+    )
 
     def bears(part: FunctionOutline) -> bool:
         text = file.text_of(part)
-        return bool(mentions.search(text) or tokens.search(text) or casts.search(text))
+        return bool(mentions.search(text) or casts.search(text))
 
     bearing = [part for part in outline.definitions() if bears(part)]
     chosen = {id(part) for part in bearing}
@@ -784,7 +809,7 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
             methods.setdefault(id(part.owner), []).append(f"self.{part.name}(")
     casting = {id(part.owner) for part in bearing if part.owner is not None and casts.search(file.text_of(part))}
     if outline.module is not None and outline.chunks:
-        text = "".join("".join(file.lines[first - 1 : last]) for first, last in outline.chunks)
+        text = "".join(file.text_between(first, last) for first, last in outline.chunks)
         if _SCRIPT.search(text) or mentions.search(text) or calling.search(text):
             yield outline.module, False
     for part in outline.definitions():

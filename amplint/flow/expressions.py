@@ -306,7 +306,8 @@ class Expressions(cst.CSTVisitor):
     def evaluate(self, node: cst.CSTNode) -> Value:
         """The value of an expression. Its effects happen on the current path."""
         self.value = UNKNOWN
-        node.visit(self)
+        if self.on_visit(node):
+            node.visit(self)
         return self.value
 
     def place(self, node: cst.CSTNode) -> Place:

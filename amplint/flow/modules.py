@@ -55,7 +55,11 @@ def constructed(walker: Expressions, instance: Instance, name: str) -> Value | N
     """What the constructor of an object set an attribute to."""
     if instance.made_of is None:
         return None
-    return walker.path.load(walker.engine.template_for(instance), name)
+    engine = walker.engine
+    template = engine.template_for(instance)
+    if engine.may_set(instance.made_of, name):
+        engine.build(template)
+    return walker.path.load(template, name)
 
 
 def items_of(walker: Expressions, instance: Instance) -> Sequence | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from amplint.source.decoding import SourceFile, Unreadable, read_source
@@ -34,6 +35,7 @@ class ProjectFile:
         self.is_package = source.path.name in ("__init__.py", "__init__.pyi")
         self.outline = draw(_parse(source.text))
         self._lines: list[str] | None = None
+        self._offsets: list[int] | None = None
         self._slices: dict[tuple[int, int], Slice] = {}
 
     @property
@@ -52,7 +54,13 @@ class ProjectFile:
 
     def text_of(self, part: FunctionOutline | ClassOutline) -> str:
         """The source text of a definition."""
-        return "".join(self.lines[part.line - 1 : part.end_line])
+        return self.text_between(part.line, part.end_line)
+
+    def text_between(self, first: int, last: int) -> str:
+        """The text of lines ``first`` to ``last``."""
+        if self._offsets is None:
+            self._offsets = [0, *accumulate(map(len, self.lines))]
+        return self.text[self._offsets[first - 1] : self._offsets[min(last, len(self.lines))]]
 
 
 def _parse(text: str) -> ast.Module:
