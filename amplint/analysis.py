@@ -6,7 +6,7 @@ import gc
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import libcst as cst
@@ -19,7 +19,6 @@ from amplint.flow.engine import Engine, entry_points
 from amplint.flow.paths import Path as Way
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
-from amplint.flow.values import Constant
 from amplint.rules import rule_classes
 from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
@@ -81,7 +80,9 @@ class Session:
 @lru_cache(maxsize=1)
 def _session(project_files: tuple[Path, ...], settings: Settings, codes: frozenset[str] | None) -> Session:
     setting = Setting(settings.torch, settings.device)
-    rules = [made for made in (rule(setting) for rule in rule_classes()) if codes is None or made.code in codes]
+    rules = [
+        made for made in (rule(setting) for rule in rule_classes()) if codes is None or made.code in codes
+    ]
     flow_rules = [rule for rule in rules if isinstance(rule, FlowRule)]
     report = Report()
     engine = Engine(
@@ -137,7 +138,9 @@ def _judge_files(
         except Unparsable as error:
             findings.append(_syntax_error(source, error.message, error.line, error.column))
         except cst.ParserSyntaxError as error:
-            findings.append(_syntax_error(source, "LibCST cannot parse this file", error.raw_line, error.raw_column + 1))
+            findings.append(
+                _syntax_error(source, "LibCST cannot parse this file", error.raw_line, error.raw_column + 1)
+            )
 
 
 def _syntax_error(source: SourceFile, message: str, line: int, column: int) -> Finding:
@@ -214,15 +217,19 @@ class View:
         for number, line in enumerate(self.file.lines, 1):
             if pattern.search(line):
                 start = len(line) - len(line.lstrip()) + 1
-                span = Span(number, start, number, len(line.rstrip()) + 1)
-                return Place(self.file.display, ("import", number), lambda: span, line.strip)
+                return _import_at(
+                    self.file.display, Span(number, start, number, len(line.rstrip()) + 1), line
+                )
         return None
 
     def place(self, node: cst.CSTNode) -> Place:
         """Where a node stands."""
         piece = self.piece
         return Place(
-            self.file.display, (self.file.display, id(node)), lambda: piece.span(node), lambda: piece.code(node)
+            self.file.display,
+            (self.file.display, id(node)),
+            lambda: piece.span(node),
+            lambda: piece.code(node),
         )
 
     def code(self, node: cst.CSTNode) -> str:
@@ -238,7 +245,7 @@ class View:
         walker = Walker(self.engine, Scope(self.file, self.piece, None), Way(self.engine.base))
         walker.silent = True
         for part in concerned:
-            outcomes = {truth for _, truth in walker.explore(walker.path, lambda part=part: walker.test(part))}  # type: ignore[misc]
+            outcomes = {truth for _, truth in walker.explore(walker.path, partial(walker.test, part))}
             if len(outcomes) != 1:
                 return "depends"
             if not outcomes.pop():
@@ -254,6 +261,10 @@ class View:
             for found in re.findall(rf"^[ \t]*{name}\s*=[^=\n]*$", self.piece.text, re.MULTILINE)[:2]:
                 text += found
         return text
+
+
+def _import_at(path: str, span: Span, line: str) -> Place:
+    return Place(path, ("import", span.line), lambda: span, line.strip)
 
 
 def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -301,8 +312,8 @@ def _finding(draft: Draft) -> Finding:
     place = draft.place
     steps = [TrailStep(step.path, step.span, text) for step, text in draft.trail]
     steps += [TrailStep(call.path, call.span, "called from here") for call in place.calls]
-    unique = tuple(dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span)))
+    unique = tuple(
+        dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span))
+    )
     rule = draft.rule
     return Finding(rule.code, rule.name, draft.level, draft.message, place.path, place.span, unique)
-
-

@@ -79,13 +79,7 @@ def test_code_of_a_page_runs_as_the_page_says(code: str) -> None:
 
 
 # The flow does not know yet that the else of `t.float() if t.is_floating_point() else t` is no float.
-NOT_YET = pytest.mark.xfail(reason="is_floating_point() in a conditional expression is not followed")
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [pytest.param(r, id=r.name, marks=[NOT_YET] if r.name == "useless-float" else []) for r in RULES],
-)
+@pytest.mark.parametrize("rule", [pytest.param(r, id=r.name) for r in RULES])
 def test_rule_speaks_on_its_example_and_not_on_what_to_use_instead(rule: Rule, tmp_path: Path) -> None:
     for code in blocks(rule.page, "Example"):
         assert rule.name in found(code, tmp_path)

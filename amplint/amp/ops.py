@@ -102,9 +102,15 @@ def sensitivity_of(op: str) -> str | None:
     return name
 
 
-INTEGER_TARGETS = frozenset({
-    "cross_entropy", "nll_loss", "ctc_loss", "multi_margin_loss", "multilabel_margin_loss",
-})
+INTEGER_TARGETS = frozenset(
+    {
+        "cross_entropy",
+        "nll_loss",
+        "ctc_loss",
+        "multi_margin_loss",
+        "multilabel_margin_loss",
+    }
+)
 """Losses whose target holds class numbers, so that nothing promotes a half-precision input."""
 
 

@@ -43,20 +43,33 @@ ENTRIES: dict[str, Entry] = {
     "torch.mlu.amp.autocast": Entry(_PER_DEVICE, "mlu", inherits_dtype=False),
     "torch_xla.amp.autocast": Entry(("device", "enabled", "dtype", "cache_enabled"), "xla"),
     "mmengine.runner.autocast": Entry(("device_type", "dtype", "enabled", "cache_enabled"), framework=True),
-    "mmengine.runner.amp.autocast": Entry(("device_type", "dtype", "enabled", "cache_enabled"), framework=True),
+    "mmengine.runner.amp.autocast": Entry(
+        ("device_type", "dtype", "enabled", "cache_enabled"), framework=True
+    ),
     "ultralytics.utils.torch_utils.autocast": Entry(("enabled", "device"), framework=True),
 }
 
-NULL_CONTEXTS = frozenset({
-    "contextlib.nullcontext", "contextlib.suppress", "contextlib.ExitStack", "torch.profiler.record_function",
-    "torch.autograd.profiler.record_function",
-})
+NULL_CONTEXTS = frozenset(
+    {
+        "contextlib.nullcontext",
+        "contextlib.suppress",
+        "contextlib.ExitStack",
+        "torch.profiler.record_function",
+        "torch.autograd.profiler.record_function",
+    }
+)
 """Contexts that leave autocast as it is. ExitStack is handled where it collects others."""
 
-GRAD_OFF = frozenset({
-    "torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode",
-    "torch.autograd.grad_mode.no_grad", "torch.autograd.grad_mode.inference_mode",
-})
+GRAD_OFF = frozenset(
+    {
+        "torch.no_grad",
+        "torch.inference_mode",
+        "torch.autograd.no_grad",
+        "torch.autograd.inference_mode",
+        "torch.autograd.grad_mode.no_grad",
+        "torch.autograd.grad_mode.inference_mode",
+    }
+)
 
 DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia", "privateuseone", "xla"})
 """Devices whose autocast policy is CUDA's, or close to it."""

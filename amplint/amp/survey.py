@@ -29,9 +29,11 @@ def second_gate(gated: Iterable[tuple[str, bytes]], others: int) -> Sequence[tup
             continue
         rows.update((name,) for name in _METHOD_WITH_CONTEXT.findall(data) if len(name) > 4)
         bodies = _bodies(data)
-        touching = _touching(bodies) if others <= MOST_FILES else {
-            name for name, body in bodies.items() if _MAKES_CONTEXT.search(body)
-        }
+        touching = (
+            _touching(bodies)
+            if others <= MOST_FILES
+            else {name for name, body in bodies.items() if _MAKES_CONTEXT.search(body)}
+        )
         module = stem.encode("utf-8", "surrogateescape")
         rows.update((module, name, b"import") for name in touching - _UNTELLING)
     return sorted(rows)
@@ -40,8 +42,8 @@ def second_gate(gated: Iterable[tuple[str, bytes]], others: int) -> Sequence[tup
 def _bodies(data: bytes) -> dict[bytes, bytes]:
     """The functions of a module with their text."""
     found = list(_DEFINITION.finditer(data))
-    ends = [*(following.start() for following in found[1:]), len(data)]
-    return {part.group(1): data[part.start() : end] for part, end in zip(found, ends)}
+    ends = [*(following.start() for following in found[1:]), len(data)][: len(found)]
+    return {part.group(1): data[part.start() : end] for part, end in zip(found, ends, strict=True)}
 
 
 def _touching(bodies: dict[bytes, bytes]) -> set[bytes]:

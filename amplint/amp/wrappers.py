@@ -57,7 +57,8 @@ OBJECTS: dict[str, dict[str, Role]] = {
     "timm.utils.cuda.NativeScaler": _NATIVE_SCALER,
     "mmengine.optim.AmpOptimWrapper": {"optim_context": Role.REGION, "update_params": Role.OPTIMIZER_STEP},
     "mmengine.optim.OptimWrapper": {
-        "optim_context": Role.NULL_CONTEXT, "update_params": Role.OPTIMIZER_STEP,
+        "optim_context": Role.NULL_CONTEXT,
+        "update_params": Role.OPTIMIZER_STEP,
     },
 }
 
@@ -68,32 +69,62 @@ SHAPES: tuple[tuple[frozenset[str], dict[str, Role]], ...] = (
 )
 """Methods which, called on one object whose class is out of sight, tell what the object is."""
 
-RESULT_IN_FLOAT32 = frozenset({
-    "accelerate.Accelerator", "accelerate.accelerator.Accelerator",
-})
+RESULT_IN_FLOAT32 = frozenset(
+    {
+        "accelerate.Accelerator",
+        "accelerate.accelerator.Accelerator",
+    }
+)
 """Classes whose ``prepare`` makes a module return float32 from its forward whatever runs inside
 (``convert_outputs_to_fp32``)."""
 
-TRANSPARENT_CALLS = frozenset({
-    "torch.compile", "torch.jit.script", "torch.nn.parallel.DistributedDataParallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel", "torch.nn.DataParallel",
-    "torch.nn.parallel.DataParallel", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
-    "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm",
-    "torch.nn.utils.parametrizations.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
-    "torch.nn.utils.skip_init", "torch._dynamo.disable", "torch.compiler.disable",
-    "apex.parallel.DistributedDataParallel",
-})
+TRANSPARENT_CALLS = frozenset(
+    {
+        "torch.compile",
+        "torch.jit.script",
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+        "torch.nn.utils.weight_norm",
+        "torch.nn.utils.spectral_norm",
+        "torch.nn.utils.parametrizations.weight_norm",
+        "torch.nn.utils.parametrizations.spectral_norm",
+        "torch.nn.utils.skip_init",
+        "torch._dynamo.disable",
+        "torch.compiler.disable",
+        "apex.parallel.DistributedDataParallel",
+    }
+)
 """Calls that give back the module or function which is their first argument, as far as AMP can tell."""
 
-OPTIMIZER_FACTORIES = frozenset({
-    "timm.optim.create_optimizer", "timm.optim.create_optimizer_v2", "transformers.AdamW",
-    "transformers.optimization.AdamW", "transformers.Adafactor", "transformers.optimization.Adafactor",
-})
-OPTIMIZER_PACKAGES = ("torch.optim.", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.", "lion_pytorch.")
+OPTIMIZER_FACTORIES = frozenset(
+    {
+        "timm.optim.create_optimizer",
+        "timm.optim.create_optimizer_v2",
+        "transformers.AdamW",
+        "transformers.optimization.AdamW",
+        "transformers.Adafactor",
+        "transformers.optimization.Adafactor",
+    }
+)
+OPTIMIZER_PACKAGES = (
+    "torch.optim.",
+    "bitsandbytes.optim.",
+    "apex.optimizers.",
+    "torch_optimizer.",
+    "lion_pytorch.",
+)
 """A capitalised name below one of these is an optimizer class (``torch.optim.lr_scheduler`` is not)."""
 
 MODEL_FACTORIES = (
-    "torchvision.models.", "timm.create_model", "timm.models.", "transformers.AutoModel",
-    "segmentation_models_pytorch.", "torch.hub.load", "open_clip.create_model",
+    "torchvision.models.",
+    "timm.create_model",
+    "timm.models.",
+    "transformers.AutoModel",
+    "segmentation_models_pytorch.",
+    "torch.hub.load",
+    "open_clip.create_model",
 )
 """What is made by a name below one of these is a torch module."""

@@ -16,7 +16,6 @@ from amplint.flow.values import (
     Constant,
     DeviceValue,
     DTypeValue,
-    FunctionValue,
     Imported,
     Instance,
     Library,
@@ -37,16 +36,42 @@ if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
 
 DTYPES = {
-    "float32": DType.FLOAT32, "float": DType.FLOAT32, "float64": DType.FLOAT64, "double": DType.FLOAT64,
-    "float16": DType.FLOAT16, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16,
-    "int8": DType.INTEGER, "int16": DType.INTEGER, "int32": DType.INTEGER, "int64": DType.INTEGER,
-    "int": DType.INTEGER, "long": DType.INTEGER, "short": DType.INTEGER, "uint8": DType.INTEGER,
-    "bool": DType.INTEGER, "complex64": DType.COMPLEX, "complex128": DType.COMPLEX,
+    "float32": DType.FLOAT32,
+    "float": DType.FLOAT32,
+    "float64": DType.FLOAT64,
+    "double": DType.FLOAT64,
+    "float16": DType.FLOAT16,
+    "half": DType.FLOAT16,
+    "bfloat16": DType.BFLOAT16,
+    "int8": DType.INTEGER,
+    "int16": DType.INTEGER,
+    "int32": DType.INTEGER,
+    "int64": DType.INTEGER,
+    "int": DType.INTEGER,
+    "long": DType.INTEGER,
+    "short": DType.INTEGER,
+    "uint8": DType.INTEGER,
+    "bool": DType.INTEGER,
+    "complex64": DType.COMPLEX,
+    "complex128": DType.COMPLEX,
 }
-_TENSOR_FACTS = frozenset({
-    "shape", "ndim", "device", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "itemsize", "layout", "names",
-    "grad", "size", "nbytes",
-})
+_TENSOR_FACTS = frozenset(
+    {
+        "shape",
+        "ndim",
+        "device",
+        "is_cuda",
+        "requires_grad",
+        "grad_fn",
+        "is_leaf",
+        "itemsize",
+        "layout",
+        "names",
+        "grad",
+        "size",
+        "nbytes",
+    }
+)
 _TENSOR_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
 
 
@@ -227,7 +252,7 @@ def _cut(base: Sequence, node: cst.Subscript) -> Value:
     return Sequence(base.items, exact=False)
 
 
-def _bound(node: cst.BaseExpression | None) -> int | None | bool:
+def _bound(node: cst.BaseExpression | None) -> int | bool | None:
     if node is None:
         return None
     negative = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence as Items
+from collections.abc import Hashable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,7 @@ class Arguments:
 
     def by_name(self, parameters: tuple[str, ...]) -> dict[str, Value]:
         """Arguments by parameter name."""
-        named = dict(zip(parameters, self.positional))
+        named = dict(zip(parameters, self.positional, strict=False))
         named.update(self.keywords)
         return named
 
@@ -126,6 +127,10 @@ def arguments(walker: Expressions, node: cst.Call) -> Arguments:
 def evaluate_call(walker: Expressions, node: cst.Call) -> Value:
     """The result of a call expression."""
     function = node.func
+    if walker.engine.own_roles:
+        role = walker.engine.own_role(walker.scope.file, attributes.dotted_name(function) or "")
+        if role is not None:
+            return play(walker, role, UNKNOWN, arguments(walker, node), node)
     if isinstance(function, cst.Attribute):
         name = function.attr.value
         if _is_super(function.value):
@@ -246,7 +251,7 @@ def _call_method(walker: Expressions, base: Value, name: str, node: cst.Call) ->
         return _backward(walker, base, given, node)
     if isinstance(base, Tensor):
         result = tensors.method(walker, node, base, name, given)
-        return result if result is not None else (base if base.whole_output and False else UNKNOWN)
+        return result if result is not None else UNKNOWN
     if isinstance(base, Instance):
         own = attributes.read(walker, base, name, node.func)  # type: ignore[arg-type]
         if isinstance(own, BoundMethod):
@@ -276,7 +281,9 @@ def _call_bound(
             contexts.exit_by_hand(walker, base, node)
             return NONE
         case Context(kind="stack") if name in ("enter_context", "enter_async_context", "push"):
-            return contexts.push_on_stack(walker, base, given.positional[0] if given.positional else UNKNOWN, node)
+            return contexts.push_on_stack(
+                walker, base, given.positional[0] if given.positional else UNKNOWN, node
+            )
         case Sequence() if name in ("append", "extend", "add", "insert"):
             return _append(walker, base, name, given, node)
         case Mapping():
@@ -415,7 +422,9 @@ def step(walker: Expressions, optimizer: Value, node: cst.CSTNode, *, via_scaler
     )
 
 
-def _optimizer(walker: Expressions, optimizer: Optimizer, name: str, given: Arguments, node: cst.Call) -> Value:
+def _optimizer(
+    walker: Expressions, optimizer: Optimizer, name: str, given: Arguments, node: cst.Call
+) -> Value:
     if name == "step":
         closure = given.positional[0] if given.positional else given.keyword("closure")
         if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
@@ -602,7 +611,9 @@ def _walk(
 ) -> list[tuple[Path, Value]]:
     caller = walker.scope
     place = walker.place(node)
-    scope, body, parameters = open_function(walker, function, (*caller.calls, place), (caller.chain, id(node)))
+    scope, body, parameters = open_function(
+        walker, function, (*caller.calls, place), (caller.chain, id(node))
+    )
     if scope is None:
         return [(walker.path, Unknown(walker.fresh(node)))]
     scope.is_context_manager = function.context_manager
@@ -637,8 +648,10 @@ def _walk(
     for way, value in ways:
         if scope.is_context_manager:
             opened = way.regions[len(regions) :]
-            value = Context("regions", opened) if opened else Context(
-                "grad off" if gradients and not way.gradients else "null"
+            value = (
+                Context("regions", opened)
+                if opened
+                else Context("grad off" if gradients and not way.gradients else "null")
             )
             way.regions = regions
         way.gradients = gradients
@@ -668,18 +681,36 @@ def open_function(
     if isinstance(function.node, cst.Lambda):
         outer = function.scope
         assert outer is not None
-        scope = Scope(outer.file, outer.slice, outer.outline, outer.outer, outer.outer_names, outer.self_value, calls, chain)  # type: ignore[arg-type]
+        scope = Scope(
+            outer.file,
+            outer.slice,
+            outer.outline,
+            outer.outer,
+            outer.outer_names,
+            outer.self_value,
+            calls,
+            chain,
+        )
         return scope, function.node.body, function.node.params
     if isinstance(function.node, cst.FunctionDef):
         outer = function.scope
         assert outer is not None
-        scope = Scope(outer.file, outer.slice, outer.outline, outer.outer, outer.outer_names, outer.self_value, calls, chain)  # type: ignore[arg-type]
+        scope = Scope(
+            outer.file,
+            outer.slice,
+            outer.outline,
+            outer.outer,
+            outer.outer_names,
+            outer.self_value,
+            calls,
+            chain,
+        )
         return scope, function.node.body, function.node.params
     assert function.outline is not None
     node, piece = walker.engine.parsed(function.file, function.outline)
     if node is None:
         return None, cst.IndentedBlock([]), cst.Parameters()
-    scope = Scope(function.file, piece, function.outline, calls=calls, chain=chain)  # type: ignore[arg-type]
+    scope = Scope(function.file, piece, function.outline, calls=calls, chain=chain)
     return scope, node.body, node.params
 
 
@@ -731,5 +762,3 @@ def _bind(
                 return
         value = Unknown(value.symbol if value.symbol is not None else (scope.chain, id(parameter)), kind)
     path.bind(name, value)
-
-

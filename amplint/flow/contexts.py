@@ -239,4 +239,3 @@ def with_context(function: Value, context: Value) -> Value:
     if isinstance(context, (Autocast, Context)):
         return Decorated(function, context)
     return function
-

@@ -14,6 +14,7 @@ from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Event, FunctionEnded, Place
+from amplint.findings import Span
 from amplint.flow import attributes, calls, contexts, kinds, modules
 from amplint.flow.budget import Budget, OutOfBudget
 from amplint.flow.expressions import Expressions
@@ -53,14 +54,15 @@ _SMALL = 60
 _EFFECTS = re.compile(
     r"autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
 )
-_FILE_EFFECTS = (b"autocast", b"GradScaler", b"backward(", b".half(", b".step(", b"torch.optim")
+_FILE_EFFECTS = re.compile(rb"autocast|GradScaler|backward\(|\.half\(|\.step\(|torch\.optim")
+_FORWARD = re.compile(rb"def forward\(")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
 _BUILDS = re.compile(
     r"\bnn\.|return\s+(?:\w+\.)*[A-Z]\w*\(|autocast|[sS]caler|optim\b|\.half\(|partial\(|nullcontext"
 )
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
-_AMP = (b"autocast", b"GradScaler")
+_AMP = re.compile(rb"autocast|GradScaler")
 _DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
 _SCRIPT = re.compile(rf"{REGIONS_AND_SCALERS}|{HALF_CASTS}|backward\(|\.step\(|\.numpy\(")
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
@@ -94,8 +96,11 @@ class Engine:
         self.listener = listener
         self.device = device
         self.torch = torch
-        self.own_contexts = frozenset(contexts)
-        self.own_backward = frozenset(backward_functions)
+        self.own_roles: dict[str, list[tuple[str, Role]]] = {}
+        """The project's own wrappers from its settings, by the last part of their names."""
+        for names, role in ((contexts, Role.REGION), (backward_functions, Role.BACKWARD)):
+            for name in names:
+                self.own_roles.setdefault(name.rpartition(".")[2], []).append((name, role))
         self.pending: dict[Hashable, calls.Arguments] = {}
         self._globals: dict[tuple[str, str], Value | None] = {}
         self._classes: dict[tuple[str, str], ClassValue] = {}
@@ -108,6 +113,7 @@ class Engine:
         self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
         self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts]]] | None, int]] = {}
         self.walks: dict[int, int] = {}
+        self._held: dict[tuple[FilePath, re.Pattern[bytes]], bool] = {}
         self._templates: set[Hashable] = set()
         self._recipes: dict[
             Hashable, tuple[ClassValue, tuple[Value, ...], tuple[tuple[str, Value], ...], bool]
@@ -159,8 +165,14 @@ class Engine:
             return
 
     def _run_root(
-        self, walker: Walker, scope: Scope, file: ProjectFile, outline: FunctionOutline, node: cst.FunctionDef,
-        path: Path, assumed: bool,
+        self,
+        walker: Walker,
+        scope: Scope,
+        file: ProjectFile,
+        outline: FunctionOutline,
+        node: cst.FunctionDef,
+        path: Path,
+        assumed: bool,
     ) -> None:
         given = calls.Arguments(unclear=True)
         if outline.owner is not None and "staticmethod" not in self.decorators(file, outline):
@@ -229,11 +241,13 @@ class Engine:
                     walker, _plain(function), calls.Arguments(unclear=True), function.node
                 ),
             )
+        outline = scope.outline
+        assert outline is not None
+        end = Span(outline.end_line, 1, outline.end_line, 1)
         for way in ends:
             walker.scope = scope
             walker.path = way
-            node = scope.slice.module
-            place = Place(scope.file.display, ("end", id(node)), lambda: scope.slice.span(node), lambda: "")
+            place = Place(scope.file.display, ("end", id(outline)), lambda: end, lambda: "")
             walker.emit(FunctionEnded(place, way.regions))
 
     # text ----------------------------------------------------------------------------------------------------
@@ -366,8 +380,7 @@ class Engine:
             if path is not None and (path != file.path or target.startswith(".")):
                 lazy = Imported(path, last)
                 return self.reveal(lazy) if self.project.is_loaded(path) else lazy
-        own = self._configured(name)
-        return own if own is not None else attributes.library(name)
+        return attributes.library(name)
 
     def reveal(self, value: Value) -> Value:
         """What an imported name stands for; its file is read and outlined for that."""
@@ -394,7 +407,17 @@ class Engine:
             found = self.reveal(found)
         return found if found is not None else Unknown(value.symbol)
 
-    def _configured(self, name: str) -> Value | None:
+    def own_role(self, file: ProjectFile, dotted: str) -> Role | None:
+        """What the settings say of a name that is called: ``autocast-contexts`` and ``backward-functions``. A
+        name with dots has to be the qualified one; methods are known by the last part."""
+        root, _, rest = dotted.partition(".")
+        for name, role in self.own_roles.get(dotted.rpartition(".")[2], ()):
+            target = file.outline.imports.get(root)
+            qualified = self.project.absolute(file, target) if target is not None else f"{file.module}.{root}"
+            qualified = f"{qualified}.{rest}" if rest else qualified
+            method = target is None and bool(rest)
+            if "." not in name or method or qualified == name or qualified.endswith(f".{name}"):
+                return role
         return None
 
     def class_value(self, file: ProjectFile, outline: ClassOutline) -> ClassValue:
@@ -707,8 +730,15 @@ class Engine:
         """Whether a file that is not loaded yet holds anything that touches AMP, or a forward."""
         if self.project.is_loaded(path):
             return True
-        data = self.project.bytes_of(path)
-        return any(token in data for token in _FILE_EFFECTS) or (forward and b"def forward(" in data)
+        return self.holds(path, _FILE_EFFECTS) or (forward and self.holds(path, _FORWARD))
+
+    def holds(self, path: FilePath, pattern: re.Pattern[bytes]) -> bool:
+        """Whether a pattern occurs in the bytes of a file. The answer is kept."""
+        key = (path, pattern)
+        known = self._held.get(key)
+        if known is None:
+            known = self._held[key] = pattern.search(self.project.bytes_of(path)) is not None
+        return known
 
     def worth_revealing(self, walker: Expressions, value: Imported, given: calls.Arguments) -> bool:
         """Whether a call to a name of a file that is not loaded yet can matter."""
@@ -736,7 +766,9 @@ class Engine:
                     inner = names.functions[name]
                 elif name in names.classes:
                     inner = names.classes[name].methods.get("__init__")
-                if inner is not None and self.has_effects(self.function_value(function.file, inner), depth + 1):
+                if inner is not None and self.has_effects(
+                    self.function_value(function.file, inner), depth + 1
+                ):
                     found = True
                     break
         self._effects[id(outline)] = found
@@ -790,6 +822,7 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
         casts = re.compile(r"(?!)")
     named = {name for name, value in outline.imports.items() if tokens.search(value)}
     named |= {name for name, value in outline.imports.items() if _imports_amp(engine, file, value)}
+    named |= engine.own_roles.keys()
     mentions = re.compile(
         r"\b(?:" + "|".join(sorted(map(re.escape, named)) or ["(?!)"]) + rf")\b|{REGIONS_AND_SCALERS}"
     )
@@ -807,7 +840,9 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
     for part in bearing:
         if part.owner is not None:
             methods.setdefault(id(part.owner), []).append(f"self.{part.name}(")
-    casting = {id(part.owner) for part in bearing if part.owner is not None and casts.search(file.text_of(part))}
+    casting = {
+        id(part.owner) for part in bearing if part.owner is not None and casts.search(file.text_of(part))
+    }
     if outline.module is not None and outline.chunks:
         text = "".join(file.text_between(first, last) for first, last in outline.chunks)
         if _SCRIPT.search(text) or mentions.search(text) or calling.search(text):
@@ -831,8 +866,7 @@ def _imports_amp(engine: Engine, file: ProjectFile, target: str) -> bool:
     path = engine.project.find_module(parent, file) if parent else None
     if path is None or path == file.path:
         return False
-    data = engine.project.bytes_of(path)
-    if b"\ndef " + name.encode() + b"(" not in data or not any(token in data for token in _AMP):
+    if not engine.holds(path, _AMP) or b"\ndef " + name.encode() + b"(" not in engine.project.bytes_of(path):
         return False
     loaded = engine.project.load(path)
     function = loaded.outline.functions.get(name) if loaded is not None else None
@@ -865,8 +899,7 @@ def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutl
 
 
 def _switches_off(engine: Engine, path: FilePath) -> bool:
-    data = engine.project.bytes_of(path)
-    return b"autocast" in data and _DISABLING_BYTES.search(data) is not None
+    return engine.holds(path, _AMP) and engine.holds(path, _DISABLING_BYTES)
 
 
 def _disabling(engine: Engine, file: ProjectFile) -> frozenset[str]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from amplint.flow.engine import Engine
 
 
-class Infeasible(Exception):
+class Infeasible(Exception):  # noqa: N818
     """The path contradicts itself: no run takes it."""
 
 
@@ -592,7 +592,7 @@ class Expressions(cst.CSTVisitor):
         for part in node.slice:
             if isinstance(part.slice, cst.Index):
                 keys.append(self.evaluate(part.slice.value))
-            else:
+            elif isinstance(part.slice, cst.Slice):
                 for bound in (part.slice.lower, part.slice.upper, part.slice.step):
                     if bound is not None:
                         self.evaluate(bound)
@@ -610,7 +610,14 @@ class Expressions(cst.CSTVisitor):
         """This scope as a function defined here sees it: with the names as they are now."""
         scope = self.scope
         return Scope(
-            scope.file, scope.slice, scope.outline, scope, self.path.names, scope.self_value, scope.calls, scope.chain
+            scope.file,
+            scope.slice,
+            scope.outline,
+            scope,
+            self.path.names,
+            scope.self_value,
+            scope.calls,
+            scope.chain,
         )
 
     def visit_NamedExpr(self, node: cst.NamedExpr) -> bool:
@@ -657,9 +664,9 @@ class Expressions(cst.CSTVisitor):
         exact_items: tuple[Value, ...] | None = None
         while part is not None:
             source = self.evaluate(part.iter)
-            if part is loop and part.inner_for_in is None and not part.ifs:
-                if isinstance(source, Sequence) and source.exact and len(source.items) <= 8:
-                    exact_items = source.items
+            simple = part is loop and part.inner_for_in is None and not part.ifs
+            if simple and isinstance(source, Sequence) and source.exact and len(source.items) <= 8:
+                exact_items = source.items
             self.assign(part.target, tensors.element_of(source), part)
             for condition in part.ifs:
                 self.evaluate(condition.test)

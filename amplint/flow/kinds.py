@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from amplint.amp.wrappers import SHAPES, Role
 
-_MODULE_METHODS = frozenset({
-    "parameters", "named_parameters", "requires_grad_", "modules", "named_modules", "named_children",
-    "register_forward_hook", "register_buffer",
-})
+_MODULE_METHODS = frozenset(
+    {
+        "parameters",
+        "named_parameters",
+        "requires_grad_",
+        "modules",
+        "named_modules",
+        "named_children",
+        "register_forward_hook",
+        "register_buffer",
+    }
+)
 _MODES = frozenset({"eval", "train"})
 
 

@@ -49,14 +49,32 @@ _GRAD_MODES = {
     "torch.enable_grad": "grad on",
     "torch.autograd.enable_grad": "grad on",
 }
-_FIRST_ARGUMENT = frozenset({
-    "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.iter", "builtins.set",
-    "copy.copy", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "builtins.dict",
-})
-_VERSION_PARSERS = frozenset({
-    "packaging.version.parse", "packaging.version.Version", "distutils.version.LooseVersion", "distutils.version.StrictVersion",
-    "pkg_resources.parse_version", "looseversion.LooseVersion", "torch.torch_version.TorchVersion",
-})
+_FIRST_ARGUMENT = frozenset(
+    {
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.sorted",
+        "builtins.reversed",
+        "builtins.iter",
+        "builtins.set",
+        "copy.copy",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.trange",
+        "builtins.dict",
+    }
+)
+_VERSION_PARSERS = frozenset(
+    {
+        "packaging.version.parse",
+        "packaging.version.Version",
+        "distutils.version.LooseVersion",
+        "distutils.version.StrictVersion",
+        "pkg_resources.parse_version",
+        "looseversion.LooseVersion",
+        "torch.torch_version.TorchVersion",
+    }
+)
 
 
 def _is_instance(walker: Expressions, value: Value, kind: Value) -> bool | None:
@@ -107,7 +125,9 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
             return UNKNOWN
         case "functools.wraps":
             return Library("functools.<wrapped>")
-        case "contextlib.contextmanager" if given.positional and isinstance(given.positional[0], FunctionValue):
+        case "contextlib.contextmanager" if given.positional and isinstance(
+            given.positional[0], FunctionValue
+        ):
             return calls.apply_decorator(walker, Library(name), given.positional[0], cst.Decorator(node))
         case "copy.deepcopy":
             first = given.positional[0] if given.positional else UNKNOWN
@@ -118,7 +138,9 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
             first = given.positional[0] if given.positional else UNKNOWN
             if isinstance(first, Tensor):
                 place, piece = walker.place(node), given.nodes[0] if given.nodes else node
-                walker.emit(Converted(place, walker.path.regions, tensors.operand(walker, first, piece), "numpy"))
+                walker.emit(
+                    Converted(place, walker.path.regions, tensors.operand(walker, first, piece), "numpy")
+                )
             return UNKNOWN
         case "functools.<wrapped>":
             return given.positional[0] if given.positional else UNKNOWN
@@ -132,15 +154,14 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         return given.positional[0]
     if any(isinstance(value, TorchVersion) for value in given.positional):
         return TorchVersion()
-    kind = "module" if name.startswith(MODEL_FACTORIES) else None
-    if kind is None:
-        for value in given.all:
-            if isinstance(value, Optimizer):
-                walker.path.store(value.identity, "<wrapped>", Constant(True))
-    made = Unknown(walker.fresh(node), kind)
-    if kind == "module":
+    if name.startswith(MODEL_FACTORIES):
+        made = Unknown(walker.fresh(node), "module")
         _cast_while_made(walker, made, given, node)
-    return made
+        return made
+    for value in given.all:
+        if isinstance(value, Optimizer):
+            walker.path.store(value.identity, "<wrapped>", Constant(True))
+    return Unknown(walker.fresh(node))
 
 
 def _transparent(name: str, given: calls.Arguments) -> Value:
@@ -206,7 +227,9 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         return tensors.function(walker, node, name[20:], given)
     if name.startswith(("torch.nn.utils.", "torch.nn.init.", "torch.nn.parallel.")):
         return Unknown(walker.fresh(node))
-    if name.startswith("torch.nn.") and (name in ops.MODULES or name in modules.CONTAINERS or name == "torch.nn.Identity"):
+    if name.startswith("torch.nn.") and (
+        name in ops.MODULES or name in modules.CONTAINERS or name == "torch.nn.Identity"
+    ):
         return modules.make_library_module(walker, name, given, node)
     if name.startswith("torch.nn."):
         return Unknown(walker.fresh(node), "module")
@@ -228,7 +251,12 @@ def _is_optimizer(name: str) -> bool:
     if name in OPTIMIZER_FACTORIES:
         return True
     last = name.rpartition(".")[2]
-    return name.startswith(OPTIMIZER_PACKAGES) and last[:1].isupper() and ".lr_scheduler" not in name and ".swa_utils" not in name
+    return (
+        name.startswith(OPTIMIZER_PACKAGES)
+        and last[:1].isupper()
+        and ".lr_scheduler" not in name
+        and ".swa_utils" not in name
+    )
 
 
 def _optimizer(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:

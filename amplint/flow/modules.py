@@ -75,7 +75,9 @@ def items_of(walker: Expressions, instance: Instance) -> Sequence | None:
     return None
 
 
-def make_library_module(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNode) -> Instance:
+def make_library_module(
+    walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNode
+) -> Instance:
     """``nn.Linear(…)``, ``nn.Sequential(…)``."""
     instance = Instance((id(node), walker.scope.chain), None, name)
     path = walker.path
@@ -163,11 +165,7 @@ def _with_parts(walker: Expressions, identities: frozenset[Hashable]) -> set[Has
 def _module_identities(walker: Expressions, value: Value) -> list[Hashable]:
     values = [option for option, _ in value.options] if isinstance(value, Alternatives) else [value]
     items = [part for item in values for part in (item.items if isinstance(item, Sequence) else [item])]
-    return [
-        identity_of(item)
-        for item in items
-        if isinstance(item, Instance) and is_module(walker, item)
-    ]
+    return [identity_of(item) for item in items if isinstance(item, Instance) and is_module(walker, item)]
 
 
 def parameters_in(walker: Expressions, value: Value, depth: int = 0) -> frozenset[Hashable]:
@@ -209,9 +207,7 @@ def call(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Ca
     if isinstance(walker.path.load(identity, "<float32 out>"), Constant):
         return Tensor(DType.FLOAT32, whole_output=True)
     if region is not None and region.dtype is not None and region.dtype.is_half and not region.framework:
-        return Tensor(
-            region.dtype, Certainty.LIKELY, born=place, born_in=region, whole_output=True
-        )
+        return Tensor(region.dtype, Certainty.LIKELY, born=place, born_in=region, whole_output=True)
     return Unknown(walker.fresh(node))
 
 
@@ -253,7 +249,15 @@ def _call_library(
         # a lookup gives what stands in its table, whatever the type of the indices
         dtype = weight_dtype(walker, value)
         return Tensor(dtype) if dtype is not None else UNKNOWN
-    if op in ("lstm", "gru", "rnn", "rnn_tanh", "rnn_relu", "multi_head_attention_forward", "multi_head_attention"):
+    if op in (
+        "lstm",
+        "gru",
+        "rnn",
+        "rnn_tanh",
+        "rnn_relu",
+        "multi_head_attention_forward",
+        "multi_head_attention",
+    ):
         if isinstance(result, Tensor):
             return Sequence((result, replace(result, whole_output=True)))
         return UNKNOWN
@@ -303,7 +307,11 @@ def method(
             added = given.positional[-1] if given.positional else UNKNOWN
             more = added.items if name == "extend" and isinstance(added, Sequence) else (added,)
             fresh = tuple(item for item in more if item not in items)
-            exact = name == "append" and not walker.scope.loops and (held is None or isinstance(held, Sequence) and held.exact)
+            exact = (
+                name == "append"
+                and not walker.scope.loops
+                and (held is None or (isinstance(held, Sequence) and held.exact))
+            )
             walker.path.store(base.identity, "<items>", Sequence(items + fresh, exact))
             return base
         case "items" | "values" | "named_children" | "children" | "modules" if isinstance(base, Instance):
@@ -314,7 +322,6 @@ def method(
                 return Sequence(found.items, exact=False)
             return Sequence(tuple(Sequence((UNKNOWN, item)) for item in found.items), exact=False)
     return None
-
 
 
 def element(walker: Expressions, value: Value) -> Value:

@@ -19,8 +19,17 @@ class Path:
     one side writes."""
 
     __slots__ = (
-        "_facts_shared", "_heap_shared", "_names_shared", "base", "facts", "gradients", "heap", "iteration",
-        "machines", "names", "regions",
+        "_facts_shared",
+        "_heap_shared",
+        "_names_shared",
+        "base",
+        "facts",
+        "gradients",
+        "heap",
+        "iteration",
+        "machines",
+        "names",
+        "regions",
     )
 
     def __init__(self, base: dict[tuple[Hashable, str], Value] | None = None) -> None:
@@ -130,7 +139,9 @@ def _join(paths: list[Path]) -> Path:
         result.names = cast("dict[str, Value]", _join_dicts([path.names for path in paths], rest))
         result._names_shared = False
     if any(path.heap is not first.heap for path in paths[1:]):
-        result.heap = cast("dict[tuple[Hashable, str], Value]", _join_dicts([path.heap for path in paths], rest))
+        result.heap = cast(
+            "dict[tuple[Hashable, str], Value]", _join_dicts([path.heap for path in paths], rest)
+        )
         result._heap_shared = False
     return result
 
@@ -146,7 +157,7 @@ def _join_dicts(dicts: list[dict], rest: list[Facts]) -> dict:  # type: ignore[t
         if all(value is first for value in values[1:]):
             joined[key] = first
         else:
-            present = [(value, facts) for value, facts in zip(values, rest) if value is not None]
+            present = [(value, facts) for value, facts in zip(values, rest, strict=True) if value is not None]
             joined[key] = join_values(present)
     return joined
 
@@ -179,5 +190,3 @@ def _telling(value: Value) -> bool:
     if isinstance(value, Unknown):
         return value.kind is not None
     return isinstance(value, Constant) and (value.value is None or isinstance(value.value, bool))
-
-

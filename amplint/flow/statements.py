@@ -87,7 +87,8 @@ class Walker(Expressions):
         if isinstance(node.value, cst.SimpleString):
             return False
         value = self.evaluate(node.value)
-        if isinstance(value, Autocast) and isinstance(node.value, cst.Call) and value.place.key[1] == id(node.value):  # type: ignore[index]
+        made_here = isinstance(value, Autocast) and value.place == self.place(node.value)
+        if isinstance(value, Autocast) and made_here:
             self.emit(RegionDropped(value.place, self.path.regions, "statement"))
         return False
 
@@ -139,7 +140,7 @@ class Walker(Expressions):
             items = [value if value.whole_output else value.moved()] * len(elements)
         else:
             items = [Unknown(self.fresh(element)) for element in elements]
-        for element, item in zip(elements, items):
+        for element, item in zip(elements, items, strict=True):
             self.assign(element.value, UNKNOWN if isinstance(element, cst.StarredElement) else item, node)
 
     def _set_attribute(self, target: cst.Attribute, value: Value) -> None:
@@ -293,7 +294,8 @@ class Walker(Expressions):
                 if isinstance(node, cst.For):
                     item = items[number] if items is not None else None
                     starting.extend(
-                        done for done, _ in self.explore(way, lambda item=item: self._next(node, source, item))  # type: ignore[misc]
+                        done
+                        for done, _ in self.explore(way, lambda item=item: self._next(node, source, item))  # type: ignore[misc]
                     )
                 else:
                     for done, truth in self.explore(way, lambda: self.test(node.test)):
@@ -336,7 +338,9 @@ class Walker(Expressions):
         scope = self.scope
         return len(scope.returns), len(scope.breaks), len(scope.continues)
 
-    def _close_leaving(self, marks: tuple[int, int, int], opened: list[contexts.Opened], node: cst.With) -> None:
+    def _close_leaving(
+        self, marks: tuple[int, int, int], opened: list[contexts.Opened], node: cst.With
+    ) -> None:
         scope = self.scope
         for way, _ in scope.returns[marks[0] :]:
             self._close(way, opened, node)

@@ -34,21 +34,68 @@ if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
 
 CASTS = {
-    "float": DType.FLOAT32, "double": DType.FLOAT64, "half": DType.FLOAT16, "bfloat16": DType.BFLOAT16,
-    "long": DType.INTEGER, "int": DType.INTEGER, "bool": DType.INTEGER, "short": DType.INTEGER,
-    "byte": DType.INTEGER, "char": DType.INTEGER,
+    "float": DType.FLOAT32,
+    "double": DType.FLOAT64,
+    "half": DType.FLOAT16,
+    "bfloat16": DType.BFLOAT16,
+    "long": DType.INTEGER,
+    "int": DType.INTEGER,
+    "bool": DType.INTEGER,
+    "short": DType.INTEGER,
+    "byte": DType.INTEGER,
+    "char": DType.INTEGER,
 }
-_NOT_TENSORS = frozenset({
-    "size", "dim", "numel", "nelement", "stride", "storage", "element_size", "is_contiguous", "get_device",
-    "is_floating_point", "tolist", "item", "data_ptr", "register_hook", "retain_grad", "type", "requires_grad_",
-})
+_NOT_TENSORS = frozenset(
+    {
+        "size",
+        "dim",
+        "numel",
+        "nelement",
+        "stride",
+        "storage",
+        "element_size",
+        "is_contiguous",
+        "get_device",
+        "is_floating_point",
+        "tolist",
+        "item",
+        "data_ptr",
+        "register_hook",
+        "retain_grad",
+        "type",
+        "requires_grad_",
+    }
+)
 _KEEP = frozenset({"cpu", "cuda", "requires_grad_", "pin_memory", "xpu", "npu"})
-_RANKING = frozenset({
-    "argmax", "argmin", "topk", "argsort", "sort", "max", "min", "ge", "gt", "le", "lt", "eq", "ne", "round",
-    "__gt__", "__lt__", "__ge__", "__le__", "multinomial", "greater", "less",
-})
+_RANKING = frozenset(
+    {
+        "argmax",
+        "argmin",
+        "topk",
+        "argsort",
+        "sort",
+        "max",
+        "min",
+        "ge",
+        "gt",
+        "le",
+        "lt",
+        "eq",
+        "ne",
+        "round",
+        "__gt__",
+        "__lt__",
+        "__ge__",
+        "__le__",
+        "multinomial",
+        "greater",
+        "less",
+    }
+)
 _PAIRS = frozenset({"topk", "sort", "max", "min", "median", "mode", "kthvalue", "cummax", "cummin"})
-_INTEGERS_TOO = frozenset({"sum", "prod", "cumsum", "cumprod", "nansum", "pow", "__pow__", "__rpow__", "square"})
+_INTEGERS_TOO = frozenset(
+    {"sum", "prod", "cumsum", "cumprod", "nansum", "pow", "__pow__", "__rpow__", "square"}
+)
 """Ops that autocast runs in float32 and that give integers for integers."""
 _SMALL = 1e-4
 ASKED = "the type of a half-precision tensor was asked for"
@@ -101,9 +148,14 @@ def operand(walker: Expressions, value: Value, node: cst.CSTNode) -> Operand:
         # code that asked for the type of a half-precision tensor knows what it does with it
         asked = walker.path.facts.get(ASKED, False)
         return Operand(
-            walker.place(node), value.dtype, value.certainty, None if asked else value.born, value.born_in,
+            walker.place(node),
+            value.dtype,
+            value.certainty,
+            None if asked else value.born,
+            value.born_in,
             value.half_by_user,
-            value.raised, value.parameter_of is not None,
+            value.raised,
+            value.parameter_of is not None,
         )
     if isinstance(value, Parameters):
         return Operand(walker.place(node), None, parameter=True)
@@ -162,7 +214,11 @@ def apply(
     if policy is None:
         return UNKNOWN
     result = _result(walker, node, plain, policy, in_place, values, region, weights)
-    if plain in _INTEGERS_TOO and policy is Policy.FLOAT32 and not any(_is_floating(value) for value in values):
+    if (
+        plain in _INTEGERS_TOO
+        and policy is Policy.FLOAT32
+        and not any(_is_floating(value) for value in values)
+    ):
         result = UNKNOWN
     if result_dtype is not None and isinstance(result, Tensor):
         result = Tensor(result_dtype)
@@ -172,7 +228,7 @@ def apply(
     halves = [value for value in tensors if value.is_half]
     if halves or any(value.raised for value in tensors):
         pieces = nodes or [node] * len(values)
-        operands = tuple(operand(walker, value, piece) for value, piece in zip(values, pieces))
+        operands = tuple(operand(walker, value, piece) for value, piece in zip(values, pieces, strict=False))
         softened = next((value.softened for value in tensors if value.softened is not None), None)
         walker.emit(
             Op(
@@ -286,7 +342,10 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
     """``target op= value``."""
     name = "__" + type(node.operator).__name__.removesuffix("Assign").lower() + "__"
     name = {
-        "__subtract__": "__sub__", "__multiply__": "__mul__", "__divide__": "__truediv__", "__power__": "__pow__",
+        "__subtract__": "__sub__",
+        "__multiply__": "__mul__",
+        "__divide__": "__truediv__",
+        "__power__": "__pow__",
         "__matrixmultiply__": "__matmul__",
     }.get(name, name)
     if isinstance(target, Sequence) and isinstance(value, Sequence) and name == "__add__":
@@ -301,31 +360,34 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
     if isinstance(target, (Constant, Number)) and isinstance(value, Tensor):
         walker.emit(
             Op(
-                walker.place(node), walker.path.regions, "accumulate",
-                (operand(walker, value, node.value),), value.dtype, None, "accumulation",
+                walker.place(node),
+                walker.path.regions,
+                "accumulate",
+                (operand(walker, value, node.value),),
+                value.dtype,
+                None,
+                "accumulation",
             )
         ) if value.is_half and walker.scope.loops else None
         return replace(value, whole_output=False)
     return binary(walker, node, name, target, value)
 
 
-def cast(
-    walker: Expressions, node: cst.CSTNode, value: Value, to: DType, *, spelt_out: bool = True
-) -> Value:
+def cast(walker: Expressions, node: cst.CSTNode, value: Value, to: DType, *, spelt_out: bool = True) -> Value:
     """A cast by hand. ``spelt_out``: the type stands in the text, it is not taken from another tensor."""
     before = value if isinstance(value, Tensor) else Tensor()
     walker.emit(Cast(walker.place(node), walker.path.regions, operand(walker, before, node), to))
     if to is DType.FLOAT32 and spelt_out:
         known = before.dtype is not None and before.dtype.is_floating
-        return Tensor(to, raised=walker.place(node), certainty=before.certainty if known else Certainty.LIKELY)
+        return Tensor(
+            to, raised=walker.place(node), certainty=before.certainty if known else Certainty.LIKELY
+        )
     if to.is_half:
         return Tensor(to, half_by_user=walker.place(node))
     return Tensor(to)
 
 
-def method(
-    walker: Expressions, node: cst.Call, base: Value, name: str, given: Arguments
-) -> Value | None:
+def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: Arguments) -> Value | None:
     """A method of a tensor, or of something that may be one. None if it is no tensor method that is known."""
     is_tensor = isinstance(base, Tensor)
     assert isinstance(node.func, cst.Attribute)
@@ -347,7 +409,11 @@ def method(
                 Converted(walker.place(node), walker.path.regions, operand(walker, base, receiver), "numpy")
             )
         return UNKNOWN
-    if name in ("item", "tolist") or (is_tensor and name in ("size", "dim", "numel", "nelement") and given.all):
+    if name == "is_floating_point" and isinstance(base, Tensor) and base.dtype is not None:
+        return Constant(base.dtype.is_floating)
+    if name in ("item", "tolist") or (
+        is_tensor and name in ("size", "dim", "numel", "nelement") and given.all
+    ):
         return Number(walker.fresh(node))
     if is_tensor and name in ("size", "dim", "numel", "nelement"):
         return Sequence((Number(),), exact=False) if name == "size" else Number(walker.fresh(node))
@@ -362,8 +428,11 @@ def method(
         if isinstance(base, Tensor) and isinstance(source, Tensor):
             walker.emit(
                 IndexPut(
-                    walker.place(node), walker.path.regions, operand(walker, base, receiver),
-                    operand(walker, source, node), name,
+                    walker.place(node),
+                    walker.path.regions,
+                    operand(walker, base, receiver),
+                    operand(walker, source, node),
+                    name,
                 )
             )
         return base
@@ -395,15 +464,11 @@ def method(
         (
             float(value.value)
             for value in (*given.positional, *(v for _, v in given.keywords))
-            if isinstance(value, Constant)
-            and isinstance(value.value, float)
-            and 0 < value.value < _SMALL
+            if isinstance(value, Constant) and isinstance(value.value, float) and 0 < value.value < _SMALL
         ),
         None,
     )
-    result = apply(
-        walker, node, name, values, nodes=nodes, small_constant=small, result_dtype=result_dtype
-    )
+    result = apply(walker, node, name, values, nodes=nodes, small_constant=small, result_dtype=result_dtype)
     return result if is_tensor or isinstance(result, Tensor) else None
 
 
@@ -448,7 +513,9 @@ def _looks_like_device(node: cst.Call) -> bool:
     for argument in node.args[:1]:
         value = argument.value
         text = value.attr.value if isinstance(value, cst.Attribute) else getattr(value, "value", "")
-        if isinstance(text, str) and ("device" in text.lower() or text.lower() in ("gpu", "cpu", "rank", "local_rank")):
+        if isinstance(text, str) and (
+            "device" in text.lower() or text.lower() in ("gpu", "cpu", "rank", "local_rank")
+        ):
             return True
     return False
 
@@ -482,6 +549,13 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
     result_dtype = dtype.dtype if isinstance(dtype, DTypeValue) else None
     if dtype is not None and result_dtype is None and dtype != Constant(None):
         return UNKNOWN
+    if (
+        name == "is_floating_point"
+        and values
+        and isinstance(values[0], Tensor)
+        and values[0].dtype is not None
+    ):
+        return Constant(values[0].dtype.is_floating)
     if name.endswith("_like") and values and isinstance(values[0], Tensor):
         return Tensor(result_dtype or values[0].dtype)
     if name in ("tensor", "as_tensor", "from_numpy", "arange", "full") and result_dtype is None:
@@ -500,7 +574,12 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
         weights = weight.dtype if isinstance(weight, Tensor) and weight.raised is None else None
         if isinstance(weight, Tensor) and weight.parameter_of is not None:
             return apply(
-                walker, node, name, values, nodes=nodes, weights=weights,
+                walker,
+                node,
+                name,
+                values,
+                nodes=nodes,
+                weights=weights,
                 weights_raise=ops.KINDS_OF_WEIGHTS[name] == "raises",
             )
     result = apply(walker, node, name, values, nodes=nodes, result_dtype=result_dtype)

@@ -152,6 +152,10 @@ class BackwardInAutocast(FlowRule):
                 "in half precision, and the cached copies of the weights stay in memory"
             )
         report.add(
-            self, event.place, message + ". Leave the region before backward.", level=level, trail=(opened(region),)
+            self,
+            event.place,
+            message + ". Leave the region before backward.",
+            level=level,
+            trail=(opened(region),),
         )
         return state

@@ -200,7 +200,9 @@ class EpochWideAutocast(FlowRule):
     def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
         # a backward of a later iteration needs a forward after the update, wherever that hides
         if isinstance(state, Update) and event.iteration > state.iteration and _caches(event.regions):
-            return self._tell(state, event.regions, event.place, "the next iteration's forward, before the backward", report)
+            return self._tell(
+                state, event.regions, event.place, "the next iteration's forward, before the backward", report
+            )
         return state
 
     def _tell(self, update: Update, regions: Regions, use: Place, what: str, report: Report) -> Hashable:
@@ -213,7 +215,11 @@ class EpochWideAutocast(FlowRule):
             "the update; the printed loss stands still while the parameters run away. Open the region inside "
             "the loop, around forward and loss only, or pass `cache_enabled=False`."
         )
-        trail = (opened(region), (update.place, "the parameters are updated here"), (use, "they are used here again"))
+        trail = (
+            opened(region),
+            (update.place, "the parameters are updated here"),
+            (use, "they are used here again"),
+        )
         report.add(self, place, message, trail=trail, subject=place)
         return "told"
 

@@ -150,8 +150,8 @@ class HalfModel(FlowRule):
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
         for cast in state:
             message = (
-                "the model is cast to float16 here and its parameters are then trained: updates smaller than "
-                "about a thousandth of a weight are rounded away and small gradients become zero. Keep the "
+                "the model is cast to float16 here and its parameters are then trained: an update below "
+                "1/4096 of its weight is always lost, and small gradients become zero. Keep the "
                 "parameters in float32 and run the forward under autocast with a GradScaler."
             )
             report.add(self, cast.place, message, level=Level.WARNING)

@@ -117,7 +117,9 @@ from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import Harm, birth, born_half, harm_of, origin
 
-_SCATTER = frozenset({"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"})
+_SCATTER = frozenset(
+    {"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"}
+)
 
 
 class MissingFloat(FlowRule):
@@ -166,7 +168,9 @@ class MissingFloat(FlowRule):
             f"{harm.remedy}"
         )
         place = harm.place or event.place
-        report.add(self, place, message, level=Level.ERROR if harm.raises else Level.WARNING, trail=birth(operand))
+        report.add(
+            self, place, message, level=Level.ERROR if harm.raises else Level.WARNING, trail=birth(operand)
+        )
 
 
 def _type_name(operand: Operand) -> str:

@@ -89,7 +89,9 @@ class Bfloat16ToNumpy(FlowRule):
         if operand.born_in is not None and operand.born_in.framework:
             return state
         certain = operand.certainty is Certainty.SURE
-        condition = "is bfloat16" if certain else "is bfloat16 if the model's last op runs in the region's type"
+        condition = (
+            "is bfloat16" if certain else "is bfloat16 if the model's last op runs in the region's type"
+        )
         message = (
             f"`{operand.place.text}` {condition}, which numpy does not have: raises `TypeError: Got unsupported "
             "ScalarType BFloat16`. Write `.float()` before the conversion."

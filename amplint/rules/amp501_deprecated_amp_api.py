@@ -94,7 +94,9 @@ from amplint.amp.versions import compare
 from amplint.findings import Level
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
-_MODERN = re.compile(r"torch\.amp\.|torch\.autocast|torch\.GradScaler|from torch\.amp|from torch import (?:autocast|GradScaler)")
+_MODERN = re.compile(
+    r"torch\.amp\.|torch\.autocast|torch\.GradScaler|from torch\.amp|from torch import (?:autocast|GradScaler)"
+)
 _LOOKS_ONLY = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "setattr", "delattr"})
 
 
@@ -160,9 +162,15 @@ class _Uses(cst.CSTVisitor):
         guard = self.view.guard(node.test)
         other = node.orelse
         flag = not isinstance(node.test, (cst.Comparison, cst.BooleanOperation))
-        if guard in (None, "always") and not (other is not None and guard is None and flag and self._modern(other)):
+        if guard in (None, "always") and not (
+            other is not None and guard is None and flag and self._modern(other)
+        ):
             node.body.visit(self)
-        if other is not None and guard in (None, "never") and not (guard is None and flag and self._modern(node.body)):
+        if (
+            other is not None
+            and guard in (None, "never")
+            and not (guard is None and flag and self._modern(node.body))
+        ):
             other.visit(self)
 
     def _modern(self, branch: cst.CSTNode) -> bool:

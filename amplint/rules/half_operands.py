@@ -87,9 +87,9 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     if event.sensitivity == "softmax" and event.name in _PROBABILITIES and not strict:
         # told of when something is computed from it: ranking and thresholds survive half precision
         return None
-    effect = _EFFECTS.get(event.sensitivity)
-    if effect is None:
+    if event.sensitivity not in _EFFECTS:
         return None
+    effect = _EFFECTS[event.sensitivity]
     place = event.softened if event.softened is not None and not strict else None
     if place is not None:
         effect, remedy = "the softmax is computed in it", "Cast with `.float()` before the softmax."

@@ -15,7 +15,16 @@ class FunctionOutline:
     latter is worked out when it is asked for."""
 
     __slots__ = (
-        "_body", "_called", "_uses", "column", "decorated", "end_line", "line", "name", "owner", "parameters",
+        "_body",
+        "_called",
+        "_uses",
+        "column",
+        "decorated",
+        "end_line",
+        "line",
+        "name",
+        "owner",
+        "parameters",
         "qualified",
     )
 
@@ -66,7 +75,15 @@ class ClassOutline:
     """A class: its bases as written, its methods, and where its instances get their attributes."""
 
     __slots__ = (
-        "_assignments", "_uses", "bases", "chunks", "end_line", "line", "methods", "name", "qualified",
+        "_assignments",
+        "_uses",
+        "bases",
+        "chunks",
+        "end_line",
+        "line",
+        "methods",
+        "name",
+        "qualified",
     )
 
     def __init__(self, name: str, lines: tuple[int, int], bases: tuple[str, ...]) -> None:
@@ -246,7 +263,13 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline 
     qualified = f"{owner.qualified}.{node.name}" if owner else node.name
     lines = (_first_line(node), node.end_lineno or node.lineno)
     return FunctionOutline(
-        node.name, qualified, lines, node.col_offset, owner, tuple(names), node.body,
+        node.name,
+        qualified,
+        lines,
+        node.col_offset,
+        owner,
+        tuple(names),
+        node.body,
         decorated=bool(node.decorator_list),
     )
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from amplint.source.decoding import SourceFile, Unreadable, read_source
 from amplint.source.nesting import too_deep
-from amplint.source.outline import ClassOutline, FunctionOutline, Outline, draw
+from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice, split_lines
 
 
-class Unparsable(Exception):
+class Unparsable(Exception):  # noqa: N818
     """A file is no Python that this interpreter can parse."""
 
     def __init__(self, message: str, line: int, column: int) -> None:

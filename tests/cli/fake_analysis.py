@@ -1,7 +1,7 @@
 """Stands in for the analysis where the tests are about what is around it.
 
 It reports a line that holds BAD as backward-in-autocast, with a trail to the first line that holds autocast;
-WRAP defines a further token; WAIT reads a FIFO; CRASH, CRASH_IN_GROUP and DIE are what they say.
+WAIT reads a FIFO; CRASH, CRASH_IN_GROUP and DIE are what they say.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from amplint.config import Settings
 from amplint.findings import Finding, Fix, Level, Span, TrailStep
 from amplint.source.decoding import SourceFile, lines_of
 from amplint.source.nesting import too_deep
-
 
 
 def judge(
