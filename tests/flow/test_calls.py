@@ -1,0 +1,709 @@
+"""Calls: across functions, methods, files, objects and modules; and where the walk ends."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from conftest import Holds
+
+from amplint.events import Backward, Forward, FunctionEnded
+
+HEAD = dedent("""
+    import functools
+    import torch
+    from torch import nn
+""")
+
+CALLS = {
+    "a function of the file": """
+        def step(loss):
+            loss.backward()  # in
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                step(loss)
+    """,
+    "two calls deep": """
+        def inner(loss):
+            loss.backward()  # in
+
+        def outer(loss):
+            inner(loss)
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                outer(loss)
+    """,
+    "called in and out of a region": """
+        def step(loss):
+            loss.backward()  # in, out
+
+        def main(loss):
+            step(loss)
+            with torch.autocast("cuda"):
+                step(loss)
+    """,
+    "a method": """
+        class Trainer:
+            def step(self, loss):
+                loss.backward()  # in
+
+            def run(self, loss):
+                with torch.autocast("cuda"):
+                    self.step(loss)
+
+        def main(loss):
+            Trainer().run(loss)
+    """,
+    "an inherited method": """
+        class Base:
+            def run(self, loss):
+                with torch.autocast("cuda"):
+                    self.step(loss)
+
+            def step(self, loss):
+                loss.backward()  # never
+
+        class Trainer(Base):
+            def step(self, loss):
+                loss.backward()  # in
+
+        def main(loss):
+            Trainer().run(loss)
+    """,
+    "super": """
+        class Base:
+            def step(self, loss):
+                loss.backward()  # in
+
+        class Trainer(Base):
+            def step(self, loss):
+                with torch.autocast("cuda"):
+                    super().step(loss)
+
+        def main(loss):
+            Trainer().step(loss)
+    """,
+    "a static method": """
+        class Trainer:
+            @staticmethod
+            def step(loss):
+                loss.backward()  # in
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                Trainer.step(loss)
+    """,
+    "a class method": """
+        class Trainer:
+            @classmethod
+            def step(cls, loss):
+                loss.backward()  # in
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                Trainer.step(loss)
+    """,
+    "an object that is called": """
+        class Step:
+            def __call__(self, loss):
+                loss.backward()  # in
+
+        def main(loss):
+            step = Step()
+            with torch.autocast("cuda"):
+                step(loss)
+    """,
+    "an object kept in an attribute": """
+        class Step:
+            def run(self, loss):
+                loss.backward()  # in
+
+        class Trainer:
+            def __init__(self):
+                self.step = Step()
+
+            def run(self, loss):
+                with torch.autocast("cuda"):
+                    self.step.run(loss)
+
+        def main(loss):
+            Trainer().run(loss)
+    """,
+    "a closure": """
+        def main(loss):
+            def step():
+                loss.backward()  # in
+            with torch.autocast("cuda"):
+                step()
+    """,
+    "a closure is bound where it is defined and runs where it is called": """
+        def main(loss):
+            with torch.autocast("cuda"):
+                def step():
+                    loss.backward()  # out
+            step()
+    """,
+    "a lambda": """
+        def main(loss):
+            step = lambda: loss.backward()  # in
+            with torch.autocast("cuda"):
+                step()
+    """,
+    "a function given as an argument": """
+        def run(step, loss):
+            with torch.autocast("cuda"):
+                step(loss)
+
+        def step(loss):
+            loss.backward()  # in
+
+        def main(loss):
+            run(step, loss)
+    """,
+    "partial": """
+        def step(loss, scale):
+            loss.backward()  # in
+
+        def main(loss):
+            run = functools.partial(step, scale=2)
+            with torch.autocast("cuda"):
+                run(loss)
+    """,
+    "a region given as an argument": """
+        def step(loss, context):
+            with context:
+                loss.backward()  # in
+
+        def main(loss):
+            step(loss, torch.autocast("cuda"))
+    """,
+    "a region given by keyword": """
+        def step(loss, *, context=None):
+            with context:
+                loss.backward()  # in
+
+        def main(loss):
+            step(loss, context=torch.autocast("cuda", dtype=torch.bfloat16))
+    """,
+    "the value that a call returns": """
+        def contexts():
+            return torch.autocast("cuda"), 3
+
+        def main(loss):
+            context, number = contexts()
+            with context:
+                loss.backward()  # in
+    """,
+    "a call inside another call's arguments": """
+        def first(loss):
+            loss.backward()  # in
+            return loss
+
+        def main(loss, log):
+            with torch.autocast("cuda"):
+                log(first(loss))
+    """,
+    "a comprehension": """
+        def step(loss):
+            loss.backward()  # in
+
+        def main(losses):
+            with torch.autocast("cuda"):
+                [step(loss) for loss in losses]
+    """,
+    "a decorated function": """
+        def logged(function):
+            @functools.wraps(function)
+            def wrapper(*args, **kwargs):
+                return function(*args, **kwargs)
+            return wrapper
+
+        @logged
+        def step(loss):
+            loss.backward()  # in
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                step(loss)
+    """,
+    "a decorator of one's own that opens a region": """
+        def mixed(function):
+            def wrapper(*args, **kwargs):
+                with torch.autocast("cuda"):
+                    return function(*args, **kwargs)
+            return wrapper
+
+        @mixed
+        def step(loss):
+            loss.backward()  # in
+
+        def main(loss):
+            step(loss)
+            loss.backward()  # out
+    """,
+    "the backward of a Function class is nobody's call": """
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * 2
+
+        def main(x):
+            with torch.autocast("cuda"):
+                y = Double.apply(x)
+            y.sum().backward()  # out
+    """,
+    "steps of what is no optimizer": """
+        def main(loss, env, scheduler):
+            with torch.autocast("cuda"):
+                env.step(1)
+                scheduler.step()
+            loss.backward()  # out
+    """,
+}
+
+
+@pytest.mark.parametrize("program", CALLS.values(), ids=CALLS)
+def test_calls(holds: Holds, program: str) -> None:
+    holds(HEAD + dedent(program))
+
+
+FILES = {
+    "from file import function": {
+        "main.py": """
+            import torch
+            from engine import step
+
+            def main(loss):
+                with torch.autocast("cuda"):
+                    step(loss)
+        """,
+        "engine.py": """
+            def step(loss):
+                loss.backward()  # in
+        """,
+    },
+    "import file": {
+        "main.py": """
+            import torch
+            import engine
+
+            def main(loss):
+                with torch.autocast("cuda"):
+                    engine.step(loss)
+        """,
+        "engine.py": """
+            def step(loss):
+                loss.backward()  # in
+        """,
+    },
+    "relative import within a package": {
+        "main.py": """
+            from package.train import run
+
+            def main(loss):
+                run(loss)
+        """,
+        "package/__init__.py": "",
+        "package/train.py": """
+            from .regions import region
+
+            def run(loss):
+                with region():
+                    loss.backward()  # in
+        """,
+        "package/regions.py": """
+            import torch
+
+            def region():
+                return torch.autocast("cuda")
+        """,
+    },
+    "a name handed on by a package": {
+        "main.py": """
+            import torch
+            from package import step
+
+            def main(loss):
+                with torch.autocast("cuda"):
+                    step(loss)
+        """,
+        "package/__init__.py": "from .engine import *",
+        "package/engine.py": """
+            def step(loss):
+                loss.backward()  # in
+        """,
+    },
+    "a class of another file": {
+        "main.py": """
+            from engine import Trainer
+
+            def main(loss):
+                Trainer(amp=False).run(loss)
+        """,
+        "engine.py": """
+            import torch
+
+            class Trainer:
+                def __init__(self, amp=True):
+                    self.amp = amp
+
+                def run(self, loss):
+                    with torch.autocast("cuda", enabled=self.amp):
+                        loss.backward()  # off
+        """,
+    },
+    "a base class of another file": {
+        "main.py": """
+            from engine import Base
+
+            class Trainer(Base):
+                def step(self, loss):
+                    loss.backward()  # in
+
+            def main(loss):
+                Trainer().run(loss)
+        """,
+        "engine.py": """
+            import torch
+
+            class Base:
+                def run(self, loss):
+                    with torch.autocast("cuda"):
+                        self.step(loss)
+        """,
+    },
+    "a context of another file": {
+        "main.py": """
+            from settings import context
+
+            def main(loss):
+                with context:
+                    loss.backward()  # in
+        """,
+        "settings.py": """
+            import torch
+            context = torch.autocast("cuda")
+        """,
+    },
+    "files that import each other": {
+        "main.py": """
+            import torch
+            import engine
+
+            def region():
+                return torch.autocast("cuda")
+
+            def main(loss):
+                engine.run(loss)
+        """,
+        "engine.py": """
+            import main
+
+            def run(loss):
+                with main.region():
+                    loss.backward()  # in
+        """,
+    },
+    "NativeScaler": {
+        "main.py": """
+            import torch
+            from misc import NativeScaler
+
+            def main(loss, optimizer):
+                scaler = NativeScaler()
+                with torch.autocast("cuda"):
+                    scaler(loss, optimizer)
+                scaler(loss, optimizer)
+        """,
+        "misc.py": """
+            import torch
+
+            class NativeScaler:
+                def __init__(self):
+                    self._scaler = torch.amp.GradScaler()
+
+                def __call__(self, loss, optimizer):
+                    self._scaler.scale(loss).backward()  # in, out
+                    self._scaler.step(optimizer)
+                    self._scaler.update()
+        """,
+    },
+}
+
+
+@pytest.mark.parametrize("programs", FILES.values(), ids=FILES)
+def test_files(holds: Holds, programs: dict[str, str]) -> None:
+    holds(programs)
+
+
+MODULES = {
+    "a module's call is its forward": """
+        class Net(nn.Module):
+            def forward(self, loss):
+                loss.backward()  # in
+
+        def main(loss):
+            net = Net()
+            with torch.autocast("cuda"):
+                net(loss)
+    """,
+    "a module within a module": """
+        class Block(nn.Module):
+            def forward(self, loss):
+                loss.backward()  # in
+                return loss
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.block = Block()
+
+            def forward(self, loss):
+                return self.block(loss)
+
+        def main(loss):
+            net = Net()
+            with torch.autocast("cuda"):
+                net(loss)
+    """,
+    "Sequential": """
+        class Block(nn.Module):
+            def forward(self, loss):
+                loss.backward()  # in
+                return loss
+
+        def main(loss):
+            net = nn.Sequential(Block(), nn.ReLU())
+            with torch.autocast("cuda"):
+                net(loss)
+    """,
+    "ModuleList": """
+        class Block(nn.Module):
+            def forward(self, loss):
+                loss.backward()  # in
+                return loss
+
+        class Net(nn.Module):
+            def __init__(self, depth):
+                super().__init__()
+                self.blocks = nn.ModuleList([Block() for _ in range(depth)])
+
+            def forward(self, loss):
+                for block in self.blocks:
+                    loss = block(loss)
+                return loss
+
+        def main(loss):
+            net = Net(3)
+            with torch.autocast("cuda"):
+                net(loss)
+    """,
+    "DistributedDataParallel": """
+        class Net(nn.Module):
+            def forward(self, loss):
+                loss.backward()  # in
+
+        def main(loss):
+            net = nn.parallel.DistributedDataParallel(Net().cuda())
+            with torch.autocast("cuda"):
+                net(loss)
+    """,
+    "compile": """
+        class Net(nn.Module):
+            def forward(self, loss):
+                loss.backward()  # in
+
+        def main(loss):
+            net = torch.compile(Net().to("cuda"))
+            with torch.autocast("cuda"):
+                net(loss)
+    """,
+    "a decorated forward": """
+        class Net(nn.Module):
+            @torch.autocast("cuda", enabled=False)
+            def forward(self, loss):
+                loss.backward()  # off
+
+        def main(loss):
+            net = Net()
+            with torch.autocast("cuda"):
+                net(loss)
+                loss.backward()  # in
+    """,
+    "a checkpointed block": """
+        from torch.utils.checkpoint import checkpoint
+
+        def block(loss):
+            loss.backward()  # in
+            return loss
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                checkpoint(block, loss, use_reentrant=False)
+    """,
+}
+
+
+@pytest.mark.parametrize("program", MODULES.values(), ids=MODULES)
+def test_modules(holds: Holds, program: str) -> None:
+    holds(HEAD + dedent(program))
+
+
+def test_a_call_of_a_module_is_heard(holds: Holds) -> None:
+    tape = holds(
+        HEAD
+        + dedent("""
+        def main(x):
+            net = nn.Linear(2, 2)
+            with torch.autocast("cuda"):
+                net(x)
+    """)
+    )
+    assert len(tape.of(Forward)) == 1
+
+
+def test_an_event_knows_the_calls_that_led_to_it(holds: Holds) -> None:
+    tape = holds(
+        dedent("""
+        import torch
+        def inner(loss):
+            loss.backward()
+        def outer(loss):
+            inner(loss)
+        def main(loss):
+            with torch.autocast("cuda"):
+                outer(loss)
+    """).lstrip()
+    )
+    (backward,) = tape.of(Backward)
+    assert backward.place.line == 3
+    assert [call.line for call in backward.place.calls] == [8, 5]
+
+
+def test_the_module_body_is_walked_like_a_script(holds: Holds) -> None:
+    holds(
+        HEAD
+        + dedent("""
+            loss = make()
+
+            def step():
+                loss.backward()  # in
+
+            with torch.autocast("cuda"):
+                step()
+
+            if __name__ == "__main__":
+                loss.backward()  # out
+        """),
+        start=None,
+    )
+
+
+def test_a_method_sees_what_the_constructor_set(holds: Holds) -> None:
+    holds(
+        HEAD
+        + dedent("""
+            class Trainer:
+                def __init__(self, amp):
+                    self.context = torch.autocast("cuda")
+
+                def step(self, loss):
+                    with self.context:
+                        loss.backward()  # in
+        """),
+        start="Trainer.step",
+    )
+
+
+def test_a_method_sees_what_another_method_set(holds: Holds) -> None:
+    holds(
+        HEAD
+        + dedent("""
+            class Trainer:
+                def setup(self):
+                    self.context = torch.autocast("cuda")
+
+                def step(self, loss):
+                    with self.context:
+                        loss.backward()  # in
+        """),
+        start="Trainer.step",
+    )
+
+
+ENDINGS = {
+    "recursion": """
+        def main(loss, depth=0):
+            with torch.autocast("cuda"):
+                loss.backward()  # in
+            main(loss, depth + 1)
+            loss.backward()  # out
+    """,
+    "functions that call each other": """
+        def other(loss):
+            main(loss)
+            loss.backward()  # out
+
+        def main(loss):
+            other(loss)
+            loss.backward()  # out
+    """,
+    "a class that makes itself": """
+        class Tree:
+            def __init__(self):
+                self.child = Tree()
+                self.context = torch.autocast("cuda")
+
+        def main(loss):
+            with Tree().context:
+                loss.backward()  # in
+    """,
+    "names that stand for each other": """
+        one = other
+        other = one
+
+        def main(loss):
+            with one():
+                loss.backward()  # out
+    """,
+    "a base that is its own": """
+        class Odd(Odd):
+            def step(self, loss):
+                self.nothing(loss)
+
+        def main(loss):
+            Odd().step(loss)
+            loss.backward()  # out
+    """,
+}
+
+
+@pytest.mark.parametrize("program", ENDINGS.values(), ids=ENDINGS)
+def test_the_walk_ends(holds: Holds, program: str) -> None:
+    holds(HEAD + dedent(program))
+
+
+def test_a_function_beyond_the_budget_is_given_up(holds: Holds) -> None:
+    lines = "".join(f"    x{i} = f({i})\n" for i in range(4000))
+    tape = holds(HEAD + f"def main(f, loss):\n{lines}    loss.backward()  # never\n")
+    assert tape.of(FunctionEnded) == []
+
+
+def test_a_long_call_leaves_budget_for_its_caller(holds: Holds) -> None:
+    lines = "".join(f"    x{i} = f({i})\n" for i in range(4000))
+    holds(
+        HEAD
+        + dedent("""
+        def main(f, loss):
+            long(f, loss)
+            with torch.autocast("cuda"):
+                loss.backward()  # in
+    """)
+        + f"def long(f, loss):\n    loss.backward()\n{lines}"
+    )
