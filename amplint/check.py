@@ -6,16 +6,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.config import Settings, with_project_torch
-from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
+from amplint.source.decoding import FOREIGN_MARKS, Unreadable, decode, display_name, read_bytes
 from amplint.source.discovery import Discovery, discover
 from amplint.source.gate import Gate, passes, widened
 
 if TYPE_CHECKING:
     from amplint.findings import Finding
-    from amplint.groups import Candidate, Crash, Job
+    from amplint.groups import Candidate, Crash, Job, Verdict
+    from amplint.parallel import Crew
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files that are analysed."""
@@ -23,10 +24,11 @@ Progress = Callable[[int, int], None]
 _WORTH_WORKERS = 24
 """Files that have to pass the gate before worker processes pay for their start."""
 
+_MANY_FILES = 400
+"""Files from which on worker processes are started before the gate, which they share."""
+
 _MOST_WORKERS = 8
 """More processes gain little and cost memory: each holds LibCST and the files that it has read."""
-
-Result = TypeVar("Result")
 
 
 class Stdin(NamedTuple):
@@ -71,16 +73,42 @@ def check(
     if stdin is not None:
         return _check_stdin(stdin, settings)
     discovery = files_to_check(paths, settings)
-    passed, others = _gated(discovery.files, _gate(settings))
+    workers = _workers(jobs)
+    if workers > 1 and len(discovery.files) > _MANY_FILES:
+        from amplint.parallel import Crew
+
+        job = _job(paths, settings, discovery.files)
+        with Crew(job, workers) as crew:
+            passed, others = _gated_by(crew, workers, discovery.files, settings)
+            return _judge(job, passed, others, discovery, crew, workers, progress)
+    passed, others = gated(discovery.files, _gate(settings), refined=not settings.has_own_wrappers)
     if not passed and not discovery.obstacles:
         return CheckResult((), len(discovery.files))
     job = _job(paths, settings, discovery.files)
-    return _judge(job, passed, others, discovery, jobs, progress)
+    return _judge(job, passed, others, discovery, None, workers, progress)
 
 
-def _gated(files: Sequence[str], gate: Gate) -> tuple[list[tuple[str, int]], list[str]]:
+def _gated_by(
+    crew: Crew, workers: int, files: Sequence[str], settings: Settings
+) -> tuple[list[tuple[str, int]], list[str]]:
+    """The gate of a large tree, passed in several processes at once."""
+    size = len(files) // (4 * workers) + 1
+    parts = [files[start : start + size] for start in range(0, len(files), size)]
+    passed: list[tuple[str, int]] = []
+    others: list[str] = []
+    for found, rest in crew.gate(parts, _gate(settings), refined=not settings.has_own_wrappers):
+        passed += found
+        others += rest
+    return passed, others
+
+
+def gated(
+    files: Sequence[str], gate: Gate, *, refined: bool = False
+) -> tuple[list[tuple[str, int]], list[str]]:
     """The files that pass, with their sizes, and the others. One that cannot be read passes: it is reported
-    when it cannot be decoded either."""
+    when it cannot be decoded either. ``refined``: what passes is looked at once more, with is_worth_reading."""
+    from amplint.amp.tokens import is_worth_reading
+
     passed: list[tuple[str, int]] = []
     others: list[str] = []
     for path in files:
@@ -89,7 +117,7 @@ def _gated(files: Sequence[str], gate: Gate) -> tuple[list[tuple[str, int]], lis
         except Unreadable:
             passed.append((path, 0))
             continue
-        if passes(data, gate):
+        if passes(data, gate) and (not refined or is_worth_reading(data) or data.startswith(FOREIGN_MARKS)):
             passed.append((path, len(data)))
         else:
             others.append(path)
@@ -105,7 +133,7 @@ def _gate(settings: Settings) -> Gate:
 def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
     if not passes(stdin.data, _gate(settings)):
         return CheckResult((), 1)
-    from amplint.groups import Candidate, Verdict, judge_group, unreadable_file
+    from amplint.groups import Candidate, judge_group, unreadable_file
 
     display = display_name(stdin.path)
     try:
@@ -123,10 +151,11 @@ def _judge(
     passed: Sequence[tuple[str, int]],
     others: Sequence[str],
     discovery: Discovery,
-    jobs: int,
+    crew: Crew | None,
+    workers: int,
     progress: Progress | None,
 ) -> CheckResult:
-    from amplint.groups import Candidate, Crash, judge_group, unreadable_file
+    from amplint.groups import Candidate, Crash, unreadable_file
 
     everything = [*passed, *_second_round(passed, others)]
     candidates = [Candidate(path, display_name(path), size) for path, size in everything]
@@ -137,7 +166,7 @@ def _judge(
         if finding.code in job.codes:
             findings[finding] = None
     done = 0
-    for group, verdict in _each_group(judge_group, job, candidates, jobs):
+    for group, verdict in _each_group(job, candidates, crew, workers):
         if verdict is None:
             crashes.append(Crash(group[0].display, "", "the worker process died"))
         else:
@@ -155,19 +184,7 @@ def _job(paths: Sequence[str | os.PathLike[str]], settings: Settings, files: Seq
     from amplint.groups import Job
 
     settings = with_project_torch(settings, [Path(path) for path in paths])
-    return Job(settings, tuple(map(Path, files)), _codes_to_run(settings))
-
-
-def _codes_to_run(settings: Settings) -> frozenset[str]:
-    from amplint.catalog import SYNTAX_ERROR, rule_names
-    from amplint.rules import all_rules
-    from amplint.selectors import enabled_codes, selects
-
-    default = [rule.code for rule in all_rules() if rule.default]
-    enabled = enabled_codes(rule_names(), default, settings.select, settings.extend_select, settings.ignore)
-    if selects(settings.ignore, *SYNTAX_ERROR):
-        return enabled - {SYNTAX_ERROR[0]}
-    return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
+    return Job(settings, tuple(map(Path, files)))
 
 
 def _second_round(passed: Sequence[tuple[str, int]], others: Sequence[str]) -> list[tuple[str, int]]:
@@ -183,21 +200,27 @@ def _second_round(passed: Sequence[tuple[str, int]], others: Sequence[str]) -> l
                 continue
 
     gate = second_gate(with_bytes(), len(others)) if others else ()
-    return _gated(others, gate)[0] if gate else []
+    return gated(others, gate)[0] if gate else []
 
 
 def _each_group(
-    act: Callable[[Job, Sequence[Candidate]], Result], job: Job, candidates: Sequence[Candidate], jobs: int
-) -> Iterator[tuple[Sequence[Candidate], Result | None]]:
-    """Each group of files with what ``act`` makes of it."""
-    workers = _workers(jobs) if len(candidates) > _WORTH_WORKERS else 1
-    if workers == 1:
-        for group in _grouped(candidates, len(candidates) // 64 + 1):
-            yield group, act(job, group)
-        return
-    from amplint.parallel import run_groups
+    job: Job, candidates: Sequence[Candidate], crew: Crew | None, workers: int
+) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
+    """Each group of files with its verdict."""
+    if crew is None and (workers == 1 or len(candidates) <= _WORTH_WORKERS):
+        from amplint.groups import judge_group
 
-    yield from run_groups(act, job, _grouped(candidates, 4 * workers), workers)
+        for group in _grouped(candidates, len(candidates) // 64 + 1):
+            yield group, judge_group(job, group)
+        return
+    from amplint.parallel import Crew
+
+    groups = _grouped(candidates, 4 * workers)
+    if crew is not None:
+        yield from crew.judge(groups)
+        return
+    with Crew(job, min(workers, len(groups))) as late:
+        yield from late.judge(groups)
 
 
 def _workers(jobs: int) -> int:

@@ -58,6 +58,11 @@ class Settings:
     output_format: str = "full"
 
     @property
+    def has_own_wrappers(self) -> bool:
+        """Whether the project names wrappers of its own."""
+        return bool(self.autocast_contexts or self.backward_functions)
+
+    @property
     def excluded(self) -> tuple[str, ...]:
         """All exclude patterns together."""
         return (*self.exclude, *self.extend_exclude)

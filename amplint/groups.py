@@ -10,10 +10,11 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TypeVar
 
-from amplint.catalog import SYNTAX_ERROR
+from amplint.catalog import SYNTAX_ERROR, rule_names
 from amplint.config import Settings
 from amplint.findings import Finding, Level, Span
 from amplint.selectors import selects
@@ -57,11 +58,29 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all groups of a run have in common. ``codes`` are those of the rules to run."""
+    """What all groups of a run have in common."""
 
     settings: Settings
     project_files: tuple[Path, ...]
-    codes: frozenset[str]
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The codes of the rules to run."""
+        return _codes_to_run(self.settings.select, self.settings.extend_select, self.settings.ignore)
+
+
+@lru_cache(maxsize=4)
+def _codes_to_run(
+    select: tuple[str, ...], extend_select: tuple[str, ...], ignore: tuple[str, ...]
+) -> frozenset[str]:
+    from amplint.rules import all_rules
+    from amplint.selectors import enabled_codes
+
+    default = [rule.code for rule in all_rules() if rule.default]
+    enabled = enabled_codes(rule_names(), default, select, extend_select, ignore)
+    if selects(ignore, *SYNTAX_ERROR):
+        return enabled - {SYNTAX_ERROR[0]}
+    return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
 
 
 def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:

@@ -5,73 +5,112 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from types import TracebackType
 
-from amplint.groups import Candidate, Job
+from amplint.groups import Candidate, Job, Verdict, judge_group
+from amplint.source.gate import Gate
 
-Result = TypeVar("Result")
-Act = Callable[[Job, Sequence[Candidate]], Result]
+Passed = tuple[list[tuple[str, int]], list[str]]
 
 
-def run_groups(
-    act: Act[Result], job: Job, groups: Sequence[Sequence[Candidate]], jobs: int
-) -> Iterator[tuple[Sequence[Candidate], Result | None]]:
-    """Each group with what ``act`` makes of it, in the order in which they are done. None stands for a single
-    file that killed its worker process."""
-    broken = []
-    for group, result, survived in _run(act, job, groups, jobs):
-        if survived:
-            yield group, result
-        else:
-            broken.append(group)
-    for group in broken:  # one of these killed the pool, the others were waiting in it
-        for _, result, survived in _run(act, job, [group], 1):
-            if survived or len(group) == 1:
-                yield group, result
-                continue
-            for candidate in group:
-                for single, outcome, _ in _run(act, job, [[candidate]], 1):
-                    yield single, outcome
+class Crew:
+    """Worker processes for one run: they share the gate, then judge groups of files."""
+
+    def __init__(self, job: Job, workers: int) -> None:
+        self._job = job
+        self._workers = workers
+        self._pool = self._start(workers)
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:  # Ctrl-C above all: nobody waits for the workers then
+            for process in multiprocessing.active_children():
+                process.terminate()
+        self._pool.shutdown(wait=kind is None, cancel_futures=kind is not None)
+
+    def _start(self, workers: int) -> ProcessPoolExecutor:
+        sys.stdout.flush()
+        context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+        return ProcessPoolExecutor(workers, context, _start_worker, (self._job,))
+
+    def gate(self, parts: Sequence[Sequence[str]], gate: Gate, *, refined: bool) -> Iterator[Passed]:
+        """What ``check.gated`` says of each part. As soon as a file has passed, workers that have nothing left
+        to search get ready to judge."""
+        searches = [self._pool.submit(_search, part, gate, refined) for part in parts]
+        ready = False
+        for search in as_completed(searches):
+            passed, others = search.result()
+            if passed and not ready:
+                ready = True
+                for _ in range(self._workers):
+                    self._pool.submit(_get_ready)
+            yield passed, others
+
+    def judge(
+        self, groups: Sequence[Sequence[Candidate]]
+    ) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
+        """Each group with its verdict, in the order in which they are done. None stands for a single file that
+        killed its worker process."""
+        broken = []
+        for group, verdict, survived in _run(self._pool, groups):
+            if survived:
+                yield group, verdict
+            else:
+                broken.append(group)
+        for group in broken:  # one of these killed the pool, the others were waiting in it
+            yield from self._alone(group)
+
+    def _alone(self, group: Sequence[Candidate]) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
+        with self._start(1) as pool:
+            outcome = list(_run(pool, [group]))
+        if outcome[0][2] or len(group) == 1:
+            yield group, outcome[0][1]
+            return
+        for candidate in group:
+            yield from self._alone([candidate])
 
 
 def _run(
-    act: Act[Result], job: Job, groups: Sequence[Sequence[Candidate]], jobs: int
-) -> Iterator[tuple[Sequence[Candidate], Result | None, bool]]:
-    sys.stdout.flush()
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    pool = ProcessPoolExecutor(min(jobs, len(groups)), context, _start_worker, (act, job))
-    try:
-        waiting = {}
-        for group in groups:
-            try:
-                waiting[pool.submit(_work, group)] = group
-            except BrokenProcessPool:
-                yield group, None, False
-        for future in as_completed(waiting):
-            try:
-                yield waiting[future], future.result(), True
-            except BrokenProcessPool:
-                yield waiting[future], None, False
-        pool.shutdown()
-    except BaseException:  # Ctrl-C above all: nobody waits for the workers then
-        for process in multiprocessing.active_children():
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
+    pool: ProcessPoolExecutor, groups: Sequence[Sequence[Candidate]]
+) -> Iterator[tuple[Sequence[Candidate], Verdict | None, bool]]:
+    waiting: dict[Future[Verdict], Sequence[Candidate]] = {}
+    for group in groups:
+        try:
+            waiting[pool.submit(_judge, group)] = group
+        except BrokenProcessPool:
+            yield group, None, False
+    for future in as_completed(waiting):
+        try:
+            yield waiting[future], future.result(), True
+        except BrokenProcessPool:
+            yield waiting[future], None, False
 
 
-_assigned: list[tuple[Act[object], Job]] = []
-"""What this worker process does, set when it starts."""
+_assigned: list[Job] = []
+"""What this worker process works on, set when it starts."""
 
 
-def _start_worker(act: Act[object], job: Job) -> None:
+def _start_worker(job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process answers Ctrl-C
-    _assigned[:] = [(act, job)]
+    _assigned[:] = [job]
 
 
-def _work(group: Sequence[Candidate]) -> Any:
-    act, job = _assigned[0]
-    return act(job, group)
+def _judge(group: Sequence[Candidate]) -> Verdict:
+    return judge_group(_assigned[0], group)
+
+
+def _search(files: Sequence[str], gate: Gate, refined: bool) -> Passed:
+    from amplint.check import gated
+
+    return gated(files, gate, refined=refined)
+
+
+def _get_ready() -> None:
+    import amplint.analysis  # noqa: F401

@@ -12,7 +12,7 @@ _METHOD_WITH_CONTEXT = re.compile(
 )
 _TOUCHES = re.compile(rb"autocast|GradScaler|\.half\(")
 _MAKES_CONTEXT = re.compile(rb"return\s[^\n]*autocast|autocast[^\n]*:\r?\n\s*yield")
-_UNTELLING = frozenset({b"main", b"forward", b"run", b"test", b"step"})
+_UNTELLING = frozenset({b"main"})
 
 MOST_FILES = 600
 """Above so many other files only contexts are looked for: the search for every function costs too much, and

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-_CASTS = (b".half(", b".bfloat16(", b"torch.float16", b"torch.half", b"torch.bfloat16")
+import re
+
+_CASTS = (b"float16", b".half(", b"torch.half")
 _TRAINING = (b"optim.", b"backward(", b"Optimizer", b"AdamW(")
 
+STRONG: tuple[tuple[bytes, ...], ...] = ((b"autocast",), (b"GradScaler",), (b"custom_fwd",), (b"custom_bwd",))
 GATE: tuple[tuple[bytes, ...], ...] = (
-    (b"autocast",),
-    (b"GradScaler",),
-    (b"custom_fwd",),
-    (b"custom_bwd",),
+    *STRONG,
     *((cast, training) for cast in _CASTS for training in _TRAINING),
-    (b"bfloat16", b".numpy("),
+    (b"float16", b".numpy("),
 )
 """A file is looked at if all tokens of one row occur in it. Half-precision casts matter only where
 something is trained (half-model) or turned into numpy (bfloat16-to-numpy)."""
@@ -26,3 +26,9 @@ HALF_CASTS = (
 """So is one with a cast to half precision, in a file that trains something or meets numpy."""
 
 TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\("
+
+
+def is_worth_reading(data: bytes) -> bool:
+    """Whether a file that passed the gate by a half-precision type and a training token really casts
+    something. Files with an AMP name always are."""
+    return any(token in data for (token,) in STRONG) or re.search(HALF_CASTS.encode(), data) is not None
