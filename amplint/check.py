@@ -192,10 +192,10 @@ def _second_round(passed: Sequence[tuple[str, int]], others: Sequence[str]) -> l
     model to the function which opens the region."""
     from amplint.amp.survey import second_gate
 
-    def with_bytes() -> Iterator[tuple[str, bytes]]:
+    def with_bytes() -> Iterator[tuple[tuple[str, ...], bytes]]:
         for path, _ in passed:
             try:
-                yield Path(path).stem, read_bytes(path)
+                yield (Path(path).stem, Path(path).parent.name), read_bytes(path)
             except Unreadable:
                 continue
 

@@ -19,12 +19,13 @@ MOST_FILES = 600
 packages of that size are no training scripts."""
 
 
-def second_gate(gated: Iterable[tuple[str, bytes]], others: int) -> Sequence[tuple[bytes, ...]]:
+def second_gate(gated: Iterable[tuple[tuple[str, ...], bytes]], others: int) -> Sequence[tuple[bytes, ...]]:
     """Rows of tokens as for the gate: for each function of a file that touches AMP, its name and the name of
-    its module; for each method that returns an autocast context, its name. ``gated`` are names without suffix
-    and bytes of the files that passed, ``others`` counts those that did not."""
+    its module; for each method that returns an autocast context, its name. ``gated`` are the names by which
+    the files that passed may be imported (their own, their package's) and their bytes; ``others`` counts the
+    files that did not pass."""
     rows: set[tuple[bytes, ...]] = set()
-    for stem, data in gated:
+    for stems, data in gated:
         if _TOUCHES.search(data) is None:
             continue
         rows.update((name,) for name in _METHOD_WITH_CONTEXT.findall(data) if len(name) > 4)
@@ -34,8 +35,9 @@ def second_gate(gated: Iterable[tuple[str, bytes]], others: int) -> Sequence[tup
             if others <= MOST_FILES
             else {name for name, body in bodies.items() if _MAKES_CONTEXT.search(body)}
         )
-        module = stem.encode("utf-8", "surrogateescape")
-        rows.update((module, name, b"import") for name in touching - _UNTELLING)
+        for module in stems:
+            word = module.encode("utf-8", "surrogateescape")
+            rows.update((word, name, b"import") for name in touching - _UNTELLING)
     return sorted(rows)
 
 

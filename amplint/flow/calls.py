@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Hashable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
@@ -501,12 +502,18 @@ def apply_decorator(walker: Expressions, decorator: Value, value: Value, node: c
     return value
 
 
-def invoke(walker: Expressions, function: FunctionValue, given: Arguments, node: cst.CSTNode) -> Value:
-    """Walks a function of the project with these arguments."""
+def invoke(
+    walker: Expressions, function: FunctionValue, given: Arguments, node: cst.CSTNode, *, always: bool = False
+) -> Value:
+    """Walks a function of the project with these arguments, ``always`` or if it can matter."""
     key: object = function.outline if function.outline is not None else function.node
     if any(key is other for other in walker.active) or len(walker.active) >= MAX_DEPTH:
         return Unknown(walker.fresh(node))
-    if function.outline is not None and not walker.engine.worth_following(walker, function, given):
+    if (
+        not always
+        and function.outline is not None
+        and not walker.engine.worth_following(walker, function, given)
+    ):
         return Unknown(walker.fresh(node))
     if not function.undecorated:
         value = walker.engine.decorated(walker, function)
@@ -556,6 +563,9 @@ def summarised(
         # too large for its share: the caller goes on without knowing the result
         del walker.active[active:]
         walker.scope, walker.silent = scope, silent
+        ways = []
+    if not ways and not _only_raises(function):
+        # no way out was found; runs do get out, so something was misjudged on the way
         ways = [(start, Unknown(walker.fresh(node)))]
     if loose is not None and all(
         way.heap is heap and way.machines == machines and way.regions == regions for way, _ in ways
@@ -568,6 +578,11 @@ def summarised(
         summaries[key] = summary
         walker.engine.latest[loose] = (summary, walker.engine.latest.get(loose, (None, 0))[1])
     return ways
+
+
+def _only_raises(function: FunctionValue) -> bool:
+    outline = function.outline
+    return outline is not None and bool(outline.body) and isinstance(outline.body[-1], ast.Raise)
 
 
 def _too_often(walker: Expressions, function: FunctionValue) -> bool:

@@ -168,7 +168,7 @@ def enter(walker: Expressions, value: Value, node: cst.CSTNode) -> tuple[Opened,
         case Instance() if value.made_of is not None:
             method = walker.engine.find_method(value.made_of, "__enter__")
             if method is not None:
-                result = calls.invoke(walker, method, calls.Arguments.of(value), node)
+                result = calls.invoke(walker, method, calls.Arguments.of(value), node, always=True)
                 return Opened(instance=value), result
             return Opened(), value
         case Unknown():
@@ -186,7 +186,7 @@ def close(walker: Expressions, opened: Opened, node: cst.CSTNode) -> None:
         method = walker.engine.find_method(opened.instance.made_of, "__exit__")
         if method is not None:
             given = calls.Arguments.of(opened.instance, UNKNOWN, UNKNOWN, UNKNOWN)
-            ways = walker.explore(walker.path, lambda: calls.invoke(walker, method, given, node))
+            ways = walker.explore(walker.path, lambda: calls.invoke(walker, method, given, node, always=True))
             if ways:
                 walker.path = ways[0][0]
     if opened.stack is not None:

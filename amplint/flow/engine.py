@@ -60,6 +60,7 @@ _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*
 _BUILDS = re.compile(
     r"\bnn\.|return\s+(?:\w+\.)*[A-Z]\w*\(|autocast|[sS]caler|optim\b|\.half\(|partial\(|nullcontext"
 )
+_STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)")
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
 _AMP = re.compile(rb"autocast|GradScaler")
@@ -188,7 +189,7 @@ class Engine:
         walker.active.append(outline)
         calls.bind_parameters(walker, path, node.params, given, scope)
         decorators = node.decorators
-        context: Value | None = None
+        around: list[Value] = []
         if decorators:
             module_scope = Scope(file, scope.slice, None)
             walker.scope = module_scope
@@ -196,18 +197,17 @@ class Engine:
             for decorator in decorators:
                 value = walker.evaluate(decorator.decorator)
                 found = self._context_of(walker, value)
-                context = found or context
+                if found is not None:
+                    around.append(found)
             path = walker.path
             path.enter_scope(names)
             walker.scope = scope
-        if context is not None:
-            opened, _ = contexts.enter(walker, context, node)
-            paths = walker.run_suite(node.body, [walker.path])
-            for way in [*paths, *(way for way, _ in scope.returns)]:
-                walker.path = way
-                contexts.close(walker, opened, node)
-        else:
-            paths = walker.run_suite(node.body, [path])
+        opened = [contexts.enter(walker, context, node)[0] for context in around]
+        paths = walker.run_suite(node.body, [walker.path if around else path])
+        for way in [*paths, *(way for way, _ in scope.returns)] if around else ():
+            walker.path = way
+            for part in reversed(opened):
+                contexts.close(walker, part, node)
         self._finish(walker, scope, paths)
 
     def _context_of(self, walker: Walker, decorator: Value) -> Value | None:
@@ -379,6 +379,12 @@ class Engine:
             path = self.project.find_module(parent, file)
             if path is not None and (path != file.path or target.startswith(".")):
                 lazy = Imported(path, last)
+                if path.name == "__init__.py" and not self.project.is_loaded(path):
+                    # a package often only hands on what one of its modules defines
+                    package = self.project.load(path)
+                    onward = package.outline.imports.get(last) if package is not None else None
+                    if package is not None and onward is not None and onward != target:
+                        return self.imported(package, onward)
                 return self.reveal(lazy) if self.project.is_loaded(path) else lazy
         return attributes.library(name)
 
@@ -823,8 +829,17 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
     named = {name for name, value in outline.imports.items() if tokens.search(value)}
     named |= {name for name, value in outline.imports.items() if _imports_amp(engine, file, value)}
     named |= engine.own_roles.keys()
+    named |= {
+        name
+        for name, places in outline.assigned.items()
+        if any(tokens.search(file.text_between(first, last)) for first, last in places)
+    }
+    stored = set(_STORED.findall(file.text))
     mentions = re.compile(
-        r"\b(?:" + "|".join(sorted(map(re.escape, named)) or ["(?!)"]) + rf")\b|{REGIONS_AND_SCALERS}"
+        r"\b(?:"
+        + "|".join(sorted(map(re.escape, named)) or ["(?!)"])
+        + rf")\b|{REGIONS_AND_SCALERS}"
+        + "".join(rf"|\bself\.{name}\b" for name in sorted(stored))
     )
 
     def bears(part: FunctionOutline) -> bool:
@@ -834,7 +849,11 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
     bearing = [part for part in outline.definitions() if bears(part)]
     chosen = {id(part) for part in bearing}
     names = {part.name for part in bearing if part.owner is None}
-    names |= {part.owner.name for part in bearing if part.owner is not None and part.name == "__init__"}
+    names |= {
+        part.owner.name
+        for part in bearing
+        if part.owner is not None and part.name in ("__init__", "__enter__")
+    }
     calling = re.compile(r"(?<![.\w])(?:" + "|".join(sorted(names) or ["(?!)"]) + r")\(")
     methods: dict[int, list[str]] = {}
     for part in bearing:
@@ -866,11 +885,27 @@ def _imports_amp(engine: Engine, file: ProjectFile, target: str) -> bool:
     path = engine.project.find_module(parent, file) if parent else None
     if path is None or path == file.path:
         return False
-    if not engine.holds(path, _AMP) or b"\ndef " + name.encode() + b"(" not in engine.project.bytes_of(path):
+    if path.name == "__init__.py":
+        loaded = engine.project.load(path)
+        if loaded is None:
+            return False
+        handed_on = [loaded.outline.imports.get(name), *(f"{star}.{name}" for star in loaded.outline.stars)]
+        return any(
+            _imports_amp(engine, loaded, onward) for onward in handed_on if onward not in (None, target)
+        )
+    if not engine.holds(path, _AMP) or name.encode() not in engine.project.bytes_of(path):
         return False
     loaded = engine.project.load(path)
-    function = loaded.outline.functions.get(name) if loaded is not None else None
-    return function is not None and engine.has_effects(engine.function_value(loaded, function))  # type: ignore[arg-type]
+    if loaded is None:
+        return False
+    places = loaded.outline.assigned.get(name, [])
+    if any(re.search(REGIONS_AND_SCALERS, loaded.text_between(first, last)) for first, last in places):
+        return True
+    if name in loaded.outline.classes:
+        owner = loaded.outline.classes[name]
+        return "__enter__" in owner.methods and "autocast" in loaded.text_of(owner)
+    function = loaded.outline.functions.get(name)
+    return function is not None and engine.has_effects(engine.function_value(loaded, function))
 
 
 def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutline]:

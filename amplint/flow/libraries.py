@@ -16,7 +16,15 @@ from amplint.amp.wrappers import (
     OPTIMIZER_PACKAGES,
     TRANSPARENT_CALLS,
 )
-from amplint.events import CacheCleared, CastParameters, Converted, DType, OptimizerMade, ScalerMade
+from amplint.events import (
+    CacheCleared,
+    CastParameters,
+    Converted,
+    DType,
+    OptimizerMade,
+    ScalerMade,
+    enabled_region,
+)
 from amplint.flow import attributes, calls, contexts, modules, tensors
 from amplint.flow.values import (
     UNKNOWN,
@@ -154,7 +162,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         return given.positional[0]
     if any(isinstance(value, TorchVersion) for value in given.positional):
         return TorchVersion()
-    if name.startswith(MODEL_FACTORIES):
+    if name.startswith(MODEL_FACTORIES) or (name.endswith(".from_pretrained") and _half_asked(given)):
         made = Unknown(walker.fresh(node), "module")
         _cast_while_made(walker, made, given, node)
         return made
@@ -170,6 +178,12 @@ def _transparent(name: str, given: calls.Arguments) -> Value:
     if isinstance(first, Unknown) and name.endswith("Parallel"):
         return Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
     return first
+
+
+def _half_asked(given: calls.Arguments) -> bool:
+    """Whether a model is loaded in half precision; what is loaded with a type of tensors is a module."""
+    dtype = given.keyword("torch_dtype") or given.keyword("dtype")
+    return isinstance(dtype, DTypeValue) and dtype.dtype.is_half
 
 
 def _cast_while_made(walker: Expressions, made: Value, given: calls.Arguments, node: cst.CSTNode) -> None:
@@ -199,6 +213,10 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         case "torch.cuda.is_available" if walker.engine.device == "cuda":
             # what is linted is the run on the device that AMP is for
             return Constant(True)
+        case "torch.is_autocast_enabled" | "torch.is_autocast_cpu_enabled":
+            if walker.path.regions:
+                return Constant(enabled_region(walker.path.regions) is not None)
+            return Unknown((tensors.ASKED,))
         case "torch.clear_autocast_cache":
             walker.emit(CacheCleared(walker.place(node), walker.path.regions))
             return UNKNOWN

@@ -93,7 +93,11 @@ def make_library_module(
             path.store(instance.identity, "<items>", first)
     dtype = given.keyword("dtype")
     if isinstance(dtype, DTypeValue):
-        path.store(instance.identity, "<dtype>", dtype)
+        mark: Value = dtype
+        if dtype.dtype.is_half:
+            mark = Tensor(dtype.dtype, half_by_user=walker.place(node))
+            path.store("<modules>", "<cast>", Constant(True))
+        path.store(instance.identity, "<dtype>", mark)
     return instance
 
 

@@ -136,6 +136,8 @@ class Walker(Expressions):
             items = [self.pin(item) for item in value.items]
         elif isinstance(value, Parameters) and value.named and len(elements) == 2:
             items = [UNKNOWN, Parameters(value.module, one=True)]
+        elif isinstance(value, Sequence) and not value.exact and len(value.items) == 1 and not starred:
+            items = [value.items[0]] * len(elements)
         elif isinstance(value, Tensor):
             items = [value if value.whole_output else value.moved()] * len(elements)
         else:

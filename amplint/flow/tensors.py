@@ -99,7 +99,7 @@ _INTEGERS_TOO = frozenset(
 """Ops that autocast runs in float32 and that give integers for integers."""
 _SMALL = 1e-4
 ASKED = "the type of a half-precision tensor was asked for"
-"""The fact that a path remembers after ``x.dtype == torch.bfloat16``."""
+"""The fact that a path remembers after ``x.dtype == torch.bfloat16`` or ``torch.is_autocast_enabled()``."""
 
 
 def policy_device(region: Region | None, default: str) -> str:

@@ -134,10 +134,8 @@ class DisabledRegionWithoutCast(FlowRule):
             message += " when the caller runs under autocast"
         elif operand.certainty is Certainty.LIKELY:
             message += " if the model's last op runs in it"
-        message += (
-            f": {harm.effect}. `enabled=False` casts nothing, it only takes away autocast's own protection. "
-            f"{harm.remedy}"
-        )
+        protection = ", it only takes away autocast's own protection" if event.policy == "float32" else ""
+        message += f": {harm.effect}. `enabled=False` casts nothing{protection}. {harm.remedy}"
         trail = (*birth(operand), (region.place, "autocast is switched off here"))
         report.add(self, event.place, message, level=Level.ERROR if harm.raises else None, trail=trail)
         return state | {key}

@@ -70,8 +70,10 @@ def _parse(text: str) -> ast.Module:
             tree = ast.parse(text)
     except SyntaxError as error:
         raise Unparsable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1) from None
-    except (ValueError, MemoryError, RecursionError) as error:
-        raise Unparsable(str(error) or "the code is nested too deeply to be parsed", 1, 1) from None
+    except ValueError as error:
+        raise Unparsable(str(error), 1, 1) from None
+    except (MemoryError, RecursionError):
+        raise Unparsable("the code is nested too deeply to be parsed", 1, 1) from None
     if too_deep(tree):
         raise Unparsable("the code is nested too deeply to be parsed", 1, 1)
     return tree

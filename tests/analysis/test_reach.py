@@ -1,0 +1,156 @@
+"""What the analysis reaches: regions, casts and values that take the ways which training code takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from amplint.check import check
+from amplint.config import Settings
+
+
+def found(folder: Path, **files: str) -> set[tuple[str, int]]:
+    """Names and lines of the findings in a project of these files (``a__b`` is ``a/b.py``)."""
+    for name, text in files.items():
+        path = folder / (
+            name.replace("__init__", "INIT").replace("__", "/").replace("INIT", "__init__") + ".py"
+        )
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(dedent(text))
+    result = check([str(folder)], Settings(root=folder, select=("ALL",)), jobs=1)
+    assert result.crashes == ()
+    return {(finding.name, finding.span.line) for finding in result.findings}
+
+
+def test_a_region_stored_in_an_attribute_of_any_name(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        class Trainer:
+            def __init__(self):
+                self.model = torch.nn.Linear(2, 2)
+                self.opt = torch.optim.SGD(self.model.parameters(), lr=.1)
+                self.precision = torch.autocast("cuda")
+            def train(self, batches):
+                with self.precision:
+                    for x in batches:
+                        self.opt.zero_grad()
+                        self.model(x).sum().backward()
+                        self.opt.step()
+        """
+    assert found(tmp_path, main=text) == {("epoch-wide-autocast", 8), ("backward-in-autocast", 11)}
+
+
+def test_a_region_stored_in_a_name_of_the_module(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        ctx = torch.autocast("cuda", dtype=torch.bfloat16)
+        def features(model, x):
+            model.eval()
+            with ctx:
+                y = model(x)
+            return y.cpu().numpy()
+        """
+    assert found(tmp_path, main=text) == {("bfloat16-to-numpy", 7)}
+
+
+def test_a_class_that_enters_a_region_under_a_neutral_name(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        class Region:
+            def __init__(self):
+                self.inner = torch.autocast("cuda")
+            def __enter__(self):
+                return self.inner.__enter__()
+            def __exit__(self, *error):
+                return self.inner.__exit__(*error)
+        def main(loss):
+            with Region():
+                loss.backward()
+            loss.backward()
+        """
+    assert found(tmp_path, main=text) == {("backward-in-autocast", 11)}
+
+
+@pytest.mark.parametrize("handed_on", ["from .misc import get_ctx", "from .misc import *"])
+def test_a_context_that_a_package_hands_on(tmp_path: Path, handed_on: str) -> None:
+    assert found(
+        tmp_path,
+        parts__misc='import torch\ndef get_ctx():\n    return torch.autocast("cuda")\n',
+        parts____init__=handed_on + "\n",
+        train="from parts import get_ctx\ndef train(model, x):\n    with get_ctx():\n        model(x).backward()\n",
+    ) == {("backward-in-autocast", 4)}
+
+
+def test_parts_of_a_chunked_tensor_keep_its_type(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        from torch import nn
+        class Attention(nn.Module):
+            def __init__(self, width):
+                super().__init__()
+                self.qkv = nn.Linear(width, 3 * width)
+            def forward(self, x):
+                q, k, v = self.qkv(x).chunk(3, -1)
+                with torch.autocast("cuda", enabled=False):
+                    return (q @ k.transpose(-2, -1)).softmax(-1) @ v
+        """
+    assert found(tmp_path, main=text) == {("disabled-region-without-cast", 10)}
+
+
+def test_every_decorator_of_an_entry_point_counts(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        @torch.autocast("cuda", dtype=torch.bfloat16)
+        @torch.no_grad()
+        def predict(model, x):
+            model.eval()
+            return model(x).cpu().numpy()
+        """
+    assert found(tmp_path, main=text) == {("bfloat16-to-numpy", 6)}
+
+
+def test_code_that_asks_whether_autocast_is_on_is_believed(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        from contextlib import nullcontext
+        class Layer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.out = torch.nn.Linear(2, 2)
+            def forward(self, x):
+                on = torch.is_autocast_enabled()
+                ctx = torch.autocast("cuda", dtype=torch.bfloat16) if on else nullcontext()
+                with ctx:
+                    y = torch.matmul(x, x)
+                return self.out(y)
+        """
+    assert found(tmp_path, main=text) == set()
+
+
+def test_a_half_model_of_any_library(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        from diffusers import UNet2DConditionModel
+        def main(name, batches):
+            unet = UNet2DConditionModel.from_pretrained(name, torch_dtype=torch.float16)
+            optimizer = torch.optim.AdamW(unet.parameters())
+            scaler = torch.amp.GradScaler("cuda")
+            for x in batches:
+                scaler.scale(unet(x).mean()).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        """
+    assert found(tmp_path, main=text) == {("half-model", 4)}
+
+
+def test_a_half_layer_that_is_made_half(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        layer = torch.nn.Linear(2, 2, dtype=torch.float16)
+        optimizer = torch.optim.SGD(layer.parameters(), lr=.1)
+        layer(torch.randn(1, 2).half()).sum().backward()
+        optimizer.step()
+        """
+    assert found(tmp_path, main=text) == {("half-model", 2)}
