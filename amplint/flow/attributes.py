@@ -215,7 +215,11 @@ def subscript(
                 found = base.get(key.value)
                 if found is not None:
                     return found
-            return UNKNOWN
+                return UNKNOWN
+            # a choice by name among classes or functions: each may be meant
+            return (
+                tensors.one_of(walker, tuple(value for _, value in base.items)) if not base.rest else UNKNOWN
+            )
         case Tensor():
             if base.whole_output and isinstance(key, Constant) and key.value == "loss":
                 return UNKNOWN

@@ -98,6 +98,7 @@ _INTEGERS_TOO = frozenset(
 )
 """Ops that autocast runs in float32 and that give integers for integers."""
 _SMALL = 1e-4
+MOST_CHOICES = 6
 ASKED = "the type of a half-precision tensor was asked for"
 """The fact that a path remembers after ``x.dtype == torch.bfloat16`` or ``torch.is_autocast_enabled()``."""
 
@@ -137,7 +138,7 @@ def one_of(walker: Expressions, values: tuple[Value, ...]) -> Value:
             different.append(value)
     if not different:
         return UNKNOWN
-    if len(different) > 4:
+    if len(different) > MOST_CHOICES:
         return UNKNOWN
     return walker.pin(different[walker.choose(len(different)) if len(different) > 1 else 0])
 

@@ -79,6 +79,8 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
         return Harm(operand, effect, remedy, raises=True)
     if event.sensitivity is None:
         return _small_constant(event, operand, remedy) if sure else None
+    if strict and event.sensitivity == "accumulation":
+        return None  # it goes on from an op that was told of
     others = [other for other in event.operands if other not in halves]
     if _promotes(event, others):
         return None

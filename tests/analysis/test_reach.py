@@ -154,3 +154,27 @@ def test_a_half_layer_that_is_made_half(tmp_path: Path) -> None:
         optimizer.step()
         """
     assert found(tmp_path, main=text) == {("half-model", 2)}
+
+
+def test_a_class_chosen_by_name_from_a_table(tmp_path: Path) -> None:
+    text = """\
+        import torch
+        from torch import nn
+        import torch.nn.functional as F
+        class Small(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.out = nn.Linear(4, 1)
+            def forward(self, x):
+                return self.out(x)
+        CRITICS = {"small": Small, "none": nn.Identity}
+        class Gan(nn.Module):
+            def __init__(self, critic):
+                super().__init__()
+                self.critic = CRITICS[critic]()
+            def forward(self, x):
+                score = self.critic(x)
+                with torch.autocast("cuda", enabled=False):
+                    return F.mse_loss(score, score.new_ones(score.size()))
+        """
+    assert found(tmp_path, main=text) == {("disabled-region-without-cast", 18)}
