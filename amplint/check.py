@@ -92,14 +92,18 @@ def _gated_by(
     crew: Crew, workers: int, files: Sequence[str], settings: Settings
 ) -> tuple[list[tuple[str, int]], list[str]]:
     """The gate of a large tree, passed in several processes at once."""
-    size = len(files) // (4 * workers) + 1
-    parts = [files[start : start + size] for start in range(0, len(files), size)]
+    parts = _in_parts(files, 4 * workers)
     passed: list[tuple[str, int]] = []
     others: list[str] = []
     for found, rest in crew.gate(parts, _gate(settings), refined=not settings.has_own_wrappers):
         passed += found
         others += rest
     return passed, others
+
+
+def _in_parts(files: Sequence[str], count: int) -> list[Sequence[str]]:
+    size = len(files) // count + 1
+    return [files[start : start + size] for start in range(0, len(files), size)]
 
 
 def gated(
@@ -157,7 +161,7 @@ def _judge(
 ) -> CheckResult:
     from amplint.groups import Candidate, Crash, unreadable_file
 
-    everything = [*passed, *_second_round(passed, others)]
+    everything = [*passed, *_second_round(passed, others, crew, workers)]
     candidates = [Candidate(path, display_name(path), size) for path, size in everything]
     findings: dict[Finding, None] = {}
     crashes: list[Crash] = []
@@ -187,7 +191,9 @@ def _job(paths: Sequence[str | os.PathLike[str]], settings: Settings, files: Seq
     return Job(settings, tuple(map(Path, files)))
 
 
-def _second_round(passed: Sequence[tuple[str, int]], others: Sequence[str]) -> list[tuple[str, int]]:
+def _second_round(
+    passed: Sequence[tuple[str, int]], others: Sequence[str], crew: Crew | None, workers: int
+) -> list[tuple[str, int]]:
     """Files without a token of their own that use what the first ones define, such as a script that hands its
     model to the function which opens the region."""
     from amplint.amp.survey import second_gate
@@ -200,7 +206,12 @@ def _second_round(passed: Sequence[tuple[str, int]], others: Sequence[str]) -> l
                 continue
 
     gate = second_gate(with_bytes(), len(others)) if others else ()
-    return gated(others, gate)[0] if gate else []
+    if not gate:
+        return []
+    if crew is None:
+        return gated(others, gate)[0]
+    found = crew.gate(_in_parts(others, 2 * workers), gate, refined=False)
+    return [file for part, _ in found for file in part]
 
 
 def _each_group(

@@ -12,6 +12,8 @@ _METHOD_WITH_CONTEXT = re.compile(
 )
 _TOUCHES = re.compile(rb"autocast|GradScaler|\.half\(")
 _MAKES_CONTEXT = re.compile(rb"return\s[^\n]*autocast|autocast[^\n]*:\r?\n\s*yield")
+_KEPT = re.compile(rb"^(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)", re.MULTILINE)
+_CLASS = re.compile(rb"^class\s+(\w+)", re.MULTILINE)
 _UNTELLING = frozenset({b"main"})
 
 MOST_FILES = 600
@@ -39,6 +41,38 @@ def second_gate(gated: Iterable[tuple[tuple[str, ...], bytes]], others: int) -> 
             word = module.encode("utf-8", "surrogateescape")
             rows.update((word, name, b"import") for name in touching - _UNTELLING)
     return sorted(rows)
+
+
+def names_that_touch(data: bytes) -> set[bytes]:
+    """The names of a module that stand for AMP: functions that touch it or call one that does, contexts that
+    are kept in a name, classes that enter a region."""
+    if _TOUCHES.search(data) is None:
+        return set()
+    found = _touching(_bodies(data)) | set(_KEPT.findall(data))
+    classes = list(_CLASS.finditer(data))
+    ends = [*(following.start() for following in classes[1:]), len(data)][: len(classes)]
+    for part, end in zip(classes, ends, strict=True):
+        body = data[part.start() : end]
+        if b"__enter__" in body and b"autocast" in body:
+            found.add(part.group(1))
+    return found
+
+
+_EFFECTS = re.compile(rb"autocast|GradScaler|backward\(|\.half\(|\.step\(|torch\.optim|\boptim\.")
+_TOP = re.compile(rb"^(?:(?:async\s+)?def|class)\s+(\w+)", re.MULTILINE)
+
+
+def names_with_effects(data: bytes) -> set[bytes]:
+    """The functions and classes of a module whose text, or that of one they call, trains or touches AMP, and
+    the names that keep a context or scaler."""
+    if _EFFECTS.search(data) is None:
+        return set()
+    found = list(_TOP.finditer(data))
+    ends = [*(following.start() for following in found[1:]), len(data)][: len(found)]
+    bodies = {part.group(1): data[part.start() : end] for part, end in zip(found, ends, strict=True)}
+    names = {name for name, body in bodies.items() if _EFFECTS.search(body)}
+    callers = {name for name, body in bodies.items() if any(called + b"(" in body for called in names)}
+    return names | callers | set(_KEPT.findall(data))
 
 
 def _bodies(data: bytes) -> dict[bytes, bytes]:

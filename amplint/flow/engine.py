@@ -10,6 +10,7 @@ from typing import Protocol
 import libcst as cst
 
 from amplint.amp.scalers import SCALERS
+from amplint.amp.survey import names_that_touch, names_with_effects
 from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
@@ -44,9 +45,10 @@ from amplint.source.outline import ClassOutline, FunctionOutline
 from amplint.source.project import Project, ProjectFile
 from amplint.source.slices import Slice
 
-MAX_STEPS = 3000
+MAX_STEPS = 2500
 """Statements walked for one entry point, calls included."""
 
+MAX_ASSUMED_STEPS = 1500
 MAX_CONSTRUCTOR_STEPS = 800
 MAX_NESTING = 4
 _SMALL = 60
@@ -60,6 +62,7 @@ _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*
 _BUILDS = re.compile(
     r"\bnn\.|return\s+(?:\w+\.)*[A-Z]\w*\(|autocast|[sS]caler|optim\b|\.half\(|partial\(|nullcontext"
 )
+_MOST_STARS = 8
 _STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)")
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
@@ -114,6 +117,8 @@ class Engine:
         self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
         self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts]]] | None, int]] = {}
         self.walks: dict[int, int] = {}
+        self._effective: dict[FilePath, set[bytes]] = {}
+        self._touching: dict[FilePath, set[bytes]] = {}
         self._held: dict[tuple[FilePath, re.Pattern[bytes]], bool] = {}
         self._templates: set[Hashable] = set()
         self._recipes: dict[
@@ -185,6 +190,7 @@ class Engine:
             given = given.after(receiver)
         place = walker.place(node.name)
         if assumed:
+            self.budget.limit = MAX_ASSUMED_STEPS
             path.enter(contexts.assumed_around(place, self.device))
         walker.active.append(outline)
         calls.bind_parameters(walker, path, node.params, given, scope)
@@ -335,7 +341,7 @@ class Engine:
             loaded = self.project.load(inner) if inner is not None else None
             if loaded is not None:
                 return Module(loaded)
-        for star in outline.stars:
+        for star in outline.stars[:_MOST_STARS]:
             value = self._from_star(file, star, name)
             if value is not None:
                 return value
@@ -343,7 +349,11 @@ class Engine:
 
     def _from_star(self, file: ProjectFile, star: str, name: str) -> Value | None:
         target = self.project.find_module(self.project.absolute(file, star), file)
-        loaded = self.project.load(target) if target is not None else None
+        if target is None or not (
+            target.name == "__init__.py" or name.encode() in self.project.bytes_of(target)
+        ):
+            return None
+        loaded = self.project.load(target)
         if loaded is not None and loaded is not file:
             return self.global_value(loaded, name)
         return None
@@ -379,7 +389,7 @@ class Engine:
             path = self.project.find_module(parent, file)
             if path is not None and (path != file.path or target.startswith(".")):
                 lazy = Imported(path, last)
-                if path.name == "__init__.py" and not self.project.is_loaded(path):
+                if path.name == "__init__.py":
                     # a package often only hands on what one of its modules defines
                     package = self.project.load(path)
                     onward = package.outline.imports.get(last) if package is not None else None
@@ -738,6 +748,13 @@ class Engine:
             return True
         return self.holds(path, _FILE_EFFECTS) or (forward and self.holds(path, _FORWARD))
 
+    def touching(self, path: FilePath) -> set[bytes]:
+        """See survey.names_that_touch. The answer is kept."""
+        known = self._touching.get(path)
+        if known is None:
+            known = self._touching[path] = names_that_touch(self.project.bytes_of(path))
+        return known
+
     def holds(self, path: FilePath, pattern: re.Pattern[bytes]) -> bool:
         """Whether a pattern occurs in the bytes of a file. The answer is kept."""
         key = (path, pattern)
@@ -750,8 +767,15 @@ class Engine:
         """Whether a call to a name of a file that is not loaded yet can matter."""
         if walker.path.regions or _carries_amp(given):
             return True
-        # a capital letter: it may be the class of a module
-        return self.file_matters(value.path, forward=value.name.rpartition(".")[2][:1].isupper())
+        if self.project.is_loaded(value.path) or value.path.name == "__init__.py":
+            return True
+        first = value.name.partition(".")[0]
+        if first[:1].isupper() and self.holds(value.path, _FORWARD):
+            return True  # it may be the class of a module
+        known = self._effective.get(value.path)
+        if known is None:
+            known = self._effective[value.path] = names_with_effects(self.project.bytes_of(value.path))
+        return first.encode() in known
 
     def has_effects(self, function: FunctionValue, depth: int = 0) -> bool:
         """Whether the text of a function, or of those of its file that it calls, touches AMP."""
@@ -889,23 +913,12 @@ def _imports_amp(engine: Engine, file: ProjectFile, target: str) -> bool:
         loaded = engine.project.load(path)
         if loaded is None:
             return False
-        handed_on = [loaded.outline.imports.get(name), *(f"{star}.{name}" for star in loaded.outline.stars)]
+        stars = loaded.outline.stars[:_MOST_STARS]
+        handed_on = [loaded.outline.imports.get(name), *(f"{star}.{name}" for star in stars)]
         return any(
             _imports_amp(engine, loaded, onward) for onward in handed_on if onward not in (None, target)
         )
-    if not engine.holds(path, _AMP) or name.encode() not in engine.project.bytes_of(path):
-        return False
-    loaded = engine.project.load(path)
-    if loaded is None:
-        return False
-    places = loaded.outline.assigned.get(name, [])
-    if any(re.search(REGIONS_AND_SCALERS, loaded.text_between(first, last)) for first, last in places):
-        return True
-    if name in loaded.outline.classes:
-        owner = loaded.outline.classes[name]
-        return "__enter__" in owner.methods and "autocast" in loaded.text_of(owner)
-    function = loaded.outline.functions.get(name)
-    return function is not None and engine.has_effects(engine.function_value(loaded, function))
+    return name.encode() in engine.touching(path)
 
 
 def _around_disabled(engine: Engine, file: ProjectFile) -> Iterator[FunctionOutline]:
