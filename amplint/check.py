@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files that are analysed."""
 
-_WORTH_WORKERS = 24
+_WORTH_WORKERS = 12
 """Files that have to pass the gate before worker processes pay for their start."""
 
 _MANY_FILES = 400
