@@ -297,11 +297,12 @@ def _findings(drafts: Sequence[Draft]) -> list[Finding]:
     for draft in drafts:
         if draft.subject is not None:
             spoken.setdefault(draft.rule.name, set()).add(draft.subject)
-    best: dict[tuple[str, str, Span], Draft] = {}
+    best: dict[tuple[str, str, Span, Hashable], Draft] = {}
     for draft in drafts:
         if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
             continue
-        key = (draft.rule.code, draft.place.path, draft.place.span)
+        subject = draft.subject if draft.rule.each_subject else None
+        key = (draft.rule.code, draft.place.path, draft.place.span, subject)
         known = best.get(key)
         if known is None or draft.level.rank < known.level.rank:
             best[key] = draft

@@ -138,8 +138,7 @@ def one_of(walker: Expressions, values: tuple[Value, ...]) -> Value:
             different.append(value)
     if not different:
         return UNKNOWN
-    if len(different) > MOST_CHOICES:
-        return UNKNOWN
+    different = different[:MOST_CHOICES]
     return walker.pin(different[walker.choose(len(different)) if len(different) > 1 else 0])
 
 

@@ -106,6 +106,7 @@ class DisabledRegionWithoutCast(FlowRule):
 
     level = Level.WARNING
     hears_assumed = True
+    each_subject = True
 
     def start(self) -> Hashable:
         return frozenset()
@@ -137,5 +138,12 @@ class DisabledRegionWithoutCast(FlowRule):
         protection = ", it only takes away autocast's own protection" if event.policy == "float32" else ""
         message += f": {harm.effect}. `enabled=False` casts nothing{protection}. {harm.remedy}"
         trail = (*birth(operand), (region.place, "autocast is switched off here"))
-        report.add(self, event.place, message, level=Level.ERROR if harm.raises else None, trail=trail)
+        report.add(
+            self,
+            event.place,
+            message,
+            level=Level.ERROR if harm.raises else None,
+            trail=trail,
+            subject=region.place,
+        )
         return state | {key}

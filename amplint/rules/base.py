@@ -64,6 +64,8 @@ class Rule:
     default = True
     yields_to: tuple[str, ...] = ()
     """Names of rules which, when they speak of the same subject, make this one silent."""
+    each_subject = False
+    """Whether one place gets a finding for each subject: each caller's region has to be mended on its own."""
 
     def __init__(self, setting: Setting | None = None) -> None:
         self.setting = setting or Setting()
