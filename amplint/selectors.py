@@ -43,6 +43,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
     candidates = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(word.lower(), candidates, n=1, cutoff=0.6)
+    close = close or [candidate for candidate in candidates if word and word.lower() in candidate]
     return f' (did you mean "{candidates[close[0]]}"?)' if close else ""
 
 

@@ -693,21 +693,7 @@ def open_function(
     walker: Expressions, function: FunctionValue, calls: tuple[Place, ...], chain: object
 ) -> tuple[Scope | None, cst.BaseSuite | cst.BaseExpression, cst.Parameters]:
     """The scope of a call, with the body to walk and its parameters."""
-    if isinstance(function.node, cst.Lambda):
-        outer = function.scope
-        assert outer is not None
-        scope = Scope(
-            outer.file,
-            outer.slice,
-            outer.outline,
-            outer.outer,
-            outer.outer_names,
-            outer.self_value,
-            calls,
-            chain,
-        )
-        return scope, function.node.body, function.node.params
-    if isinstance(function.node, cst.FunctionDef):
+    if function.node is not None:
         outer = function.scope
         assert outer is not None
         scope = Scope(
