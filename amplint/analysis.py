@@ -96,6 +96,11 @@ def _session(project_files: tuple[Path, ...], settings: Settings, codes: frozens
     return Session(engine, report, flow_rules, [rule for rule in rules if isinstance(rule, SyntaxRule)])
 
 
+def forget() -> None:
+    """Drops what earlier runs in this process have read."""
+    _session.cache_clear()
+
+
 def judge(
     files: Sequence[SourceFile],
     project_files: Sequence[Path],

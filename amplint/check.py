@@ -219,8 +219,10 @@ def _each_group(
 ) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
     """Each group of files with its verdict."""
     if crew is None and (workers == 1 or len(candidates) <= _WORTH_WORKERS):
+        from amplint.analysis import forget
         from amplint.groups import judge_group
 
+        forget()  # a file may have changed since an earlier run in this process
         for group in _grouped(candidates, len(candidates) // 64 + 1):
             yield group, judge_group(job, group)
         return
