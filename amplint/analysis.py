@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,59 +12,23 @@ from pathlib import Path
 import libcst as cst
 
 from amplint.config import Settings
-from amplint.events import Event, Place
-from amplint.findings import Finding, Level, Span, TrailStep
+from amplint.events import Place
+from amplint.findings import Finding, Level, Span
 from amplint.flow.attributes import dotted_name
 from amplint.flow.engine import Engine, entry_points
 from amplint.flow.paths import Path as Way
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
 from amplint.rules import rule_classes
-from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
+from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
+from amplint.rules.jury import Jury, findings_of
 from amplint.source.decoding import SourceFile
 from amplint.source.outline import collect_import
 from amplint.source.project import Project, ProjectFile, Unparsable
 from amplint.source.slices import Slice
 
-Handler = Callable[[Hashable, Event, Report], Hashable]
 _VERSION = re.compile(r"version|(?:has|get)attr\(\s*torch|torch\w*\d", re.IGNORECASE)
-
-
-class Jury:
-    """Lets flow rules hear events. The state handed along each path is a tuple, one entry a rule."""
-
-    def __init__(self, rules: Sequence[FlowRule], report: Report) -> None:
-        self.rules = rules
-        self.report = report
-        self._handlers: dict[type[Event], list[tuple[int, bool, Handler]]] = {}
-
-    def start(self) -> Hashable:
-        """The states at an entry point."""
-        return tuple(rule.start() for rule in self.rules)
-
-    def hear(self, machines: Hashable, event: Event) -> Hashable:
-        """The states after an event."""
-        handlers = self._handlers.get(type(event))
-        if handlers is None:
-            handlers = self._handlers[type(event)] = self._listeners(type(event))
-        if not handlers:
-            return machines
-        assert isinstance(machines, tuple)
-        assumed = bool(event.regions) and event.regions[0].assumed
-        states = list(machines)
-        for index, hears_assumed, handler in handlers:
-            if hears_assumed or not assumed:
-                states[index] = handler(states[index], event, self.report)
-        return tuple(states)
-
-    def _listeners(self, kind: type[Event]) -> list[tuple[int, bool, Handler]]:
-        name = "on_" + re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
-        return [
-            (index, rule.hears_assumed, getattr(rule, name))
-            for index, rule in enumerate(self.rules)
-            if hasattr(rule, name)
-        ]
 
 
 @dataclass
@@ -125,7 +89,7 @@ def judge(
             # what was made meanwhile stays until the end; the collector need not look at it
             gc.freeze()
             gc.enable()
-    return findings + _findings(report.drafts)
+    return findings + findings_of(report.drafts)
 
 
 def _judge_files(
@@ -294,32 +258,3 @@ def _local_imports(piece: Slice) -> dict[str, str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             collect_import(node, found, [])
     return found
-
-
-def _findings(drafts: Sequence[Draft]) -> list[Finding]:
-    """Drafts written out: the worst of those that say the same of one place, without those that give way."""
-    spoken: dict[str, set[Hashable]] = {}
-    for draft in drafts:
-        if draft.subject is not None:
-            spoken.setdefault(draft.rule.name, set()).add(draft.subject)
-    best: dict[tuple[str, str, Span, Hashable], Draft] = {}
-    for draft in drafts:
-        if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
-            continue
-        subject = draft.subject if draft.rule.each_subject else None
-        key = (draft.rule.code, draft.place.path, draft.place.span, subject)
-        known = best.get(key)
-        if known is None or draft.level.rank < known.level.rank:
-            best[key] = draft
-    return [_finding(draft) for draft in best.values()]
-
-
-def _finding(draft: Draft) -> Finding:
-    place = draft.place
-    steps = [TrailStep(step.path, step.span, text) for step, text in draft.trail]
-    steps += [TrailStep(call.path, call.span, "called from here") for call in place.calls]
-    unique = tuple(
-        dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span))
-    )
-    rule = draft.rule
-    return Finding(rule.code, rule.name, draft.level, draft.message, place.path, place.span, unique)

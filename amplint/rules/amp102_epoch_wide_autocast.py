@@ -151,7 +151,7 @@ the outer one has to go, too.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amplint.events import (
     Backward,
@@ -173,37 +173,42 @@ class Update:
 
     place: Place
     iteration: int
+    told: bool = False
 
 
 class EpochWideAutocast(FlowRule):
-    """The state is None, the update seen inside the outermost region, or "told"."""
+    """The state is None or the update seen inside the outermost region; it stays once it was told of."""
 
     level = Level.ERROR
+    shown_by = (RegionExited,)
 
-    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+    def again(self, state: Update | None) -> Hashable:
+        return state and replace(state, told=False)
+
+    def on_optimizer_stepped(self, state: Update | None, event: OptimizerStepped, report: Report) -> Hashable:
         # parameters that are half already are never cast, so no copy of them goes stale
-        if not event.regions or event.casts or state == "told":
+        if not event.regions or event.casts or (state is not None and state.told):
             return state
         return Update(event.place, event.iteration)
 
     def on_region_exited(self, state: Hashable, event: RegionExited, report: Report) -> Hashable:
         return state if event.regions else None
 
-    def on_cache_cleared(self, state: Hashable, event: CacheCleared, report: Report) -> Hashable:
-        return state if state == "told" else None
+    def on_cache_cleared(self, state: Update | None, event: CacheCleared, report: Report) -> Hashable:
+        return state if state is not None and state.told else None
 
-    def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
-        if isinstance(state, Update) and event.trains and _caches(event.regions):
+    def on_forward(self, state: Update | None, event: Forward, report: Report) -> Hashable:
+        if state is not None and not state.told and event.trains and _caches(event.regions):
             return self._tell(state, event.regions, event.place, "the forward", report)
         return state
 
-    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+    def on_backward(self, state: Update | None, event: Backward, report: Report) -> Hashable:
         # a backward of a later iteration needs a forward after the update, wherever that hides
-        if isinstance(state, Update) and event.iteration > state.iteration and _caches(event.regions):
-            return self._tell(
-                state, event.regions, event.place, "the next iteration's forward, before the backward", report
-            )
-        return state
+        if state is None or state.told or event.iteration <= state.iteration or not _caches(event.regions):
+            return state
+        return self._tell(
+            state, event.regions, event.place, "the next iteration's forward, before the backward", report
+        )
 
     def _tell(self, update: Update, regions: Regions, use: Place, what: str, report: Report) -> Hashable:
         region = regions[0]
@@ -221,7 +226,7 @@ class EpochWideAutocast(FlowRule):
             (use, "they are used here again"),
         )
         report.add(self, place, message, trail=trail, subject=place)
-        return "told"
+        return replace(update, told=True)
 
 
 def _caches(regions: Regions) -> bool:

@@ -69,7 +69,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import RegionDropped
+from amplint.events import RegionDropped, RegionEntered
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report
 
@@ -80,6 +80,7 @@ class AutocastNotEntered(FlowRule):
     """Has no state."""
 
     level = Level.ERROR
+    shown_by = (RegionDropped, RegionEntered)
 
     def on_region_dropped(self, state: Hashable, event: RegionDropped, report: Report) -> Hashable:
         match event.how:

@@ -100,7 +100,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from amplint.events import CastParameters, DType, FunctionEnded, OptimizerMade, OptimizerStepped, ScalerUsed
+from amplint.events import (
+    CastParameters,
+    DType,
+    FunctionEnded,
+    ModuleCast,
+    OptimizerMade,
+    OptimizerStepped,
+    ScalerUsed,
+)
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
 
@@ -111,6 +119,8 @@ class HalfModel(FlowRule):
     """The state holds the casts whose parameters an optimizer got, until a scaler meets them."""
 
     level = Level.ERROR
+    shown_by = (ModuleCast,)
+    raises = r"Attempting to unscale (FP16|BFloat16|bf16)"
 
     def start(self) -> Hashable:
         return frozenset()

@@ -115,7 +115,7 @@ from collections.abc import Hashable
 from amplint.events import Certainty, IndexPut, Op, Operand, Place
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.half_operands import Harm, birth, born_half, harm_of, origin
+from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, harm_of, origin
 
 _SCATTER = frozenset(
     {"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"}
@@ -127,8 +127,12 @@ class MissingFloat(FlowRule):
     not told of again."""
 
     level = Level.WARNING
+    raises = MISMATCH
 
     def start(self) -> Hashable:
+        return frozenset()
+
+    def again(self, state: frozenset[Hashable]) -> Hashable:
         return frozenset()
 
     def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:

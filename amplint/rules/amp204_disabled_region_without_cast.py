@@ -98,17 +98,21 @@ from collections.abc import Hashable
 from amplint.events import Certainty, Op, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.half_operands import birth, harm_of
+from amplint.rules.half_operands import MISMATCH, birth, harm_of
 
 
 class DisabledRegionWithoutCast(FlowRule):
     """The state holds the pairs of disabled region and birth of a value that were told of."""
 
     level = Level.WARNING
+    raises = MISMATCH
     hears_assumed = True
     each_subject = True
 
     def start(self) -> Hashable:
+        return frozenset()
+
+    def again(self, state: frozenset[Hashable]) -> Hashable:
         return frozenset()
 
     def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:

@@ -123,7 +123,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Certainty, Op, enabled_region
+from amplint.events import Cast, Certainty, Op, enabled_region
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
 
@@ -132,6 +132,7 @@ class UselessFloat(FlowRule):
     """Has no state."""
 
     level = Level.WARNING
+    shown_by = (Cast,)
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:
         region = enabled_region(event.regions)

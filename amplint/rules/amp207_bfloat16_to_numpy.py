@@ -81,6 +81,7 @@ class Bfloat16ToNumpy(FlowRule):
     """Has no state."""
 
     level = Level.ERROR
+    raises = r"unsupported ScalarType BFloat16"
 
     def on_converted(self, state: Hashable, event: Converted, report: Report) -> Hashable:
         operand = event.operand

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from amplint.amp.versions import Bounds
-from amplint.events import Place, Region
+from amplint.events import Event, Place, Region
 from amplint.findings import Level
 
 
@@ -103,10 +103,20 @@ class FlowRule(Rule):
 
     hears_assumed = False
     """Whether it is told of entry points that are walked inside an assumed region."""
+    shown_by: tuple[type[Event], ...] = ()
+    """The events at whose place a run shows whether a finding is true. None: all that it listens to, but for
+    those that only keep account, such as the end of a region."""
+    raises = ""
+    """A regular expression for the exceptions that show a finding to be true."""
 
     def start(self) -> Hashable:
         """The state at an entry point."""
         return None
+
+    def again(self, state: Any) -> Hashable:
+        """The state without what was told of already: by it a run counts how often a finding was true."""
+        unchanged: Hashable = state
+        return unchanged
 
 
 class SourceView(Protocol):

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from amplint.amp.ops import INTEGER_TARGETS
 from amplint.events import Certainty, DType, Op, Operand, Place
 
+MISMATCH = r"same dtype|[Dd]types?\b.*\b(match|same)|expected .* but (got|found)|not implemented for '(Half|BFloat16)'"
+"""What torch says of operands whose dtypes do not agree, or that an op has no kernel for."""
+
 _PROBABILITIES = frozenset({"softmax", "softmin"})
 _SMALLEST_FLOAT16 = 6e-8
 _GUARDS = frozenset({"__add__", "__sub__", "add", "sub", "clamp", "clamp_min", "maximum"})

@@ -1,0 +1,108 @@
+"""Flow rules hear events, and what they draft becomes findings. Serves both producers of events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+
+from amplint import events
+from amplint.events import Event
+from amplint.findings import Finding, Span, TrailStep
+from amplint.rules.base import Draft, FlowRule, Report
+
+Handler = Callable[[Hashable, Event, Report], Hashable]
+
+_ACCOUNTS = (
+    events.RegionEntered,
+    events.RegionExited,
+    events.CacheCleared,
+    events.LoopIterated,
+    events.OptimizerMade,
+    events.ScalerMade,
+    events.FunctionEnded,
+)
+"""Events that rules listen to in order to judge others."""
+
+
+class Jury:
+    """Lets flow rules hear events. The state handed along each path is a tuple, one entry a rule."""
+
+    def __init__(self, rules: Sequence[FlowRule], report: Report) -> None:
+        self.rules = rules
+        self.report = report
+        self._handlers: dict[type[Event], list[tuple[int, bool, Handler]]] = {}
+
+    def start(self) -> Hashable:
+        """The states at an entry point."""
+        return tuple(rule.start() for rule in self.rules)
+
+    def hear(self, machines: Hashable, event: Event) -> Hashable:
+        """The states after an event."""
+        handlers = self._handlers.get(type(event))
+        if handlers is None:
+            handlers = self._handlers[type(event)] = self._listeners(type(event))
+        if not handlers:
+            return machines
+        assert isinstance(machines, tuple)
+        assumed = bool(event.regions) and event.regions[0].assumed
+        states = list(machines)
+        for index, hears_assumed, handler in handlers:
+            if hears_assumed or not assumed:
+                states[index] = handler(states[index], event, self.report)
+        return tuple(states)
+
+    def _listeners(self, kind: type[Event]) -> list[tuple[int, bool, Handler]]:
+        name = handler_name(kind)
+        return [
+            (index, rule.hears_assumed, getattr(rule, name))
+            for index, rule in enumerate(self.rules)
+            if hasattr(rule, name)
+        ]
+
+
+def handler_name(kind: type[Event]) -> str:
+    """The method by which a rule listens to events of a kind: ``on_region_entered``."""
+    return "on_" + re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
+
+
+def shown_by(rule: FlowRule) -> frozenset[str]:
+    """The names of the events at whose place a run shows whether a finding of the rule is true."""
+    if rule.shown_by:
+        return frozenset(kind.__name__ for kind in rule.shown_by)
+    kinds = [
+        kind
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, Event) and hasattr(rule, handler_name(kind))
+    ]
+    telling = [kind for kind in kinds if kind not in _ACCOUNTS]
+    return frozenset(kind.__name__ for kind in telling or kinds)
+
+
+def findings_of(drafts: Sequence[Draft]) -> list[Finding]:
+    """Drafts written out: the worst of those that say the same of one place, without those that give way."""
+    spoken: dict[str, set[Hashable]] = {}
+    for draft in drafts:
+        if draft.subject is not None:
+            spoken.setdefault(draft.rule.name, set()).add(draft.subject)
+    best: dict[tuple[str, str, Span, Hashable], Draft] = {}
+    for draft in drafts:
+        if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
+            continue
+        subject = draft.subject if draft.rule.each_subject else None
+        key = (draft.rule.code, draft.place.path, draft.place.span, subject)
+        known = best.get(key)
+        if known is None or draft.level.rank < known.level.rank:
+            best[key] = draft
+    return [finding_of(draft) for draft in best.values()]
+
+
+def finding_of(draft: Draft) -> Finding:
+    """A draft written out, with the calls that led to its place."""
+    place = draft.place
+    steps = [TrailStep(step.path, step.span, text) for step, text in draft.trail]
+    steps += [TrailStep(call.path, call.span, "called from here") for call in place.calls]
+    unique = tuple(
+        dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span))
+    )
+    rule = draft.rule
+    return Finding(rule.code, rule.name, draft.level, draft.message, place.path, place.span, unique)
