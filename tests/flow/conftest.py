@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from listening import Tape, differences, listen
-
-Holds = Callable[..., Tape]
+from listening import Holds, Tape, differences, listen
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 
 from amplint.amp.versions import Bounds
@@ -47,6 +47,10 @@ class Tape:
     def lines(self, kind: type[Event]) -> set[int]:
         """The lines of all events of a kind."""
         return {event.place.line for event in self.of(kind)}
+
+
+Holds = Callable[..., Tape]
+"""The fixture ``holds``."""
 
 
 def listen(

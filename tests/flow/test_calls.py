@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from conftest import Holds
+from listening import Holds
 
 from amplint.events import Backward, Forward, FunctionEnded
 

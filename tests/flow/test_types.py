@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent, indent
 
 import pytest
-from conftest import Holds
+from listening import Holds
 
 from amplint.events import Certainty, Converted, DType, IndexPut, ModuleCast, Op
 
