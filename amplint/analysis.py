@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -13,16 +13,17 @@ import libcst as cst
 
 from amplint.config import Settings
 from amplint.events import Place
-from amplint.findings import Finding, Level, Span
+from amplint.findings import Crash, Finding, Fix, Level, Span
+from amplint.fixes.base import Files, Mend, Refusal, offered
 from amplint.flow.attributes import dotted_name
 from amplint.flow.engine import Engine, entry_points
 from amplint.flow.paths import Path as Way
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
 from amplint.rules import rule_classes
-from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
+from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
-from amplint.rules.jury import Jury, findings_of
+from amplint.rules.jury import Jury, finding_of, remaining
 from amplint.source.decoding import SourceFile
 from amplint.source.outline import collect_import
 from amplint.source.project import Project, ProjectFile, Unparsable
@@ -70,9 +71,11 @@ def judge(
     project_files: Sequence[Path],
     settings: Settings,
     codes: frozenset[str] | None = None,
-) -> list[Finding]:
-    """The findings in these files, in any order, suppressed ones included. ``project_files`` are all files
-    that may be read to follow calls; ``codes`` names the rules to run, None for all."""
+    keep: Callable[[Finding], bool] = lambda finding: True,
+) -> tuple[list[Finding], list[Crash]]:
+    """The findings in these files that are to be kept, in any order, with their fixes, and the mends that
+    failed. ``project_files`` are all files that may be read to follow calls; ``codes`` names the rules to
+    run, None for all."""
     session = _session(tuple(project_files), settings, codes)
     engine, report = session.engine, session.report
     report.drafts.clear()
@@ -89,7 +92,8 @@ def judge(
             # what was made meanwhile stays until the end; the collector need not look at it
             gc.freeze()
             gc.enable()
-    return findings + findings_of(report.drafts)
+    drafted, crashes = _mended(remaining(report.drafts), Files(engine.project.text_of), keep)
+    return [finding for finding in findings if keep(finding)] + drafted, crashes
 
 
 def _judge_files(
@@ -258,3 +262,33 @@ def _local_imports(piece: Slice) -> dict[str, str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             collect_import(node, found, [])
     return found
+
+
+def _mended(
+    drafts: Iterable[Draft], files: Files, keep: Callable[[Finding], bool]
+) -> tuple[list[Finding], list[Crash]]:
+    """The findings to keep, with the fixes that their mends offer. A mend that fails costs the fix alone."""
+    findings: list[Finding] = []
+    crashes: list[Crash] = []
+    known: dict[Mend, Fix | Refusal] = {}
+    for draft in drafts:
+        finding = finding_of(draft)
+        if not keep(finding):
+            continue
+        mend = draft.mend
+        if mend is not None:
+            try:
+                if mend not in known:
+                    known[mend] = offered(mend, files)
+                offer = known[mend]
+            except Exception as error:
+                offer = Refusal("an error in amplint")
+                known[mend] = offer
+                crashes.append(Crash.of(finding.path, finding.name, error))
+            finding = (
+                replace(finding, fix=offer)
+                if isinstance(offer, Fix)
+                else replace(finding, fix_note=offer.reason)
+            )
+        findings.append(finding)
+    return findings, crashes

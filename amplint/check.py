@@ -14,8 +14,8 @@ from amplint.source.discovery import Discovery, discover
 from amplint.source.gate import Gate, passes, widened
 
 if TYPE_CHECKING:
-    from amplint.findings import Finding
-    from amplint.groups import Candidate, Crash, Job, Verdict
+    from amplint.findings import Crash, Finding
+    from amplint.groups import Candidate, Job, Verdict
     from amplint.parallel import Crew
 
 Progress = Callable[[int, int], None]
@@ -159,7 +159,8 @@ def _judge(
     workers: int,
     progress: Progress | None,
 ) -> CheckResult:
-    from amplint.groups import Candidate, Crash, unreadable_file
+    from amplint.findings import Crash
+    from amplint.groups import Candidate, unreadable_file
 
     everything = [*passed, *_second_round(passed, others, crew, workers)]
     candidates = [Candidate(path, display_name(path), size) for path, size in everything]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Level(str, Enum):
@@ -40,12 +41,42 @@ class TrailStep:
     message: str
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """One replacement: the characters from ``start`` up to ``end`` of a file's decoded text give way to
+    ``text``. Offsets count code points of the text as ``SourceFile`` has it: without a byte order mark, with
+    the line ends that are in the file."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+
+
+class Claim(NamedTuple):
+    """Lines that a fix takes for itself, counted from 1, both included: whole statements. No other fix
+    touches them in the same round."""
+
+    path: str
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """An edit that amplint can make: ``applicability`` is "safe" or "unsafe", ``title`` says what it does."""
+    """A change that amplint can make. ``applicability`` is "safe" or "unsafe", ``title`` says what the change
+    is, and ``note`` why it is unsafe. The edits lie apart from each other."""
 
     applicability: str
     title: str
+    edits: tuple[Edit, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    note: str = ""
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the change keeps all that the program does, but for what the finding is about."""
+        return self.applicability == "safe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +84,8 @@ class Finding:
     """A claim about one place in somebody's code.
 
     ``path`` is relative to the working directory, with forward slashes. ``fingerprint`` stays the same
-    while the rule, the path and the text of the line stay the same.
+    while the rule, the path and the text of the line stay the same. ``fix_note`` says why there is no fix
+    where a reader would expect one.
     """
 
     code: str
@@ -65,8 +97,28 @@ class Finding:
     trail: tuple[TrailStep, ...] = ()
     fix: Fix | None = None
     fingerprint: str = ""
+    fix_note: str = ""
 
     @property
     def order(self) -> tuple[str, Span, str]:
         """Findings are listed by file, then place, then code."""
         return (self.path, self.span, self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Something failed over a file: a bug of ours. ``rule`` is empty where no rule was at work."""
+
+    path: str
+    rule: str
+    reason: str
+    traceback: str = ""
+
+    @classmethod
+    def of(cls, path: str, rule: str, error: Exception) -> Crash:
+        """The crash that an exception means."""
+        import traceback
+
+        summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        details = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-30))
+        return cls(path, rule, summary, details)

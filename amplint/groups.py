@@ -8,18 +8,23 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from amplint.catalog import SYNTAX_ERROR, rule_names
 from amplint.config import Settings
-from amplint.findings import Finding, Level, Span
+from amplint.findings import Crash, Finding, Level, Span
 from amplint.selectors import selects
 from amplint.source.decoding import SourceFile, Unreadable, lines_of, read_source
 from amplint.source.nesting import RECURSION_LIMIT
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    from amplint.source.suppressions import Suppressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +41,6 @@ class Candidate:
         if self.text is not None:
             return SourceFile(Path(self.path), self.display, self.text)
         return read_source(self.path, self.display)
-
-
-@dataclass(frozen=True, slots=True)
-class Crash:
-    """The analysis of a file failed: a bug of ours. ``rule`` is empty where no rule was at work."""
-
-    path: str
-    rule: str
-    reason: str
-    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +85,15 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     files, unreadable = read_group(group)
 
-    def judge_files(wanted: Sequence[SourceFile]) -> list[Finding]:
-        return judge(wanted, job.project_files, job.settings, job.codes)
+    texts = {file.display: file.text for file in files}
+    wanted = Wanted(job, texts)
+
+    def judge_files(some: Sequence[SourceFile]) -> tuple[list[Finding], list[Crash]]:
+        return judge(some, job.project_files, job.settings, job.codes, wanted)
 
     found, crashes = _surviving(judge_files, files)
-    kept = _kept(job, [*unreadable, *found], {file.display: file.text for file in files})
-    return Verdict(tuple(kept), tuple(crashes))
+    kept = sorted(filter(wanted, [*unreadable, *found]), key=lambda finding: finding.order)
+    return Verdict(tuple(_with_fingerprints(kept, texts)), tuple(crashes))
 
 
 def read_group(group: Iterable[Candidate]) -> tuple[list[SourceFile], list[Finding]]:
@@ -116,70 +114,77 @@ def unreadable_file(display: str, error: Unreadable) -> Finding:
     return Finding(code, name, Level.ERROR, error.message, display, place)
 
 
-Result = TypeVar("Result")
-
-
 def _surviving(
-    act: Callable[[Sequence[SourceFile]], list[Result]], files: Sequence[SourceFile]
-) -> tuple[list[Result], list[Crash]]:
+    act: Callable[[Sequence[SourceFile]], tuple[list[Finding], list[Crash]]], files: Sequence[SourceFile]
+) -> tuple[list[Finding], list[Crash]]:
     """What the analysis yields. If it fails for the group, each file is tried alone."""
     try:
-        return act(files) if files else [], []
+        return act(files) if files else ([], [])
     except Exception as error:
         if len(files) == 1:
             return [], [_crash(files[0], error)]
-    results: list[Result] = []
+    findings: list[Finding] = []
     crashes: list[Crash] = []
     for file in files:
         try:
-            results += act([file])
+            found, failed = act([file])
+            findings += found
+            crashes += failed
         except Exception as error:
             crashes.append(_crash(file, error))
-    return results, crashes
+    return findings, crashes
 
 
 def _crash(file: SourceFile, error: Exception) -> Crash:
     frames = traceback.extract_tb(error.__traceback__)
     rules = [PurePath(frame.filename) for frame in frames if PurePath(frame.filename).parent.name == "rules"]
     rule = next((path.stem.partition("_")[2] for path in reversed(rules) if path.stem.startswith("amp")), "")
-    summary = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-    details = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-30))
-    return Crash(file.display, rule.replace("_", "-"), summary, details)
+    return Crash.of(file.display, rule.replace("_", "-"), error)
 
 
-def _kept(job: Job, findings: Iterable[Finding], texts: dict[str, str]) -> list[Finding]:
-    from amplint.source.suppressions import NONE, read_suppressions
+class Wanted:
+    """Whether a finding is to be reported: it is neither suppressed nor switched off."""
 
-    suppressions = {}
-    kept = []
-    for finding in sorted(findings, key=lambda finding: finding.order):
-        path = finding.path
-        if path not in suppressions:
-            suppressions[path] = read_suppressions(texts[path]) if path in texts else NONE
-        silenced = suppressions[path].cover(finding.code, finding.name, finding.span.line)
-        if not silenced and finding.code in job.codes:
-            kept.append(finding)
-    return _with_fingerprints(_without_ignored(job.settings, kept), texts)
+    def __init__(self, job: Job, texts: Mapping[str, str]) -> None:
+        self._job = job
+        self._texts = texts
+        self._suppressions: dict[str, Suppressions] = {}
 
+    def __call__(self, finding: Finding) -> bool:
+        return (
+            finding.code in self._job.codes
+            and not self._of(finding.path).cover(finding.code, finding.name, finding.span.line)
+            and not self._is_ignored(finding)
+        )
 
-def _without_ignored(settings: Settings, findings: list[Finding]) -> list[Finding]:
-    """Without what ``per-file-ignores`` switches off."""
-    if not findings or not settings.per_file_ignores:
-        return findings
-    from pathspec import GitIgnoreSpec
+    def _of(self, path: str) -> Suppressions:
+        from amplint.source.suppressions import NONE, read_suppressions
 
-    patterns = [(GitIgnoreSpec.from_lines([glob]), rules) for glob, rules in settings.per_file_ignores]
-    root = settings.root
+        if path not in self._suppressions:
+            text = self._texts.get(path)
+            self._suppressions[path] = NONE if text is None else read_suppressions(text)
+        return self._suppressions[path]
 
-    def ignored(finding: Finding) -> bool:
-        path = Path(finding.path).absolute()
+    def _is_ignored(self, finding: Finding) -> bool:
+        """Whether ``per-file-ignores`` switches the rule off."""
+        if not self._ignores:
+            return False
+        path, root = Path(finding.path).absolute(), self._job.settings.root
         name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
         return any(
             selects(rules, finding.code, finding.name) and pattern.match_file(name)
-            for pattern, rules in patterns
+            for pattern, rules in self._ignores
         )
 
-    return [finding for finding in findings if not ignored(finding)]
+    @cached_property
+    def _ignores(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:
+        if not self._job.settings.per_file_ignores:
+            return []
+        from pathspec import GitIgnoreSpec
+
+        return [
+            (GitIgnoreSpec.from_lines([glob]), rules) for glob, rules in self._job.settings.per_file_ignores
+        ]
 
 
 def _with_fingerprints(findings: list[Finding], texts: dict[str, str]) -> list[Finding]:

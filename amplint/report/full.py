@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
+from amplint.report.sources import Sources
 from amplint.report.text import LEVEL_COLORS, Style, escaped, place_of, summary, wrapped
-from amplint.source.decoding import Unreadable, lines_of, read_source
 
 if TYPE_CHECKING:
     from amplint.findings import Finding
@@ -14,34 +14,13 @@ if TYPE_CHECKING:
 
 def render(result: CheckResult, style: Style) -> str:
     """The report."""
-    sources = _Sources(result)
+    sources = Sources(result)
     blocks = ["\n".join(_block(finding, sources, style)) + "\n" for finding in result.findings]
     last = style.paint(summary(result.findings, result.checked), "bold" if result.findings else "green")
     return "\n".join([*blocks, last]) + "\n"
 
 
-class _Sources:
-    """The lines of the files that findings name, read when they are needed."""
-
-    def __init__(self, result: CheckResult) -> None:
-        self.result = result
-        self.known: dict[str, list[str]] = {}
-
-    def lines(self, display: str) -> list[str]:
-        if display not in self.known:
-            self.known[display] = lines_of(self._read(display))
-        return self.known[display]
-
-    def _read(self, display: str) -> str:
-        if display in self.result.texts:
-            return self.result.texts[display]
-        try:
-            return read_source(self.result.sources.get(display, display), display).text
-        except Unreadable:
-            return ""
-
-
-def _block(finding: Finding, sources: _Sources, style: Style) -> list[str]:
+def _block(finding: Finding, sources: Sources, style: Style) -> list[str]:
     from amplint.report.frame import Mark, frame
 
     color = LEVEL_COLORS[finding.level.value]

@@ -1,4 +1,12 @@
-"""A JSON array with one object for each finding."""
+"""A JSON array with one object for each finding.
+
+A ``fix`` is null or an object: ``applicability`` is "safe" or "unsafe", ``title`` says what it does, ``note``
+why it is unsafe (else empty), and ``edits`` lists replacements, each with the ``path``, the range to replace
+(``line``, ``column``, ``end_line``, ``end_column``, counted from 1, columns in code points, the end being the
+first character that stays) and the ``content`` to put there, with the line ends of the file. The ranges speak
+of the file as it was read and do not overlap. ``fix_note`` says why there is no fix where one could be
+expected.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +14,18 @@ import json
 from typing import Any
 
 from amplint.check import CheckResult
-from amplint.findings import Finding
+from amplint.findings import Edit, Finding, Fix
+from amplint.report.sources import Sources
 from amplint.report.text import Style
 
 
 def render(result: CheckResult, style: Style) -> str:
     """The report, in ASCII, so that no control character of a linted file gets through."""
-    return json.dumps([_object(finding) for finding in result.findings], indent=2) + "\n"
+    sources = Sources(result)
+    return json.dumps([_object(finding, sources) for finding in result.findings], indent=2) + "\n"
 
 
-def _object(finding: Finding) -> dict[str, Any]:
-    fix = finding.fix
+def _object(finding: Finding, sources: Sources) -> dict[str, Any]:
     return {
         "code": finding.code,
         "name": finding.name,
@@ -36,6 +45,29 @@ def _object(finding: Finding) -> dict[str, Any]:
             }
             for step in finding.trail
         ],
-        "fix": None if fix is None else {"applicability": fix.applicability, "title": fix.title},
+        "fix": None if finding.fix is None else _fix(finding.fix, sources),
+        "fix_note": finding.fix_note,
         "fingerprint": finding.fingerprint,
+    }
+
+
+def _fix(fix: Fix, sources: Sources) -> dict[str, Any]:
+    return {
+        "applicability": fix.applicability,
+        "title": fix.title,
+        "note": fix.note,
+        "edits": [_edit(edit, sources) for edit in fix.edits],
+    }
+
+
+def _edit(edit: Edit, sources: Sources) -> dict[str, Any]:
+    line, column = sources.place(edit.path, edit.start)
+    end_line, end_column = sources.place(edit.path, edit.end)
+    return {
+        "path": edit.path,
+        "line": line,
+        "column": column,
+        "end_line": end_line,
+        "end_column": end_column,
+        "content": edit.text,
     }

@@ -13,6 +13,7 @@ import libcst as cst
 from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region
 from amplint.findings import Level
+from amplint.fixes.base import Mend
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Setting:
 @dataclass(frozen=True)
 class Draft:
     """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
-    speak of the same thing share, such as the line where a region opens."""
+    speak of the same thing share, such as the line where a region opens; ``mend`` is what would mend it."""
 
     rule: Rule
     level: Level
@@ -34,6 +35,7 @@ class Draft:
     message: str
     trail: tuple[tuple[Place, str], ...] = ()
     subject: Hashable = None
+    mend: Mend | None = None
 
 
 @dataclass
@@ -51,9 +53,10 @@ class Report:
         level: Level | None = None,
         trail: tuple[tuple[Place, str], ...] = (),
         subject: Hashable = None,
+        mend: Mend | None = None,
     ) -> None:
         """Adds a draft."""
-        self.drafts.append(Draft(rule, level or rule.level, place, message, trail, subject))
+        self.drafts.append(Draft(rule, level or rule.level, place, message, trail, subject, mend))
 
 
 class Rule:

@@ -79,7 +79,12 @@ def shown_by(rule: FlowRule) -> frozenset[str]:
 
 
 def findings_of(drafts: Sequence[Draft]) -> list[Finding]:
-    """Drafts written out: the worst of those that say the same of one place, without those that give way."""
+    """The drafts that remain, written out."""
+    return [finding_of(draft) for draft in remaining(drafts)]
+
+
+def remaining(drafts: Sequence[Draft]) -> list[Draft]:
+    """The worst of the drafts that say the same of one place, without those that give way."""
     spoken: dict[str, set[Hashable]] = {}
     for draft in drafts:
         if draft.subject is not None:
@@ -93,7 +98,7 @@ def findings_of(drafts: Sequence[Draft]) -> list[Finding]:
         known = best.get(key)
         if known is None or draft.level.rank < known.level.rank:
             best[key] = draft
-    return [finding_of(draft) for draft in best.values()]
+    return list(best.values())
 
 
 def finding_of(draft: Draft) -> Finding:

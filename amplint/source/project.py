@@ -87,6 +87,7 @@ class Project:
         self._by_module: dict[str, Path] = {}
         self._modules: dict[Path, str] = {}
         self._loaded: dict[Path, ProjectFile | None] = {}
+        self._texts: dict[str, str] = {}
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
         self.extend(paths)
@@ -122,13 +123,18 @@ class Project:
         module = self._modules.get(source.path) or source.path.stem
         made = ProjectFile(source, module)
         self._loaded[source.path] = made
+        self._texts[made.display] = made.text
         return made
+
+    def text_of(self, display: str) -> str | None:
+        """The text of a file that was read, by the name that reports call it."""
+        return self._texts.get(display)
 
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
         if path not in self._loaded:
             try:
-                self._loaded[path] = ProjectFile(read_source(path), self._modules.get(path, path.stem))
+                self.add(read_source(path))
             except (Unparsable, Unreadable, OSError):
                 self._loaded[path] = None
         return self._loaded[path]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from amplint.config import Settings
-from amplint.findings import Finding, Fix, Level, Span, TrailStep
+from amplint.findings import Crash, Finding, Fix, Level, Span, TrailStep
 from amplint.source.decoding import SourceFile, lines_of
 from amplint.source.nesting import too_deep
 
@@ -27,7 +27,8 @@ def judge(
     project_files: Sequence[Path],
     settings: Settings,
     rules: frozenset[str] | None = None,
-) -> list[Finding]:
+    keep: Callable[[Finding], bool] = lambda finding: True,
+) -> tuple[list[Finding], list[Crash]]:
     findings = []
     for file in files:
         if "CRASH_IN_GROUP" in file.text and len(files) > 1:
@@ -39,7 +40,7 @@ def judge(
         for waiting in re.findall(r"WAIT (.+)", file.text):
             Path(waiting).read_text()
         findings += _judge(file)
-    return findings
+    return findings, []
 
 
 def _judge(file: SourceFile) -> list[Finding]:

@@ -70,7 +70,8 @@ def test_json_has_exactly_the_documented_keys(amplint, project: Path) -> None:
         "end_line": 4,
         "end_column": 27,
         "trail": [{"path": "src/bad.py", "line": 3, "column": 1, "message": "the region opens here"}],
-        "fix": {"applicability": "safe", "title": "move it out of the region"},
+        "fix": {"applicability": "safe", "title": "move it out of the region", "note": "", "edits": []},
+        "fix_note": "",
     }
 
 

@@ -1,0 +1,1 @@
+"""What mends a finding: LibCST codemods, and the rounds in which their changes are made."""

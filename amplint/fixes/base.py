@@ -1,0 +1,102 @@
+"""What a mend is: the description of a change that a rule wants, and how it becomes a Fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amplint.findings import Claim, Edit, Fix
+from amplint.fixes.parsed import ParsedFile, Refusal
+
+__all__ = ["Files", "Mend", "NoMend", "ParsedFile", "Refusal", "make_fix", "offered"]
+
+
+class Files:
+    """The files that mends may look at, parsed when they are asked for and kept while their text stays."""
+
+    def __init__(self, text_of: Callable[[str], str | None]) -> None:
+        """``text_of`` gives the text of the file that reports call by a name, or None."""
+        self._text_of = text_of
+        self._parsed: dict[str, ParsedFile] = {}
+
+    def parsed(self, path: str) -> ParsedFile:
+        """The file that reports call by this name, such as ``Place.path``. Raises Refusal."""
+        text = self._text_of(path)
+        if text is None:
+            raise Refusal(f"{path} cannot be read")
+        known = self._parsed.get(path)
+        if known is None or known.text != text:
+            known = self._parsed[path] = ParsedFile(path, text)
+        return known
+
+
+class Mend:
+    """Base of all mends: frozen, hashable dataclasses that hold places and plain data, no trees.
+
+    Equal mends are offered once, and equal fixes are made once, so a change that mends several findings
+    together may be given to each of them.
+    """
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """The fix for the files as they are, or why there is none. May raise Refusal as well."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class NoMend(Mend):
+    """Says why there is no fix, where the rule knows that already."""
+
+    reason: str
+
+    def offer(self, files: Files) -> Refusal:
+        return Refusal(self.reason)
+
+
+def make_fix(
+    title: str,
+    changes: Mapping[ParsedFile, cst.Module],
+    statements: Iterable[tuple[ParsedFile, cst.CSTNode]] = (),
+    *,
+    unsafe: str = "",
+) -> Fix:
+    """The fix that turns each file's module into the one derived from it. It claims the statements, and those
+    that it edits besides; ``unsafe`` says why somebody has to look at it. Raises Refusal if nothing changes."""
+    edits = tuple(edit for file, module in changes.items() for edit in file.edits(module))
+    if not edits:
+        raise Refusal("there is nothing to change")
+    claims = {file.claim(node) for file, node in statements}
+    for file in changes:
+        claims |= {_claim(file, edit) for edit in edits if edit.path == file.path}
+    return Fix("unsafe" if unsafe else "safe", title, edits, joined(claims), unsafe)
+
+
+def offered(mend: Mend, files: Files) -> Fix | Refusal:
+    """The fix of a mend, with claims that cover its edits. Raises what a broken mend raises."""
+    try:
+        fix = mend.offer(files)
+        if isinstance(fix, Refusal):
+            return fix
+        claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
+        return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)))
+    except Refusal as refusal:
+        return refusal
+
+
+def joined(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims in order, with those that overlap or touch made one."""
+    result: list[Claim] = []
+    for claim in sorted(claims):
+        last = result[-1] if result else None
+        if last is not None and last.path == claim.path and claim.first <= last.last + 1:
+            result[-1] = last._replace(last=max(last.last, claim.last))
+        else:
+            result.append(claim)
+    return tuple(result)
+
+
+def _claim(file: ParsedFile, edit: Edit) -> Claim:
+    """The lines that an edit touches. An edit that ends where a line begins does not touch that line."""
+    last = edit.end - 1 if edit.end > edit.start else edit.end
+    return Claim(file.path, file.line(edit.start), file.line(last))

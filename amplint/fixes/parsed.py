@@ -1,0 +1,249 @@
+"""A whole file parsed with LibCST, and how changes of its tree become edits of its text.
+
+LibCST does not give every text back as it was: a form feed before a statement and a blank line after a
+trailing semicolon are lost. The tree is therefore compared with itself, before and after a change, and the
+difference is carried over to the text as it is on the disk.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import TypeVar, cast
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
+
+from amplint.findings import Claim, Edit, Span
+from amplint.source.slices import split_lines
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+
+
+class Refusal(Exception):  # noqa: N818
+    """Why no fix is offered, in a few words for the user. Returned or raised by a mend."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ParsedFile:
+    """A file as text and as a LibCST module. ``path`` is what reports call it; ``text`` is as on the disk,
+    line ends included, without a byte order mark. Do not change ``module``: derive a new one from it."""
+
+    def __init__(self, path: str, text: str) -> None:
+        """Raises Refusal where LibCST cannot parse the text."""
+        self.path = path
+        self.text = text
+        try:
+            self.module = cst.parse_module(text)
+        except cst.ParserSyntaxError as error:
+            raise Refusal("LibCST cannot parse the whole file") from error
+        self._code = self.module.code
+        self._shifts = _shifts(self._code, text)
+
+    def find(self, kind: type[Node], span: Span) -> Node | None:
+        """The node of this class that stands exactly at a span, the outermost if there are several."""
+        return next(
+            (node for node in self._at.get(span, ()) if isinstance(node, kind)),
+            None,
+        )
+
+    def inside(self, kind: type[Node], span: Span) -> list[Node]:
+        """The nodes of this class that lie within a span, in the order of their beginnings."""
+        found = [
+            (place, node)
+            for place, nodes in self._at.items()
+            if _within(place, span)
+            for node in nodes
+            if isinstance(node, kind)
+        ]
+        return [node for _, node in sorted(found, key=lambda pair: pair[0])]
+
+    def around(self, kind: type[Node], span: Span) -> Node | None:
+        """The smallest node of this class that holds a span."""
+        best: tuple[Span, Node] | None = None
+        for place, nodes in self._at.items():
+            if _within(span, place) and (best is None or _within(place, best[0])):
+                fitting = [node for node in nodes if isinstance(node, kind)]
+                if fitting:
+                    best = (place, fitting[-1])
+        return best[1] if best is not None else None
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """Where a node of ``module`` stands in the text; a statement without the comments above it."""
+        found = self._positions[node]
+        start = self._place(self._text_offset(self._offset_in_code(found.start.line, found.start.column)))
+        end = self._place(self._text_offset(self._offset_in_code(found.end.line, found.end.column)))
+        return Span(*start, *end)
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node that a node of ``module`` is a part of."""
+        return self._parents.get(node)
+
+    def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around a node, from the inside out."""
+        around = self.parent(node)
+        while around is not None:
+            yield around
+            around = self.parent(around)
+
+    def statement(self, node: cst.CSTNode) -> cst.BaseStatement:
+        """The statement that a node belongs to: the node itself, or the nearest around it."""
+        for candidate in (node, *self.parents(node)):
+            if isinstance(candidate, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                return candidate
+        raise Refusal("the code stands in no statement")
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The text of a node."""
+        return self.module.code_for_node(node)
+
+    def claim(self, node: cst.CSTNode) -> Claim:
+        """The lines of a statement, with all that is in it."""
+        span = self.span(node)
+        last = span.end_line if span.end_column > 1 or span.end_line == span.line else span.end_line - 1
+        return Claim(self.path, span.line, last)
+
+    def line(self, offset: int) -> int:
+        """The number of the line that holds an offset in the text."""
+        return self._place(offset)[0]
+
+    def edits(self, changed: cst.Module) -> tuple[Edit, ...]:
+        """What has to be edited for the text to become that of a module derived from ``module``. Raises
+        Refusal where LibCST's losses cannot be told from the change."""
+        edits = []
+        for start, end, text in _differences(self._code, changed.code):
+            first, last = self._text_offset(start), self._text_offset(end)
+            if last - first != end - start:
+                raise Refusal("a form feed or a stray semicolon stands in the way")
+            edits.append(Edit(self.path, first, last, text))
+        return tuple(edits)
+
+    @cached_property
+    def _wrapper(self) -> MetadataWrapper:
+        return MetadataWrapper(self.module, unsafe_skip_copy=True)
+
+    @cached_property
+    def _positions(self) -> dict[cst.CSTNode, cst.metadata.CodeRange]:
+        return dict(self._wrapper.resolve(PositionProvider))
+
+    @cached_property
+    def _parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
+        return cast(
+            "dict[cst.CSTNode, cst.CSTNode]",
+            dict(self._wrapper.resolve(ParentNodeProvider)),
+        )
+
+    @cached_property
+    def _at(self) -> dict[Span, list[cst.CSTNode]]:
+        """The nodes by their places, the outer ones before those that they hold."""
+        places: dict[Span, list[cst.CSTNode]] = {}
+        for node in self._positions:
+            places.setdefault(self.span(node), []).append(node)
+        for nodes in places.values():
+            nodes.sort(key=self._depth)
+        return places
+
+    def _depth(self, node: cst.CSTNode) -> int:
+        return sum(1 for _ in self.parents(node))
+
+    @cached_property
+    def _code_lines(self) -> list[int]:
+        return _line_starts(self._code)
+
+    @cached_property
+    def _text_lines(self) -> list[int]:
+        return _line_starts(self.text)
+
+    def _offset_in_code(self, line: int, column: int) -> int:
+        if line > len(self._code_lines):  # LibCST counts a final line end that the text lacks
+            return len(self._code)
+        return self._code_lines[line - 1] + column
+
+    def _text_offset(self, offset: int) -> int:
+        """The offset in the text for one in what LibCST gives back."""
+        number = bisect_right(self._shifts, (offset, len(self.text)))
+        return offset + (self._shifts[number - 1][1] if number else 0)
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        line = bisect_right(self._text_lines, offset)
+        return line, offset - self._text_lines[line - 1] + 1
+
+
+def _within(inner: Span, outer: Span) -> bool:
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (
+        inner.end_line,
+        inner.end_column,
+    ) <= (outer.end_line, outer.end_column)
+
+
+def _line_starts(text: str) -> list[int]:
+    """Where the lines of a text begin; after a final line end there is one more, empty line."""
+    lines = split_lines(text)
+    starts = [0, *accumulate(map(len, lines))]
+    return starts if not lines or lines[-1].endswith(("\n", "\r")) else starts[:-1]
+
+
+def _shifts(code: str, text: str) -> list[tuple[int, int]]:
+    """(offset in the code, how much further the same character lies in the text) wherever that changes.
+    Raises Refusal if there is more between the two than lost spacing."""
+    if code == text:
+        return []
+    shifts: list[tuple[int, int]] = []
+    place = 0
+    for offset, character in enumerate(code):
+        if text[place : place + 1] != character:
+            while text[place : place + 1] != character and text[place : place + 1].isspace():
+                place += 1
+            shifts.append((offset, place - offset))
+        if text[place : place + 1] != character:
+            raise Refusal("LibCST does not give the text of the file back as it is")
+        place += 1
+    if text[place:].strip():
+        raise Refusal("LibCST does not give the text of the file back as it is")
+    return shifts
+
+
+def _differences(before: str, after: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, replacement) of the stretches in which the texts differ, line by line."""
+    old, new = split_lines(before), split_lines(after)
+    first = _common(old, new)
+    last = _common(old[first:][::-1], new[first:][::-1])
+    old_middle, new_middle = old[first : len(old) - last], new[first : len(new) - last]
+    starts = [0, *accumulate(map(len, old))]
+    matcher = difflib.SequenceMatcher(
+        None, [line.strip() for line in old_middle], [line.strip() for line in new_middle]
+    )
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        blocks = [(start, end, new_start, new_end)]
+        if tag == "equal" or end - start == new_end - new_start:  # lines that were moved in or out
+            blocks = [
+                (start + n, start + n + 1, new_start + n, new_start + n + 1) for n in range(end - start)
+            ]
+        for begin, stop, new_begin, new_stop in blocks:
+            yield from _trimmed(
+                starts[first + begin],
+                "".join(old_middle[begin:stop]),
+                "".join(new_middle[new_begin:new_stop]),
+            )
+
+
+def _trimmed(offset: int, old: str, new: str) -> Iterator[tuple[int, int, str]]:
+    if old == new:
+        return
+    head = _common(old, new)
+    tail = _common(old[head:][::-1], new[head:][::-1])
+    yield offset + head, offset + len(old) - tail, new[head : len(new) - tail]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The number of items with which both begin."""
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return number
+    return min(len(one), len(other))
