@@ -231,12 +231,21 @@ class ModuleCast(Event):
 
 @dataclass(frozen=True, slots=True)
 class Backward(Event):
-    """Gradients were computed. ``how`` is the call as a user names it."""
+    """Gradients were computed. ``how`` is the call as a user names it, ``scaled_by`` are the scalers that
+    scaled what it started from, as far as they are in sight."""
 
     how: str
     scaled: bool = False
     iteration: int = 0
     """Counts the loop iterations begun so far inside the outermost region."""
+    scaled_by: tuple[Hashable, ...] = ()
+    loss: Hashable = None
+    """Stands for what it started from, or None."""
+    unclear: bool = False
+    """Whether code out of sight may have scaled the loss: a framework's backward, a function that was given
+    the scaler."""
+    partial: bool = False
+    """Whether only the gradients of given inputs were computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,16 +262,22 @@ class OptimizerMade(Event):
 
     optimizer: Hashable
     casts: tuple[CastParameters, ...] = ()
+    modules: frozenset[Hashable] = frozenset()
+    """The modules whose parameters it got, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerStepped(Event):
-    """Parameters were updated, through a scaler or not. ``casts`` as in OptimizerMade."""
+    """Parameters were updated, through a scaler or not. ``casts`` and ``modules`` as in OptimizerMade."""
 
     optimizer: Hashable
     via_scaler: bool = False
     casts: tuple[CastParameters, ...] = ()
     iteration: int = 0
+    scaler: Hashable = None
+    modules: frozenset[Hashable] = frozenset()
+    framework: bool = False
+    """Whether a framework owns the optimizer or wrapped it: it may scale and unscale by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,11 +290,65 @@ class ScalerMade(Event):
 
 @dataclass(frozen=True, slots=True)
 class ScalerUsed(Event):
-    """A scaler was asked to ``act``: scale, unscale_, step, update."""
+    """A scaler was asked to ``act``: scale, unscale_, step, update, get_scale, state_dict, load_state_dict; or
+    "given" to code out of sight, which may do any of this with it."""
 
     scaler: Hashable
     act: str
     casts: tuple[CastParameters, ...] = ()
+    enabled: bool | None = None
+    """Whether it is switched on, on this path; None where that is not known."""
+    optimizer: Hashable = None
+    """Whose gradients are unscaled or applied; None where it is not known."""
+    modules: frozenset[Hashable] = frozenset()
+    """The modules whose parameters the optimizer got, as far as they are known."""
+    loss: Hashable = None
+    """Stands for what is scaled, or None."""
+    scaled_by: tuple[Hashable, ...] = ()
+    """The scalers that have already scaled what is scaled now."""
+    new_scale: bool = False
+    """Whether ``update`` sets the scale to a given value."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientsRead(Event):
+    """Gradients met an op whose result depends on their magnitude. ``how`` is the function or method, such as
+    ``clip_grad_norm_``; ``modules`` are those whose parameters they belong to, as far as they are known."""
+
+    how: str
+    modules: frozenset[Hashable] = frozenset()
+    clips: bool = False
+    """Whether it limits the gradients in place."""
+    limit: float | None = None
+    """The largest norm or value that it allows, where it is a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientsZeroed(Event):
+    """Gradients were dropped: those of an optimizer, or those of ``modules``, or of who knows which where
+    neither is known."""
+
+    optimizer: Hashable = None
+    modules: frozenset[Hashable] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledLossRead(Event):
+    """A loss that a scaler has multiplied was turned into a number or text. ``how`` is the function or
+    method."""
+
+    scaler: Hashable
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateSaved(Event):
+    """``torch.save`` or a like function wrote an object that holds the state of these optimizers and
+    scalers. ``complete`` says that all parts of the object are known."""
+
+    optimizers: tuple[Hashable, ...] = ()
+    scalers: tuple[Hashable, ...] = ()
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 SCALERS = frozenset(
     {
         "torch.GradScaler",
@@ -29,5 +31,78 @@ TAKES_HALF_PARAMETERS = frozenset(
     }
 )
 
-METHODS = frozenset({"scale", "unscale_", "step", "update"})
-"""The protocol. An object out of sight on which ``scale`` and ``update`` are called is taken for a scaler."""
+METHODS = frozenset(
+    {"scale", "unscale_", "step", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict"}
+)
+"""The methods of a scaler that the flow tells of."""
+
+
+@dataclass(frozen=True)
+class GradientOp:
+    """A function that takes parameters and works on their gradients. ``clips`` says that it limits them;
+    ``parameters`` names its arguments, the parameters first, the limit second."""
+
+    parameters: tuple[str, ...]
+    clips: bool = True
+
+
+_CLIP_NORM = GradientOp(("parameters", "max_norm"))
+_CLIP_VALUE = GradientOp(("parameters", "clip_value"))
+
+GRADIENT_OPS: dict[str, GradientOp] = {
+    f"{module}.{name}": op
+    for module in ("torch.nn.utils", "torch.nn.utils.clip_grad")
+    for name, op in (
+        ("clip_grad_norm_", _CLIP_NORM),
+        ("clip_grad_norm", _CLIP_NORM),
+        ("clip_grad_value_", _CLIP_VALUE),
+        ("clip_grads_with_norm_", _CLIP_NORM),
+    )
+} | {
+    f"timm.{module}.{name}": op
+    for module in ("utils", "utils.clip_grad", "utils.agc")
+    for name, op in (
+        ("dispatch_clip_grad", GradientOp(("parameters", "value"))),
+        ("adaptive_clip_grad", GradientOp(("parameters", "clip_factor"))),
+    )
+}
+"""Functions whose result depends on how large gradients are. Adaptive clipping compares them with the weights."""
+
+READS = frozenset({"item", "tolist", "numpy", "__float__", "__format__"})
+"""Methods that make a number or text of a loss."""
+
+KEEPS = frozenset(
+    {
+        "detach",
+        "detach_",
+        "clone",
+        "cpu",
+        "cuda",
+        "to",
+        "float",
+        "double",
+        "mean",
+        "sum",
+        "squeeze",
+        "unsqueeze",
+        "reshape",
+        "view",
+        "flatten",
+        "contiguous",
+        "data",
+        "requires_grad_",
+    }
+)
+"""Methods that give a tensor of the same scale."""
+
+COMBINES = frozenset({"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"})
+"""Methods that compute with a further value."""
+
+JOINS = frozenset({"stack", "cat", "hstack"})
+"""Functions that put several tensors together."""
+
+LIMITS = frozenset({"clamp_", "clip_", "clamp_min_", "clamp_max_"})
+"""Methods that limit a gradient in place."""
+
+NORMS = frozenset({"norm", "vector_norm"})
+"""Methods whose result is as many times too large as the gradient."""

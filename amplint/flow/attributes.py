@@ -16,6 +16,7 @@ from amplint.flow.values import (
     Constant,
     DeviceValue,
     DTypeValue,
+    Gradient,
     Imported,
     Instance,
     Library,
@@ -24,6 +25,7 @@ from amplint.flow.values import (
     Number,
     Optimizer,
     Parameters,
+    ScaledLoss,
     Scaler,
     Sequence,
     Tensor,
@@ -119,13 +121,17 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
         case Tensor():
             return _of_tensor(base, name)
         case Parameters(named=False, one=True) if name in ("data", "grad"):
-            return UNKNOWN
+            return Gradient(base.module) if name == "grad" else UNKNOWN
+        case Gradient() if name == "data":
+            return base
+        case ScaledLoss():
+            return base if name == "data" else BoundMethod(base, name)
         case Unknown():
             stored = walker.path.load(base.symbol, name) if base.symbol is not None else None
             if stored is not None:
                 return walker.pin(stored)
             return _unknown(walker, base.symbol, name, node)
-        case Optimizer() | Scaler() | Sequence() | Mapping() | Parameters():
+        case Optimizer() | Scaler() | Sequence() | Mapping() | Parameters() | Gradient():
             return BoundMethod(base, name)
         case DeviceValue() if name == "type":
             return base

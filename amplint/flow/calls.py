@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from amplint.amp.scalers import METHODS
 from amplint.amp.wrappers import OBJECTS, Role
-from amplint.events import Backward, CastParameters, OptimizerStepped, Place, ScalerUsed
-from amplint.flow import attributes, contexts, kinds, libraries, modules, tensors
+from amplint.events import Place
+from amplint.flow import attributes, contexts, kinds, libraries, modules, scaling, tensors
 from amplint.flow.budget import OutOfBudget
 from amplint.flow.paths import Path, merge
 from amplint.flow.scopes import Scope
@@ -26,6 +27,7 @@ from amplint.flow.values import (
     Context,
     Decorated,
     FunctionValue,
+    Gradient,
     Imported,
     Instance,
     Library,
@@ -37,6 +39,7 @@ from amplint.flow.values import (
     ScaledLoss,
     Scaler,
     Sequence,
+    StateDict,
     Tensor,
     TorchVersion,
     Unknown,
@@ -204,18 +207,10 @@ def call_value(walker: Expressions, value: Value, given: Arguments, node: cst.Ca
         case TorchVersion():
             return value
         case Unknown():
-            _escape(walker, given)
             if any(isinstance(item, TorchVersion) for item in given.positional):
                 return TorchVersion()
-            return Unknown(walker.fresh(node))
+            return scaling.out_of_sight(walker, given, node)
     return UNKNOWN
-
-
-def _escape(walker: Expressions, given: Arguments) -> None:
-    """Optimizers that go to code out of sight may be wrapped there (master weights); that is remembered."""
-    for value in given.all:
-        if isinstance(value, Optimizer):
-            walker.path.store(value.identity, "<wrapped>", Constant(True))
 
 
 def _call_instance(walker: Expressions, value: Instance, given: Arguments, node: cst.Call) -> Value:
@@ -272,9 +267,13 @@ def _call_bound(
         return invoke(walker, bound.function, given.after(base), node)
     match base:
         case Scaler():
-            return _scaler(walker, base, name, given, node)
+            return scaling.scaler_method(walker, base, name, given, node)
         case Optimizer():
-            return _optimizer(walker, base, name, given, node)
+            return scaling.optimizer_method(walker, base, name, given, node)
+        case ScaledLoss():
+            return scaling.loss_method(walker, base, name, given, node)
+        case Gradient():
+            return scaling.gradient_method(walker, base, name, node)
         case Autocast() if name == "__enter__":
             contexts.enter_by_hand(walker, base, node)
             return base
@@ -319,19 +318,28 @@ def _unknown_method(
         if role is not None:
             return play(walker, role, base, given, node)
         return UNKNOWN
-    if base.kind == "scaler" and name in ("scale", "unscale_", "step", "update"):
-        return _scaler(walker, Scaler(base.symbol), name, given, node)
-    if base.kind == "optimizer" and name == "step":
-        return _optimizer(walker, Optimizer(base.symbol), name, given, node)
+    if base.kind == "scaler" and name in METHODS:
+        walker.exists(base)
+        return scaling.scaler_method(walker, Scaler(base.symbol), name, given, node)
+    if base.kind == "optimizer" and name in ("step", "zero_grad", "state_dict"):
+        return scaling.optimizer_method(walker, base, name, given, node)
+    if name == "zero_grad":
+        scaling.zeroed(walker, node, optimizer=base)
+        return NONE
+    if name == "scale" and len(given.all) == 1:
+        # it may be a scaler of which no more is in sight
+        return ScaledLoss(None, given.all[0])
+    if name == "state_dict" and not given.positional:
+        return StateDict("module", base.symbol)
     if name in ("half", "bfloat16", "float") and not given.positional and own_text:
         return tensors.cast(walker, node, base, tensors.CASTS[name])
     if own_text and isinstance(node.func, cst.Attribute):
         found = tensors.method(walker, node, base, name, given)
         if found is not None:
             return found
-    _escape(walker, given)
-    symbol = (base.symbol, name) if base.symbol is not None and not given.all else walker.fresh(node)
-    return Unknown(symbol)
+    if given.all or base.symbol is None:
+        return scaling.out_of_sight(walker, given, node)
+    return Unknown((base.symbol, name))
 
 
 def _append(walker: Expressions, base: Sequence, name: str, given: Arguments, node: cst.Call) -> Value:
@@ -379,62 +387,11 @@ def _backward(walker: Expressions, base: Value, given: Arguments, node: cst.Call
             return UNKNOWN
     if isinstance(base, (ClassValue, Library, Module, Constant)):
         return UNKNOWN
-    emit_backward(walker, node, ".backward()", isinstance(base, ScaledLoss))
-    return NONE
-
-
-def emit_backward(walker: Expressions, node: cst.CSTNode, how: str, scaled: bool = False) -> None:
-    """Tells that gradients are computed here."""
-    walker.emit(Backward(walker.place(node), walker.path.regions, how, scaled, walker.path.iteration))
-
-
-def _casts(walker: Expressions, optimizer: Value) -> tuple[CastParameters, ...]:
-    if not isinstance(optimizer, Optimizer):
-        return ()
-    return tuple(CastParameters(dtype, place) for dtype, place in modules.casts_of(walker, optimizer))
-
-
-def _scaler(walker: Expressions, scaler: Scaler, name: str, given: Arguments, node: cst.Call) -> Value:
-    place = walker.place(node)
-    first = given.positional[0] if given.positional else UNKNOWN
-    if name == "scale":
-        walker.emit(ScalerUsed(place, walker.path.regions, scaler.identity, name))
-        return ScaledLoss(scaler.identity, first)
-    if name in ("unscale_", "step", "update"):
-        casts = () if scaler.takes_half else _casts(walker, first)
-        walker.emit(ScalerUsed(place, walker.path.regions, scaler.identity, name, casts))
-        if name == "step":
-            step(walker, first, node, via_scaler=True)
-        return NONE
-    return UNKNOWN
-
-
-def step(walker: Expressions, optimizer: Value, node: cst.CSTNode, *, via_scaler: bool) -> None:
-    """Tells that an optimizer updates its parameters here."""
-    identity = optimizer.identity if isinstance(optimizer, Optimizer) else None
-    if isinstance(optimizer, Unknown):
-        identity = optimizer.symbol
-    wrapped = identity is not None and walker.path.load(identity, "<wrapped>") is not None
-    casts = () if wrapped else _casts(walker, optimizer)
-    walker.emit(
-        OptimizerStepped(
-            walker.place(node), walker.path.regions, identity, via_scaler, casts, walker.path.iteration
-        )
+    # engine.backward(loss) of a framework, which scales by itself; loss.backward(gradient) is seldom
+    scaling.backward(
+        walker, base, node, ".backward()", unclear=isinstance(base, Unknown) and bool(given.positional)
     )
-
-
-def _optimizer(
-    walker: Expressions, optimizer: Optimizer, name: str, given: Arguments, node: cst.Call
-) -> Value:
-    if name == "step":
-        closure = given.positional[0] if given.positional else given.keyword("closure")
-        if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
-            call_value(walker, closure, Arguments(), node)
-        step(walker, optimizer, node, via_scaler=False)
-        return NONE
-    if name == "add_param_group" and given.positional:
-        return NONE
-    return UNKNOWN
+    return NONE
 
 
 def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: cst.Call) -> Value:
@@ -444,26 +401,29 @@ def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: c
         case Role.REGION:
             return contexts.of_framework(walker, node)
         case Role.BACKWARD:
-            emit_backward(walker, node, ".backward()")
+            scaling.backward(walker, first, node, ".backward()", unclear=True)
             return NONE
         case Role.PREPARE:
             for value in given.positional:
                 identity = modules.identity_of(value)
                 if identity is not None:
                     walker.path.store(identity, "<float32 out>", Constant(True))
+                owner = value.identity if isinstance(value, Optimizer) else identity
+                if owner is not None:
+                    walker.path.store(owner, "<prepared>", Constant(True))
             return first if len(given.positional) == 1 else Sequence(given.positional, not given.unclear)
         case Role.UNWRAP:
             return first
         case Role.NULL_CONTEXT:
             return Context("null")
         case Role.TRAIN_STEP:
-            emit_backward(walker, node, "loss scaler call", True)
+            scaling.backward(walker, first, node, "loss scaler call", unclear=True)
             optimizer = given.positional[1] if len(given.positional) > 1 else given.keyword("optimizer")
-            step(walker, optimizer or UNKNOWN, node, via_scaler=True)
+            scaling.step(walker, optimizer or UNKNOWN, node, via_scaler=True, framework=True)
             return UNKNOWN
         case Role.OPTIMIZER_STEP:
-            emit_backward(walker, node, ".update_params()", True)
-            step(walker, base, node, via_scaler=True)
+            scaling.backward(walker, first, node, ".update_params()", unclear=True)
+            scaling.step(walker, base, node, via_scaler=True, framework=True)
             return UNKNOWN
     return UNKNOWN
 
@@ -508,13 +468,13 @@ def invoke(
     """Walks a function of the project with these arguments, ``always`` or if it can matter."""
     key: object = function.outline if function.outline is not None else function.node
     if any(key is other for other in walker.active) or len(walker.active) >= MAX_DEPTH:
-        return Unknown(walker.fresh(node))
+        return scaling.out_of_sight(walker, given, node)
     if (
         not always
         and function.outline is not None
         and not walker.engine.worth_following(walker, function, given)
     ):
-        return Unknown(walker.fresh(node))
+        return scaling.out_of_sight(walker, given, node)
     if not function.undecorated:
         value = walker.engine.decorated(walker, function)
         if isinstance(value, (Decorated, Partial)) or (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from amplint.events import DType, Event, Place, RegionDropped
-from amplint.flow import attributes, calls, tensors
+from amplint.flow import attributes, calls, scaling, tensors
 from amplint.flow.paths import MAX_PATHS, Path
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
@@ -27,6 +27,7 @@ from amplint.flow.values import (
     Library,
     Mapping,
     Number,
+    ScaledLoss,
     Sequence,
     Tensor,
     TorchVersion,
@@ -101,6 +102,8 @@ _CONSTANTS = {"True": Constant(True), "False": Constant(False), "None": NONE}
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
+_DEEPEST = 12
+"""Counters that grow in loops would otherwise make ever larger symbols."""
 _VISITORS: dict[type[cst.CSTNode], Callable[[Any, Any], bool]] = {}
 
 
@@ -276,6 +279,13 @@ class Expressions(cst.CSTVisitor):
         elif truth:
             self.path.learn(("none", symbol), False)
 
+    def exists(self, value: Value) -> None:
+        """Notes that a value is not None: a method of it is called."""
+        if isinstance(value, Unknown) and value.symbol is not None:
+            if self.path.facts.get(("none", value.symbol)) or self.path.facts.get(value.symbol) is False:
+                raise Infeasible
+            self.assume(value, True)
+
     # names -----------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value:
@@ -366,7 +376,9 @@ class Expressions(cst.CSTVisitor):
     def visit_FormattedString(self, node: cst.FormattedString) -> bool:
         for part in node.parts:
             if isinstance(part, cst.FormattedStringExpression):
-                self.evaluate(part.expression)
+                value = self.evaluate(part.expression)
+                if isinstance(value, ScaledLoss):
+                    scaling.read_loss(self, value, "formatted", part.expression)
         self.value = UNKNOWN
         return False
 
@@ -574,11 +586,14 @@ class Expressions(cst.CSTVisitor):
                 return Sequence(left.items + right.items, left.exact and right.exact, prefix)
             if isinstance(right, Unknown) and known:
                 return Sequence(left.items[:known], exact=False, prefix=known)
+        if isinstance(left, ScaledLoss) or isinstance(right, ScaledLoss):
+            return scaling.combined(left, right)
         if name == "__matmul__" or isinstance(left, Tensor) or isinstance(right, Tensor):
             return tensors.binary(self, node, name, left, right)
-        if isinstance(left, (Number, Constant)) and isinstance(right, (Number, Constant)):
-            return Number(self.fresh(node))
         sides = _symbol(left), _symbol(right)
+        if isinstance(left, (Number, Constant)) and isinstance(right, (Number, Constant)):
+            told = None not in sides and _depth(sides) <= _DEEPEST
+            return Number((name, *sides) if told else self.fresh(node))
         return Unknown((name, *sides)) if None not in sides else UNKNOWN
 
     def visit_IfExp(self, node: cst.IfExp) -> bool:
@@ -694,6 +709,11 @@ def _literal(text: str) -> Value:
         return Constant(ast.literal_eval(text))
     except (ValueError, SyntaxError):
         return UNKNOWN
+
+
+def _depth(symbol: Hashable) -> int:
+    """How deep a symbol that was made of others is nested."""
+    return 1 + max(map(_depth, symbol), default=0) if isinstance(symbol, tuple) else 0
 
 
 def _symbol(value: Value) -> Hashable:

@@ -25,7 +25,7 @@ from amplint.events import (
     ScalerMade,
     enabled_region,
 )
-from amplint.flow import attributes, calls, contexts, modules, tensors
+from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
 from amplint.flow.values import (
     UNKNOWN,
     BoundMethod,
@@ -41,6 +41,7 @@ from amplint.flow.values import (
     Number,
     Optimizer,
     Partial,
+    ScaledLoss,
     Scaler,
     Sequence,
     Tensor,
@@ -158,6 +159,10 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         case "einops.einsum":
             values = [value for value in given.positional if not isinstance(value, Constant)]
             return tensors.apply(walker, node, "einsum", values)
+    if name.startswith("timm.utils."):
+        read = scaling.gradient_function(walker, name, given, node)
+        if read is not None:
+            return read
     if name in _VERSION_PARSERS and given.positional:
         return given.positional[0]
     if any(isinstance(value, TorchVersion) for value in given.positional):
@@ -166,10 +171,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         made = Unknown(walker.fresh(node), "module")
         _cast_while_made(walker, made, given, node)
         return made
-    for value in given.all:
-        if isinstance(value, Optimizer):
-            walker.path.store(value.identity, "<wrapped>", Constant(True))
-    return Unknown(walker.fresh(node))
+    return scaling.out_of_sight(walker, given, node)
 
 
 def _transparent(name: str, given: calls.Arguments) -> Value:
@@ -221,7 +223,11 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             walker.emit(CacheCleared(walker.place(node), walker.path.regions))
             return UNKNOWN
         case "torch.autograd.backward":
-            calls.emit_backward(walker, node, "torch.autograd.backward()")
+            losses = given.positional[0] if given.positional else given.keyword("tensors") or UNKNOWN
+            scaling.backward(walker, losses, node, "torch.autograd.backward()")
+            return UNKNOWN
+        case "torch.save":
+            scaling.saved(walker, given.positional[0] if given.positional else UNKNOWN, node)
             return UNKNOWN
         case "torch.set_grad_enabled" | "torch.autograd.set_grad_enabled":
             flag = given.positional[0] if given.positional else UNKNOWN
@@ -243,6 +249,11 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             return given.positional[0] if given.positional else UNKNOWN
     if name.startswith("torch.nn.functional."):
         return tensors.function(walker, node, name[20:], given)
+    scaled = scaling.computed(name, given)
+    if scaled is None:
+        scaled = scaling.gradient_function(walker, name, given, node)
+    if scaled is not None:
+        return scaled
     if name.startswith(("torch.nn.utils.", "torch.nn.init.", "torch.nn.parallel.")):
         return Unknown(walker.fresh(node))
     if name.startswith("torch.nn.") and (
@@ -283,7 +294,9 @@ def _optimizer(walker: Expressions, given: calls.Arguments, node: cst.Call) -> V
         owners |= modules.parameters_in(walker, value)
     optimizer = Optimizer((id(node), walker.scope.chain), owners)
     casts = tuple(CastParameters(dtype, place) for dtype, place in modules.casts_of(walker, optimizer))
-    walker.emit(OptimizerMade(walker.place(node), walker.path.regions, optimizer.identity, casts))
+    walker.emit(
+        OptimizerMade(walker.place(node), walker.path.regions, optimizer.identity, casts, optimizer.modules)
+    )
     return optimizer
 
 
@@ -292,9 +305,10 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     enabled: bool | None = True
     if flag is not None:
         enabled = walker.known_truth(flag)
+    switch = flag if enabled is None else None
     identity = (id(node), walker.scope.chain)
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
-    return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS)
+    return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch)
 
 
 def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:
@@ -325,7 +339,10 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
         case "bool" if given.positional:
             known = walker.known_truth(first)
             return Constant(known) if known is not None else first
-        case "float" | "int" | "len" | "round" | "abs" | "bool":
+        case "float" | "int" | "len" | "round" | "abs" | "bool" | "str" | "print":
+            for loss in given.positional if name in ("float", "int", "str", "print") else ():
+                if isinstance(loss, ScaledLoss):
+                    scaling.read_loss(walker, loss, name, node)
             if name == "abs" and isinstance(first, Tensor):
                 return tensors.apply(walker, node, "abs", [first])
             return Number(walker.fresh(node))
@@ -333,6 +350,8 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
             each = tensors.element_of(first)
             if isinstance(each, Tensor):
                 return each.moved()
+            if isinstance(each, ScaledLoss):
+                return each
             return Unknown(walker.fresh(node))
         case "range":
             return Iteration(Number(walker.fresh(node)))

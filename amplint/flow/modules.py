@@ -10,8 +10,9 @@ import libcst as cst
 
 from amplint.amp import ops
 from amplint.events import Certainty, DType, Forward, ModuleCast, Place, enabled_region
-from amplint.flow import calls, tensors
+from amplint.flow import calls, scaling, tensors
 from amplint.flow.values import (
+    NONE,
     UNKNOWN,
     Alternatives,
     Constant,
@@ -21,6 +22,7 @@ from amplint.flow.values import (
     Optimizer,
     Parameters,
     Sequence,
+    StateDict,
     Tensor,
     Unknown,
     Value,
@@ -299,7 +301,12 @@ def method(
             return Parameters(identity)
         case "named_parameters":
             return Parameters(identity, named=True)
-        case "zero_grad" | "load_state_dict" | "state_dict" | "register_buffer" | "register_parameter":
+        case "zero_grad":
+            scaling.zeroed(walker, node, of=frozenset({identity}))
+            return NONE
+        case "state_dict":
+            return StateDict("module", identity)
+        case "load_state_dict" | "register_buffer" | "register_parameter":
             if name.startswith("register_") and isinstance(base, Instance) and len(given.positional) >= 2:
                 key, tensor = given.positional[:2]
                 if isinstance(key, Constant) and isinstance(key.value, str):

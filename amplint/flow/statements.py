@@ -11,10 +11,11 @@ from amplint.events import (
     LoopIterated,
     RegionDropped,
 )
-from amplint.flow import attributes, calls, contexts, modules, tensors
+from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
 from amplint.flow.expressions import Expressions, Leave
 from amplint.flow.paths import Path, merge
 from amplint.flow.values import (
+    NONE,
     UNKNOWN,
     Autocast,
     Constant,
@@ -152,6 +153,9 @@ class Walker(Expressions):
             if isinstance(value, Unknown) and value.symbol is None:
                 value = Unknown((base.identity, name, id(target)), value.kind)
             self.path.store(base.identity, name, value)
+        elif name == "grad" and value == NONE:
+            of = frozenset({base.module}) if isinstance(base, Parameters) else frozenset()
+            scaling.zeroed(self, target, of=of)
         elif isinstance(base, Unknown) and base.symbol is not None:
             self.path.store(base.symbol, name, value)
             if name == "requires_grad" and base.kind == "module" and value == Constant(False):

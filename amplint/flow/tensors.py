@@ -12,6 +12,7 @@ from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
 from amplint.events import Cast, Certainty, Converted, DType, IndexPut, Op, Operand, Region, enabled_region
+from amplint.flow import scaling
 from amplint.flow.values import (
     FLOAT32_TENSOR,
     INTEGER_TENSOR,
@@ -23,6 +24,7 @@ from amplint.flow.values import (
     Mapping,
     Number,
     Parameters,
+    ScaledLoss,
     Sequence,
     Tensor,
     Unknown,
@@ -350,6 +352,8 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
     }.get(name, name)
     if isinstance(target, Sequence) and isinstance(value, Sequence) and name == "__add__":
         return Sequence(target.items + value.items, target.exact and value.exact)
+    if isinstance(target, ScaledLoss) or isinstance(value, ScaledLoss):
+        return scaling.combined(target, value)
     if not isinstance(target, Tensor) and not isinstance(value, Tensor):
         if isinstance(target, (Number, Constant)) and isinstance(value, (Number, Constant)):
             return Number(walker.fresh(node))

@@ -248,19 +248,35 @@ class Optimizer(Value):
 
 @dataclass(frozen=True, slots=True)
 class Scaler(Value):
-    """A gradient scaler."""
+    """A gradient scaler. ``switch`` is the flag given as ``enabled`` where it is not known."""
 
     identity: Hashable
     enabled: bool | None = None
     takes_half: bool = False
+    switch: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledLoss(Value):
-    """What ``scaler.scale(loss)`` gives."""
+    """What ``scaler.scale(loss)`` gives. ``scaler`` is None where it is not sure that one scaled it."""
 
     scaler: Hashable
     loss: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient(Value):
+    """``parameter.grad``; ``module`` owns the parameter, or is None."""
+
+    module: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateDict(Value):
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler" or "module"."""
+
+    kind: str
+    identity: Hashable
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,413 @@
+"""Losses, gradients, scalers and optimizers: what the flow tells of the protocol between them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp import scalers as known
+from amplint.events import (
+    Backward,
+    CastParameters,
+    GradientsRead,
+    GradientsZeroed,
+    OptimizerStepped,
+    ScaledLossRead,
+    ScalerUsed,
+    StateSaved,
+)
+from amplint.flow import calls, modules
+from amplint.flow.values import (
+    NONE,
+    UNKNOWN,
+    BoundMethod,
+    Constant,
+    Decorated,
+    FunctionValue,
+    Gradient,
+    Instance,
+    Mapping,
+    Number,
+    Optimizer,
+    Partial,
+    ScaledLoss,
+    Scaler,
+    Sequence,
+    StateDict,
+    Tensor,
+    Unknown,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from amplint.flow.expressions import Expressions
+
+_SCALE = "scale of"
+_MAYBE_SCALED = "made of a scaled loss"
+
+
+# losses ----------------------------------------------------------------------------------------------------------
+
+
+def scaled_by(value: Value) -> tuple[tuple[Hashable, ...], bool]:
+    """The scalers that scaled a loss, or the losses in a collection, and whether others may have."""
+    match value:
+        case ScaledLoss():
+            inner, unclear = scaled_by(value.loss)
+            if value.scaler is None:
+                return inner, True
+            return (value.scaler, *inner), unclear
+        case Sequence() if value.items:
+            parts = [scaled_by(item) for item in value.items]
+            found = tuple(dict.fromkeys(scaler for scalers, _ in parts for scaler in scalers))
+            return found, not value.exact or any(unclear for _, unclear in parts)
+        case Unknown():
+            symbol = value.symbol
+            return (), isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == _MAYBE_SCALED
+    return (), False
+
+
+def out_of_sight(walker: Expressions, given: calls.Arguments, node: cst.CSTNode) -> Unknown:
+    """The result of a call to code out of sight. A scaler given to it may be used there, and what comes back
+    may be scaled if a scaler or a scaled loss went in."""
+    touched = False
+    for value in given.all:
+        scaler = as_scaler(value)
+        if scaler is not None:
+            walker.emit(_used(walker, scaler, "given", node))
+            touched = True
+        elif isinstance(value, Optimizer):
+            walker.path.store(value.identity, "<wrapped>", Constant(True))
+        elif isinstance(value, ScaledLoss):
+            touched = True
+    symbol = walker.fresh(node)
+    return Unknown((_MAYBE_SCALED, symbol) if touched else symbol)
+
+
+def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, unclear: bool = False) -> None:
+    """Tells that the gradients of a loss are computed here. ``unclear``: by code that may scale it first."""
+    scalers, hidden = scaled_by(loss)
+    partial = isinstance(node, cst.Call) and any(
+        argument.keyword is not None and argument.keyword.value == "inputs" for argument in node.args
+    )
+    walker.emit(
+        Backward(
+            walker.place(node),
+            walker.path.regions,
+            how,
+            bool(scalers),
+            walker.path.iteration,
+            scalers,
+            _identity(loss.loss if isinstance(loss, ScaledLoss) else loss),
+            unclear or hidden,
+            partial,
+        )
+    )
+
+
+def loss_method(
+    walker: Expressions, loss: ScaledLoss, name: str, given: calls.Arguments, node: cst.Call
+) -> Value:
+    """A method of a scaled loss: most give a tensor that is still scaled."""
+    if name in known.READS:
+        read_loss(walker, loss, name, node)
+        return Number(walker.fresh(node))
+    if name in known.KEEPS:
+        return loss
+    if name in known.COMBINES:
+        return combined(loss, *given.positional)
+    return UNKNOWN
+
+
+def read_loss(walker: Expressions, loss: ScaledLoss, how: str, node: cst.CSTNode) -> None:
+    """Tells that a scaled loss becomes a number or text."""
+    if loss.scaler is not None:
+        walker.emit(ScaledLossRead(walker.place(node), walker.path.regions, loss.scaler, how))
+
+
+def combined(*values: Value) -> Value:
+    """The result of arithmetic with a scaled loss: scaled, unless the scale was divided out."""
+    losses = [value for value in values if isinstance(value, ScaledLoss)]
+    others = [value for value in values if not isinstance(value, ScaledLoss)]
+    if not losses or any(_is_scale(value) for value in others):
+        return UNKNOWN
+    unsure = [value for value in others if not isinstance(value, (Constant, Number))]
+    return ScaledLoss(losses[0].scaler, UNKNOWN) if not unsure else _mixed(losses[0], unsure)
+
+
+def computed(name: str, given: calls.Arguments) -> Value | None:
+    """What a function of torch makes of scaled losses, or None if there is none among its arguments."""
+    values = [
+        item
+        for value in given.positional
+        for item in (value.items if isinstance(value, Sequence) else (value,))
+    ]
+    losses = [value for value in values if isinstance(value, ScaledLoss)]
+    if not losses:
+        return None
+    same = name.rpartition(".")[2] in known.KEEPS | known.COMBINES | known.JOINS
+    return combined(*values) if same else ScaledLoss(None, losses[0])
+
+
+def _mixed(loss: ScaledLoss, others: list[Value]) -> ScaledLoss:
+    # a tensor may be a factor, or a loss of its own that nobody scaled
+    return loss if all(isinstance(value, (Unknown, Tensor)) for value in others) else ScaledLoss(None, loss)
+
+
+def _is_scale(value: Value) -> bool:
+    symbol = value.symbol if isinstance(value, (Number, Unknown)) else None
+    return isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == _SCALE
+
+
+# scalers ---------------------------------------------------------------------------------------------------------
+
+
+def as_scaler(value: Value) -> Scaler | None:
+    """A value as a scaler, if it is one."""
+    if isinstance(value, Scaler):
+        return value
+    if isinstance(value, Unknown) and value.kind == "scaler":
+        return Scaler(value.symbol)
+    return None
+
+
+def _enabled(walker: Expressions, scaler: Scaler) -> bool | None:
+    """Whether a scaler is on. A flag that nothing is known of is taken to be on, and the path remembers it."""
+    if scaler.switch is None:
+        return scaler.enabled
+    on = walker.known_truth(scaler.switch)
+    if on is None:
+        walker.assume(scaler.switch, True)
+        return True
+    return on
+
+
+def _used(
+    walker: Expressions,
+    scaler: Scaler,
+    act: str,
+    node: cst.CSTNode,
+    *,
+    optimizer: Value = UNKNOWN,
+    loss: Value = UNKNOWN,
+    new_scale: bool = False,
+) -> ScalerUsed:
+    casts = () if scaler.takes_half or act not in ("unscale_", "step") else _casts(walker, optimizer)
+    return ScalerUsed(
+        walker.place(node),
+        walker.path.regions,
+        scaler.identity,
+        act,
+        casts,
+        _enabled(walker, scaler) if act != "given" else scaler.enabled,
+        _identity(optimizer),
+        _modules(optimizer),
+        _identity(loss),
+        scaled_by(loss)[0],
+        new_scale,
+    )
+
+
+def scaler_method(
+    walker: Expressions, scaler: Scaler, name: str, given: calls.Arguments, node: cst.Call
+) -> Value:
+    """A method of a scaler."""
+    first = given.positional[0] if given.positional else UNKNOWN
+    match name:
+        case "scale":
+            loss = given.positional[0] if given.positional else given.keyword("outputs") or UNKNOWN
+            event = _used(walker, scaler, name, node, loss=loss)
+            walker.emit(event)
+            if event.enabled is False:
+                return loss
+            if isinstance(loss, Sequence) and loss.exact:
+                return Sequence(tuple(ScaledLoss(scaler.identity, item) for item in loss.items))
+            return ScaledLoss(scaler.identity, loss)
+        case "unscale_" | "step":
+            optimizer = given.positional[0] if given.positional else given.keyword("optimizer") or UNKNOWN
+            walker.emit(_used(walker, scaler, name, node, optimizer=optimizer))
+            if name == "step":
+                step(walker, optimizer, node, scaler=scaler.identity)
+            return NONE
+        case "update":
+            new_scale = first if given.positional else given.keyword("new_scale") or NONE
+            walker.emit(_used(walker, scaler, name, node, new_scale=new_scale != NONE))
+            return NONE
+        case "get_scale":
+            walker.emit(_used(walker, scaler, name, node))
+            return Number((_SCALE, scaler.identity))
+        case "state_dict" | "load_state_dict":
+            walker.emit(_used(walker, scaler, name, node))
+            return StateDict("scaler", scaler.identity) if name == "state_dict" else UNKNOWN
+        case "is_enabled":
+            on = scaler.enabled if scaler.switch is None else walker.known_truth(scaler.switch)
+            if on is not None:
+                return Constant(on)
+            return scaler.switch or Unknown(("enabled", scaler.identity))
+    return UNKNOWN
+
+
+# optimizers and gradients ----------------------------------------------------------------------------------------
+
+
+def _identity(value: Value) -> Hashable:
+    match value:
+        case Optimizer() | Instance():
+            return value.identity
+        case Unknown():
+            return value.symbol
+    return None
+
+
+def _modules(optimizer: Value) -> frozenset[Hashable]:
+    return optimizer.modules if isinstance(optimizer, Optimizer) else frozenset()
+
+
+def _casts(walker: Expressions, optimizer: Value) -> tuple[CastParameters, ...]:
+    if not isinstance(optimizer, Optimizer):
+        return ()
+    return tuple(CastParameters(dtype, place) for dtype, place in modules.casts_of(walker, optimizer))
+
+
+def step(
+    walker: Expressions,
+    optimizer: Value,
+    node: cst.CSTNode,
+    *,
+    via_scaler: bool = False,
+    scaler: Hashable = None,
+    framework: bool = False,
+) -> None:
+    """Tells that an optimizer updates its parameters here, through ``scaler`` or a framework's one, or not."""
+    identity = _identity(optimizer)
+    wrapped = identity is not None and walker.path.load(identity, "<wrapped>") is not None
+    prepared = identity is not None and walker.path.load(identity, "<prepared>") is not None
+    walker.emit(
+        OptimizerStepped(
+            walker.place(node),
+            walker.path.regions,
+            identity,
+            via_scaler or scaler is not None,
+            () if wrapped else _casts(walker, optimizer),
+            walker.path.iteration,
+            scaler,
+            _modules(optimizer),
+            framework or prepared,
+        )
+    )
+
+
+def optimizer_method(
+    walker: Expressions, optimizer: Value, name: str, given: calls.Arguments, node: cst.Call
+) -> Value:
+    """A method of an optimizer."""
+    match name:
+        case "step":
+            closure = given.positional[0] if given.positional else given.keyword("closure")
+            if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
+                calls.call_value(walker, closure, calls.Arguments(), node)
+            step(walker, optimizer, node)
+            return NONE
+        case "zero_grad":
+            zeroed(walker, node, optimizer=optimizer)
+            return NONE
+        case "state_dict":
+            return StateDict("optimizer", _identity(optimizer))
+        case "add_param_group" if given.positional:
+            return NONE
+    return UNKNOWN
+
+
+def zeroed(
+    walker: Expressions,
+    node: cst.CSTNode,
+    *,
+    optimizer: Value = UNKNOWN,
+    of: frozenset[Hashable] = frozenset(),
+) -> None:
+    """Tells that gradients are dropped."""
+    walker.emit(
+        GradientsZeroed(
+            walker.place(node), walker.path.regions, _identity(optimizer), of or _modules(optimizer)
+        )
+    )
+
+
+def gradient_function(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value | None:
+    """A function of a library that works on gradients: ``clip_grad_norm_`` and the like. None for others."""
+    first = given.positional[0] if given.positional else UNKNOWN
+    if isinstance(first, Gradient) and name.startswith("torch."):
+        return gradient_method(walker, first, name.rpartition(".")[2], node)
+    op = known.GRADIENT_OPS.get(name)
+    if op is None:
+        return None
+    named = given.by_name(op.parameters)
+    limit = named.get(op.parameters[1]) if len(op.parameters) > 1 else None
+    walker.emit(
+        GradientsRead(
+            walker.place(node),
+            walker.path.regions,
+            name.rpartition(".")[2],
+            modules.parameters_in(walker, named.get(op.parameters[0], UNKNOWN)),
+            op.clips,
+            _number(limit),
+        )
+    )
+    return Unknown(walker.fresh(node))
+
+
+def gradient_method(walker: Expressions, gradient: Gradient, name: str, node: cst.Call) -> Value:
+    """A method of ``parameter.grad``."""
+    clips = name in known.LIMITS
+    if clips or name in known.NORMS:
+        walker.emit(
+            GradientsRead(
+                walker.place(node),
+                walker.path.regions,
+                name,
+                frozenset() if gradient.module is None else frozenset({gradient.module}),
+                clips,
+            )
+        )
+    elif name == "zero_":
+        zeroed(walker, node, of=frozenset() if gradient.module is None else frozenset({gradient.module}))
+    elif name in known.KEEPS:
+        return gradient
+    return UNKNOWN
+
+
+def _number(value: Value | None) -> float | None:
+    if isinstance(value, Constant) and isinstance(value.value, (int, float)):
+        return float(value.value)
+    return None
+
+
+# checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def saved(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
+    """Tells what ``torch.save`` writes."""
+    optimizers: list[Hashable] = []
+    scalers: list[Hashable] = []
+    complete = _collect(value, optimizers, scalers, 0)
+    walker.emit(
+        StateSaved(walker.place(node), walker.path.regions, tuple(optimizers), tuple(scalers), complete)
+    )
+
+
+def _collect(value: Value, optimizers: list[Hashable], scalers: list[Hashable], depth: int) -> bool:
+    match value:
+        case StateDict():
+            if value.kind in ("optimizer", "scaler"):
+                (scalers if value.kind == "scaler" else optimizers).append(value.identity)
+            return True
+        case Mapping() if depth < 4:
+            parts = [*(item for _, item in value.items), *value.rest]
+        case Sequence() if depth < 4:
+            parts = list(value.items)
+        case _:
+            return not isinstance(value, (Unknown, Instance)) or value == UNKNOWN
+    complete = [_collect(part, optimizers, scalers, depth + 1) for part in parts]
+    return all(complete)

@@ -1,0 +1,233 @@
+"""What the flow tells of scalers, losses and gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from listening import Tape, listen
+
+from amplint.events import (
+    Backward,
+    GradientsRead,
+    GradientsZeroed,
+    OptimizerMade,
+    OptimizerStepped,
+    ScaledLossRead,
+    ScalerMade,
+    ScalerUsed,
+    StateSaved,
+)
+
+HEAD = """\
+import torch
+from torch import nn
+from torch.amp import GradScaler, autocast
+
+"""
+
+
+@pytest.fixture
+def walk(tmp_path: Path):
+    """Walks ``main`` of a program."""
+
+    def run(text: str) -> Tape:
+        return listen(tmp_path, HEAD + text)
+
+    return run
+
+
+def test_one_step_names_the_same_scaler_optimizer_and_module_throughout(walk) -> None:
+    tape = walk(
+        """\
+def main(x):
+    model = nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = GradScaler()
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+    )
+    (made,), (scaler,) = tape.of(OptimizerMade), tape.of(ScalerMade)
+    uses = tape.of(ScalerUsed)
+    assert [use.act for use in uses] == ["scale", "unscale_", "step", "update"]
+    assert {use.scaler for use in uses} == {scaler.scaler}
+    assert all(use.enabled for use in uses)
+    assert [use.optimizer for use in uses[1:3]] == [made.optimizer] * 2
+    (backward,) = tape.of(Backward)
+    assert backward.scaled_by == (scaler.scaler,) and not backward.unclear
+    (read,) = tape.of(GradientsRead)
+    assert read.how == "clip_grad_norm_" and read.limit == 1.0 and read.clips
+    assert read.modules == made.modules != frozenset()
+    (stepped,) = tape.of(OptimizerStepped)
+    assert (stepped.optimizer, stepped.scaler) == (made.optimizer, scaler.scaler)
+    assert tape.of(GradientsZeroed)[0].optimizer == made.optimizer
+
+
+@pytest.mark.parametrize(
+    ("loss", "scaled", "unclear"),
+    [
+        ("loss", False, False),
+        ("scaler.scale(loss)", True, False),
+        ("scaler.scale(loss / 4)", True, False),
+        ("(scaler.scale(loss) / 4)", True, False),
+        ("(scaler.scale(loss) / scaler.get_scale())", False, False),
+        ("scaler.scale(loss).mean()", True, False),
+        ("sum([scaler.scale(loss), scaler.scale(loss)])", True, False),
+        ("torch.stack([scaler.scale(loss), scaler.scale(loss)]).sum()", True, False),
+        ("wrap(scaler, loss)", False, True),
+        ("wrap(scaler.scale(loss))", False, True),
+        ("apex.scale(loss)", False, True),
+    ],
+)
+def test_what_a_backward_starts_from(walk, loss: str, scaled: bool, unclear: bool) -> None:
+    tape = walk(f"def main(wrap, apex, loss):\n    scaler = GradScaler()\n    {loss}.backward()\n")
+    (backward,) = tape.of(Backward)
+    assert (backward.scaled, backward.unclear) == (scaled, unclear)
+
+
+def test_scaler_with_a_flag_is_on_and_the_path_remembers_it(walk) -> None:
+    tape = walk(
+        """\
+def main(loss, optimizer, flag):
+    scaler = GradScaler(enabled=flag)
+    scaler.scale(loss).backward()
+    if flag:
+        scaler.step(optimizer)
+    else:
+        optimizer.step()
+"""
+    )
+    assert [use.enabled for use in tape.of(ScalerUsed)] == [True, True]
+    assert [stepped.via_scaler for stepped in tape.of(OptimizerStepped)] == [True]
+
+
+def test_scaler_that_is_off_leaves_the_loss_alone(walk) -> None:
+    tape = walk(
+        """\
+def main(loss, flag):
+    scaler = GradScaler(enabled=flag)
+    if not flag:
+        scaler.scale(loss).backward()
+"""
+    )
+    (backward,) = tape.of(Backward)
+    assert tape.of(ScalerUsed)[0].enabled is False
+    assert not backward.scaled
+
+
+def test_scaler_that_was_used_is_not_none(walk) -> None:
+    tape = walk(
+        """\
+def main(loss, scaler, amp, optimizer):
+    if amp:
+        scaler.scale(loss).backward()
+    else:
+        loss.backward()
+    if scaler is None:
+        optimizer.step()
+    else:
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    )
+    direct = [
+        way for way in tape.ways if any(isinstance(e, OptimizerStepped) and not e.via_scaler for e in way)
+    ]
+    assert direct
+    assert not any(isinstance(event, Backward) and event.scaled for way in direct for event in way)
+
+
+def test_two_tests_of_one_counter_agree(walk) -> None:
+    tape = walk(
+        """\
+def main(losses, optimizer):
+    scaler = GradScaler()
+    for i, loss in enumerate(losses):
+        scaler.scale(loss).backward()
+        if (i + 1) % 4 == 0:
+            scaler.unscale_(optimizer)
+        if (i + 1) % 4 == 0:
+            scaler.step(optimizer)
+"""
+    )
+    for way in tape.ways:
+        acts = [event.act for event in way if isinstance(event, ScalerUsed)]
+        assert acts.count("unscale_") == acts.count("step")
+
+
+@pytest.mark.parametrize(
+    ("read", "how"),
+    [
+        ("loss.item()", "item"),
+        ("float(loss)", "float"),
+        ("print(f'loss {loss:.3f}')", "formatted"),
+        ("print(loss)", "print"),
+        ("loss.detach().cpu().item()", "item"),
+        ("loss.mean().item()", "item"),
+    ],
+)
+def test_a_scaled_loss_becomes_a_number(walk, read: str, how: str) -> None:
+    tape = walk(f"def main(loss):\n    scaler = GradScaler()\n    loss = scaler.scale(loss)\n    {read}\n")
+    assert [event.how for event in tape.of(ScaledLossRead)] == [how]
+
+
+@pytest.mark.parametrize(
+    "zero",
+    [
+        "optimizer.zero_grad()",
+        "model.zero_grad(set_to_none=True)",
+        "for p in model.parameters():\n        p.grad = None",
+    ],
+)
+def test_ways_to_drop_gradients(walk, zero: str) -> None:
+    tape = walk(
+        f"def main():\n    model = nn.Linear(2, 1)\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n    {zero}\n"
+    )
+    (made,) = tape.of(OptimizerMade)
+    assert {event.modules for event in tape.of(GradientsZeroed)} == {made.modules}
+
+
+@pytest.mark.parametrize(
+    ("op", "how", "clips"),
+    [
+        ("p.grad.norm(2)", "norm", False),
+        ("p.grad.data.norm()", "norm", False),
+        ("torch.norm(p.grad)", "norm", False),
+        ("p.grad.clamp_(-1, 1)", "clamp_", True),
+        ("nn.utils.clip_grad_value_(p, 0.5)", "clip_grad_value_", True),
+    ],
+)
+def test_ways_to_read_gradients(walk, op: str, how: str, clips: bool) -> None:
+    tape = walk(f"def main():\n    model = nn.Linear(2, 1)\n    for p in model.parameters():\n        {op}\n")
+    assert {(event.how, event.clips, len(event.modules)) for event in tape.of(GradientsRead)} == {
+        (how, clips, 1)
+    }
+
+
+def test_scaler_given_to_code_out_of_sight(walk) -> None:
+    tape = walk("def main(trainer):\n    scaler = GradScaler()\n    trainer.run(scaler)\n")
+    assert [use.act for use in tape.of(ScalerUsed)] == ["given"]
+
+
+def test_what_a_checkpoint_holds(walk) -> None:
+    tape = walk(
+        """\
+def main(path):
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = GradScaler()
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
+    state["scaler"] = scaler.state_dict()
+    torch.save(state, path)
+"""
+    )
+    (saved,), (made,), (scaler,) = tape.of(StateSaved), tape.of(OptimizerMade), tape.of(ScalerMade)
+    assert saved.optimizers == (made.optimizer,)
+    assert saved.scalers == (scaler.scaler,)
+    assert saved.complete
