@@ -14,6 +14,9 @@ from typing import NamedTuple
 SYNTAX_ERROR = ("AMP902", "syntax-error")
 """Reported for files that cannot be read or parsed; no rule module has to exist for it."""
 
+UNUSED_SUPPRESSION = ("AMP901", "unused-suppression")
+"""Decided when all findings are there; see amplint/silence.py."""
+
 
 class Row(NamedTuple):
     """A rule and the module of ``amplint.rules`` that it lives in."""

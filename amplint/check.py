@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_project_torch
+from amplint.selectors import enabled_codes
 from amplint.source.decoding import FOREIGN_MARKS, Unreadable, decode, display_name, read_bytes
 from amplint.source.discovery import Discovery, discover
-from amplint.source.gate import Gate, passes, widened
+from amplint.source.gate import SUPPRESSION, Gate, passes, widened
 
 if TYPE_CHECKING:
     from amplint.findings import Crash, Finding
     from amplint.groups import Candidate, Job, Verdict
     from amplint.parallel import Crew
+    from amplint.silence import Word
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files that are analysed."""
@@ -121,7 +124,9 @@ def gated(
         except Unreadable:
             passed.append((path, 0))
             continue
-        if passes(data, gate) and (not refined or is_worth_reading(data) or data.startswith(FOREIGN_MARKS)):
+        if passes(data, gate) and (
+            not refined or is_worth_reading(data) or SUPPRESSION in data or data.startswith(FOREIGN_MARKS)
+        ):
             passed.append((path, len(data)))
         else:
             others.append(path)
@@ -131,7 +136,10 @@ def gated(
 def _gate(settings: Settings) -> Gate:
     from amplint.amp.tokens import GATE
 
-    return widened(GATE, (*settings.autocast_contexts, *settings.backward_functions))
+    code, name = UNUSED_SUPPRESSION
+    chosen = enabled_codes({code: name}, {code}, settings.select, settings.extend_select, settings.ignore)
+    rows = (*GATE, (SUPPRESSION,)) if chosen else GATE
+    return widened(rows, (*settings.autocast_contexts, *settings.backward_functions))
 
 
 def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
@@ -166,6 +174,7 @@ def _judge(
     candidates = [Candidate(path, display_name(path), size) for path, size in everything]
     findings: dict[Finding, None] = {}
     crashes: list[Crash] = []
+    silencing: set[Word] = set()
     for obstacle in discovery.obstacles:
         finding = unreadable_file(display_name(obstacle.path), Unreadable(obstacle.message))
         if finding.code in job.codes:
@@ -177,11 +186,18 @@ def _judge(
         else:
             findings.update(dict.fromkeys(verdict.findings))
             crashes += verdict.crashes
+            silencing |= verdict.silencing
         done += len(group)
         if progress is not None:
             progress(done, len(candidates))
     sources = {candidate.display: candidate.path for candidate in candidates}
-    ordered = sorted(findings, key=lambda finding: finding.order)
+    # a comment that silences nothing in its own group may have silenced what another one found in its file
+    kept = [
+        finding
+        for finding in findings
+        if finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in silencing
+    ]
+    ordered = sorted(kept, key=lambda finding: finding.order)
     return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources)
 
 

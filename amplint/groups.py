@@ -8,23 +8,22 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from amplint.catalog import SYNTAX_ERROR, rule_names
+from amplint.catalog import SYNTAX_ERROR, UNUSED_SUPPRESSION, rule_names
 from amplint.config import Settings
 from amplint.findings import Crash, Finding, Level, Span
 from amplint.selectors import selects
+from amplint.silence import Silence, Word
 from amplint.source.decoding import SourceFile, Unreadable, lines_of, read_source
 from amplint.source.nesting import RECURSION_LIMIT
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
-
-    from amplint.source.suppressions import Suppressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,8 @@ class Verdict:
 
     findings: tuple[Finding, ...] = ()
     crashes: tuple[Crash, ...] = ()
+    silencing: frozenset[Word] = frozenset()
+    """The words of comments that have silenced a finding, in files of other groups, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def _codes_to_run(
 
 
 def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
-    """The findings in the files of a group, without those that are suppressed or switched off."""
+    """The findings in the files of a group, without those that are silenced or switched off."""
     from amplint.analysis import judge
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -92,8 +93,25 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
         return judge(some, job.project_files, job.settings, job.codes, wanted)
 
     found, crashes = _surviving(judge_files, files)
-    kept = sorted(filter(wanted, [*unreadable, *found]), key=lambda finding: finding.order)
-    return Verdict(tuple(_with_fingerprints(kept, texts)), tuple(crashes))
+    findings = [*unreadable, *found]
+    kept = list(filter(wanted, findings))
+    if UNUSED_SUPPRESSION[0] in job.codes:
+        failed = {crash.path for crash in crashes}
+        failed |= {finding.path for finding in findings if finding.code == SYNTAX_ERROR[0]}
+        judged = [file.display for file in files if file.display not in failed]
+        kept += filter(wanted, wanted.silence.unused(judged, job.codes))
+    kept.sort(key=lambda finding: finding.order)
+    return Verdict(tuple(_with_fingerprints(kept, texts)), tuple(crashes), frozenset(wanted.silence.used))
+
+
+def _text_of(texts: dict[str, str], path: str) -> str | None:
+    """The text of a file. A finding may lie in a file of another group, which is read then."""
+    if path not in texts:
+        try:
+            texts[path] = read_source(path, path).text
+        except Unreadable:
+            return None
+    return texts[path]
 
 
 def read_group(group: Iterable[Candidate]) -> tuple[list[SourceFile], list[Finding]]:
@@ -143,27 +161,18 @@ def _crash(file: SourceFile, error: Exception) -> Crash:
 
 
 class Wanted:
-    """Whether a finding is to be reported: it is neither suppressed nor switched off."""
+    """Whether a finding is to be reported: it is neither silenced nor switched off."""
 
-    def __init__(self, job: Job, texts: Mapping[str, str]) -> None:
+    def __init__(self, job: Job, texts: dict[str, str]) -> None:
         self._job = job
-        self._texts = texts
-        self._suppressions: dict[str, Suppressions] = {}
+        self.silence = Silence(partial(_text_of, texts))
 
     def __call__(self, finding: Finding) -> bool:
         return (
             finding.code in self._job.codes
-            and not self._of(finding.path).cover(finding.code, finding.name, finding.span.line)
+            and not self.silence.covers(finding)
             and not self._is_ignored(finding)
         )
-
-    def _of(self, path: str) -> Suppressions:
-        from amplint.source.suppressions import NONE, read_suppressions
-
-        if path not in self._suppressions:
-            text = self._texts.get(path)
-            self._suppressions[path] = NONE if text is None else read_suppressions(text)
-        return self._suppressions[path]
 
     def _is_ignored(self, finding: Finding) -> bool:
         """Whether ``per-file-ignores`` switches the rule off."""

@@ -10,6 +10,9 @@ from amplint.source.decoding import FOREIGN_MARKS
 Gate = Sequence[Sequence[bytes]]
 """A file passes if for one of the rows all tokens occur in it."""
 
+SUPPRESSION = b"amplint:"
+"""What a comment of ours has in it. A file with one is read even without AMP: then the comment is unused."""
+
 
 def passes(data: bytes, gate: Gate) -> bool:
     """Whether the file is worth reading. A file in UTF-16 or UTF-32, where no token could be found, passes:

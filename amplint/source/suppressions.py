@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from amplint.findings import Span
 from amplint.selectors import ALL, selects
 from amplint.source.decoding import lines_of
 
@@ -28,36 +29,54 @@ _NOQA = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Suppressions:
-    """What a file's comments silence: selectors for the whole file and for single lines."""
+class Selector:
+    """One word of a comment, such as a name between the brackets. ``text`` is ALL where a comment lists none;
+    ``span`` is the word, or the comment then. ``lines`` are the lines that it is for, None for the whole
+    file."""
 
-    whole_file: tuple[str, ...]
-    lines: dict[int, tuple[str, ...]]
+    text: str
+    span: Span
+    lines: frozenset[int] | None = None
+    ours: bool = True
+    """False for a bare ``# noqa``, which may be meant for another linter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressions:
+    """What a file's comments silence."""
+
+    selectors: tuple[Selector, ...] = ()
+
+    def covering(self, code: str, name: str, line: int) -> list[Selector]:
+        """What silences a finding that begins on this line."""
+        return [
+            selector
+            for selector in self.selectors
+            if (selector.lines is None or line in selector.lines) and selects((selector.text,), code, name)
+        ]
 
     def cover(self, code: str, name: str, line: int) -> bool:
         """Whether a finding that begins on this line is silenced."""
-        return selects(self.whole_file, code, name) or selects(self.lines.get(line, ()), code, name)
+        return bool(self.covering(code, name, line))
 
 
-NONE = Suppressions((), {})
+NONE = Suppressions()
 
 
 def read_suppressions(text: str) -> Suppressions:
     """The suppressions in a file's text."""
     if "amplint:" not in text and "noqa" not in text.lower():
         return NONE
-    comments = [comment for comment in _comments(text) if comment.selectors]
+    comments = [comment for comment in _comments(text) if comment.words]
     if not comments:
         return NONE
     source = lines_of(text)
     extents = _extents(text, source)
-    lines: dict[int, tuple[str, ...]] = {}
+    selectors = []
     for comment in comments:
-        if not comment.whole_file:
-            for line in _silenced_lines(comment, extents, source):
-                lines[line] = lines.get(line, ()) + comment.selectors
-    everywhere = [selector for comment in comments if comment.whole_file for selector in comment.selectors]
-    return Suppressions(tuple(everywhere), lines)
+        lines = None if comment.whole_file else frozenset(_silenced_lines(comment, extents, source))
+        selectors += [Selector(word, span, lines, comment.ours) for word, span in comment.words]
+    return Suppressions(tuple(selectors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +84,8 @@ class _Comment:
     line: int
     own_line: bool
     whole_file: bool
-    selectors: tuple[str, ...]
+    words: tuple[tuple[str, Span], ...]
+    ours: bool = True
 
 
 def _comments(text: str) -> Iterator[_Comment]:
@@ -78,22 +98,33 @@ def _comments(text: str) -> Iterator[_Comment]:
 
 
 def _read(token: tokenize.TokenInfo) -> Iterator[_Comment]:
-    line = token.start[0]
-    own_line = not token.line[: token.start[1]].strip()
+    line, start = token.start
+    own_line = not token.line[:start].strip()
+
+    def at(first: int, last: int) -> Span:
+        return Span(line, start + first + 1, line, start + last + 1)
+
     for found in _OWN.finditer(token.string):
-        listed = found["rules"]
-        selectors = (
-            (ALL,) if listed is None else tuple(part.strip() for part in listed.split(",") if part.strip())
-        )
-        yield _Comment(line, own_line, found["act"].lower() == "ignore-file", selectors)
+        whole_file = found["act"].lower() == "ignore-file"
+        if found["rules"] is None:
+            words = [(ALL, at(found.start(), found.end("act")))]
+        else:
+            words = [
+                (part.group(), at(found.start("rules") + part.start(), found.start("rules") + part.end()))
+                for part in re.finditer(r"[^\s,](?:[^,]*[^\s,])?", found["rules"])
+            ]
+        yield _Comment(line, own_line, whole_file, tuple(words))
     for found in _NOQA.finditer(token.string):
         if found["colon"] is None:
-            yield _Comment(line, own_line, False, (ALL,))
+            yield _Comment(line, own_line, False, ((ALL, at(*found.span())),), ours=False)
         elif found["codes"]:
-            codes = re.split(r"[\s,]+", found["codes"])
-            yield _Comment(
-                line, own_line, False, tuple(code for code in codes if code.upper().startswith("AMP"))
-            )
+            begin = found.start("codes")
+            words = [
+                (part.group(), at(begin + part.start(), begin + part.end()))
+                for part in re.finditer(r"[^\s,]+", found["codes"])
+                if part.group().upper().startswith("AMP")
+            ]
+            yield _Comment(line, own_line, False, tuple(words))
 
 
 def _silenced_lines(comment: _Comment, extents: list[tuple[int, int]], source: list[str]) -> set[int]:
