@@ -171,6 +171,33 @@ class RegionExited(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """An argument. ``kind`` names its type: "bool", "str", "None", "number", "torch.dtype", "torch.device" or
+    "unknown"; ``value`` is the bool, string or DType if that is known, too: of a string at least the
+    beginning, with "…" for the rest. ``place`` is where it stands."""
+
+    parameter: str
+    kind: str
+    value: object
+    place: Place
+    positional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Constructed(Event):
+    """An autocast context or a scaler was made: ``name`` is the qualified name that was called, ``missing`` says
+    that the device was left out where it has no default."""
+
+    name: str
+    arguments: tuple[Given, ...] = ()
+    missing: bool = False
+
+    def given(self, parameter: str) -> Given | None:
+        """The argument for a parameter."""
+        return next((part for part in self.arguments if part.parameter == parameter), None)
+
+
+@dataclass(frozen=True, slots=True)
 class RegionDropped(Event):
     """An autocast context was made and thrown away without being entered. ``how`` is one of "statement",
     "unused name", "class", "boolean"."""

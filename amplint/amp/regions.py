@@ -75,6 +75,14 @@ DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia
 """Devices whose autocast policy is CUDA's, or close to it."""
 
 
+GENERIC_ENTRIES = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
+"""Entries of torch that take the device as a string."""
+
+NO_DEVICES = {"gpu": "cuda", "tpu": "xla", "rocm": "cuda", "hip": "cuda", "meta": None}
+"""Strings that name no device for autocast, with the one that is meant. Names that are not known may belong
+to a backend of another package."""
+
+
 def default_dtype(device: str | None) -> str:
     """The type that a region runs matrix products in when nobody says. CPU and XLA default to bfloat16."""
     return "bfloat16" if device in ("cpu", "xla") else "float16"

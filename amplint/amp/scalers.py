@@ -31,6 +31,16 @@ TAKES_HALF_PARAMETERS = frozenset(
     }
 )
 
+_PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+
+
+def parameters_of(name: str) -> tuple[str, ...]:
+    """The positional parameters of a scaler class of torch; empty for classes of other packages."""
+    if name in ("torch.GradScaler", "torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"):
+        return ("device", *_PARAMETERS)
+    return _PARAMETERS if name.startswith("torch.") and name.endswith(".GradScaler") else ()
+
+
 METHODS = frozenset(
     {"scale", "unscale_", "step", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict"}
 )

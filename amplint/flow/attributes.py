@@ -61,7 +61,6 @@ _TENSOR_FACTS = frozenset(
     {
         "shape",
         "ndim",
-        "device",
         "is_cuda",
         "requires_grad",
         "grad_fn",
@@ -120,6 +119,8 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
             return _of_class(walker, base, name)
         case Tensor():
             return _of_tensor(base, name)
+        case Parameters(named=False, one=True) if name == "device":
+            return DeviceValue()
         case Parameters(named=False, one=True) if name in ("data", "grad"):
             return Gradient(base.module) if name == "grad" else UNKNOWN
         case Gradient() if name == "data":
@@ -134,7 +135,9 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
         case Optimizer() | Scaler() | Sequence() | Mapping() | Parameters() | Gradient():
             return BoundMethod(base, name)
         case DeviceValue() if name == "type":
-            return base
+            return Constant(base.device) if base.device is not None else Unknown(walker.fresh(node))
+        case DeviceValue():
+            return UNKNOWN
     return _unknown(walker, None, name, node) if not isinstance(base, BoundMethod) else UNKNOWN
 
 
@@ -197,6 +200,8 @@ def _of_tensor(base: Tensor, name: str) -> Value:
         return Sequence((Number(),), exact=False)
     if name == "ndim":
         return Number()
+    if name == "device":
+        return DeviceValue(base.device)
     if name in _TENSOR_FACTS:
         return UNKNOWN
     if name in _TENSOR_VIEWS:

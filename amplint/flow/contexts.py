@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.amp import regions as known
-from amplint.events import DType, Place, Region, RegionEntered, RegionExited, innermost
+from amplint.events import Constructed, DType, Given, Place, Region, RegionEntered, RegionExited, innermost
 from amplint.flow import calls
 from amplint.flow.values import (
     UNKNOWN,
@@ -21,6 +21,8 @@ from amplint.flow.values import (
     DTypeValue,
     Instance,
     Library,
+    Number,
+    Text,
     Unknown,
     Value,
 )
@@ -49,6 +51,7 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
     entry = known.ENTRIES[name]
     arguments = given.by_name(entry.parameters)
     unclear = given.unclear
+    tell_of_arguments(walker, name, entry.parameters, given, node)
     device = entry.device
     if device is None and not entry.framework:
         device = _device_of(arguments.get("device_type"))
@@ -78,6 +81,61 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
     )
 
 
+def device(first: Value | None) -> DeviceValue:
+    """``torch.device(first)``."""
+    if isinstance(first, DeviceValue):
+        return first
+    if isinstance(first, Constant) and isinstance(first.value, str):
+        return DeviceValue(first.value.split(":")[0], first.value)
+    if isinstance(first, Text):
+        return DeviceValue(first.start.split(":")[0], f"{first.start}…")
+    return DeviceValue()
+
+
+def tell_of_arguments(
+    walker: Expressions, name: str, parameters: tuple[str, ...], given: calls.Arguments, node: cst.CSTNode
+) -> None:
+    """Tells what types the arguments of an autocast context or a scaler have."""
+    aligned = len(given.nodes) == len(given.positional)
+    found: list[Given] = []
+    for index, (parameter, value) in enumerate(zip(parameters, given.positional, strict=False)):
+        place = walker.place(given.nodes[index] if aligned else node)
+        found.append(_given(parameter, value, given.nodes[index] if aligned else None, place, True))
+    for parameter, value in given.keywords:
+        text = given.node_of(parameter)
+        found.append(_given(parameter, value, text, walker.place(text if text is not None else node), False))
+    named = {key for key, _ in given.keywords}
+    missing = bool(parameters) and parameters[0] == "device_type"
+    missing = missing and not (given.positional or given.unclear or "device_type" in named)
+    walker.emit(Constructed(walker.place(node), walker.path.regions, name, tuple(found), missing))
+
+
+def _given(parameter: str, value: Value, text: cst.CSTNode | None, place: Place, positional: bool) -> Given:
+    kind: tuple[str, object]
+    match value:
+        case Constant(value=bool()):
+            kind = "bool", value.value
+        case Constant(value=str()):
+            kind = "str", value.value
+        case Constant(value=None):
+            kind = "None", None
+        case Constant(value=int() | float()) | Number():
+            kind = "number", None
+        case Text():
+            kind = "str", f"{value.start}…"
+        case DTypeValue():
+            kind = "torch.dtype", value.dtype
+        case DeviceValue():
+            kind = "torch.device", value.text or value.device
+        case _ if isinstance(text, cst.Comparison) or (
+            isinstance(text, cst.UnaryOperation) and isinstance(text.operator, cst.Not)
+        ):
+            kind = "bool", None
+        case _:
+            kind = "unknown", None
+    return Given(parameter, *kind, place, positional)
+
+
 def of_framework(walker: Expressions, node: cst.CSTNode) -> Autocast:
     """The context that a framework's own ``autocast()`` makes: on where its settings say so."""
     return Autocast(
@@ -90,6 +148,8 @@ def _device_of(value: Value | None) -> str | None:
         return value.value.split(":")[0]
     if isinstance(value, DeviceValue):
         return value.device
+    if isinstance(value, Text):
+        return value.start.split(":")[0]
     return None
 
 

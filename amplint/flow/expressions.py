@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from amplint.flow.values import (
     ScaledLoss,
     Sequence,
     Tensor,
+    Text,
     TorchVersion,
     Unknown,
     Value,
@@ -98,6 +100,7 @@ _NUMERIC: dict[str, Callable[[Any, Any], Any]] = {
     "__mul__": operator.mul,
     "__truediv__": operator.truediv,
 }
+_DEVICE = re.compile(r"(?:cuda|cpu|xpu|mps|npu|hpu|mlu|musa):")
 _CONSTANTS = {"True": Constant(True), "False": Constant(False), "None": NONE}
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
@@ -379,7 +382,9 @@ class Expressions(cst.CSTVisitor):
                 value = self.evaluate(part.expression)
                 if isinstance(value, ScaledLoss):
                     scaling.read_loss(self, value, "formatted", part.expression)
-        self.value = UNKNOWN
+        first = node.parts[0] if node.parts else None
+        start = _DEVICE.match(first.value) if isinstance(first, cst.FormattedStringText) else None
+        self.value = Text(start.group()) if start is not None else UNKNOWN
         return False
 
     def visit_Ellipsis(self, node: cst.Ellipsis) -> bool:

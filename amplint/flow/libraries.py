@@ -8,7 +8,7 @@ import libcst as cst
 
 from amplint.amp import ops
 from amplint.amp.regions import ENTRIES, GRAD_OFF, NULL_CONTEXTS
-from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS
+from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.amp.wrappers import (
     MODEL_FACTORIES,
     OBJECTS,
@@ -45,6 +45,7 @@ from amplint.flow.values import (
     Scaler,
     Sequence,
     Tensor,
+    Text,
     TorchVersion,
     Unknown,
     Value,
@@ -235,9 +236,7 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             return Context("null") if known is None else Context("grad on" if known else "grad off")
         case "torch.device":
             first = given.positional[0] if given.positional else given.keyword("type")
-            if isinstance(first, Constant) and isinstance(first.value, str):
-                return DeviceValue(first.value.split(":")[0])
-            return Unknown(walker.fresh(node))
+            return contexts.device(first)
         case "torch.nn.Parameter" | "torch.nn.parameter.Parameter":
             first = given.positional[0] if given.positional else given.keyword("data") or UNKNOWN
             dtype = first.dtype if isinstance(first, Tensor) else None
@@ -307,6 +306,7 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
         enabled = walker.known_truth(flag)
     switch = flag if enabled is None else None
     identity = (id(node), walker.scope.chain)
+    contexts.tell_of_arguments(walker, name, parameters_of(name), given, node)
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
     return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch)
 
@@ -325,6 +325,11 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
             if isinstance(source, Sequence) and name in ("reversed", "sorted", "set", "filter"):
                 return Sequence(source.items, exact=False)
             return source
+        case "str" if isinstance(first, DeviceValue):
+            if first.text is not None:
+                whole = not first.text.endswith("…")
+                return Constant(first.text) if whole else Text(first.text[:-1])
+            return Unknown(walker.fresh(node))
         case "enumerate":
             return Iteration(Sequence((Number(walker.fresh(node)), modules.element(walker, first))))
         case "zip":

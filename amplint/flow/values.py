@@ -76,9 +76,17 @@ class DTypeValue(Value):
 
 @dataclass(frozen=True, slots=True)
 class DeviceValue(Value):
-    """A ``torch.device`` or a device string that is known: "cuda", "cpu"."""
+    """A ``torch.device``: its type if that is known, "cuda" or "cpu", and the string that it was made of."""
 
-    device: str
+    device: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Value):
+    """A string of which the beginning is known."""
+
+    start: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,140 @@
+"""Finds autocast contexts for a device that torch.autocast does not take: a torch.device, "gpu", "cuda:0".
+
+## What it does
+
+Reports `torch.autocast(device)` where `device` is a `torch.device`, a number, `None` or a string that names
+no device type, and a call without any device. A string with an index, such as `"cuda:0"`, is reported where
+the project's requirements (or `--torch-version`) admit torch before 2.4.
+
+The value is followed to where it was made: `device = torch.device(...)`, `x.device` of a tensor, `str(device)`,
+f-strings, also through functions and attributes of the project. `device.type` is right, and so are wrappers
+that cut the index off. What comes from an argument or a configuration is not known, and the rule is silent.
+
+## Why is this bad
+
+The constructor raises, so code on this path has never run: often it is the branch for the other device, or
+for evaluation.
+
+## What torch does at run time
+
+Measured with torch 2.13.0: `torch.autocast(torch.device("cpu"))` raises ``ValueError: Expected `device_type`
+of type `str`, got: `<class 'torch.device'>` ``, and the same for a number and `None`. `torch.autocast("gpu")`
+raises `RuntimeError: Expected one of cpu, cuda, …`, `"meta"` `RuntimeError: unsupported scalarType`, and no
+argument at all a `TypeError`. `"cpu:0"` and `"cuda:0"` are accepted since torch 2.4; torch 2.3.1 raises
+`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`.
+
+## Example
+
+```python
+import torch
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+try:
+    with torch.autocast(device, dtype=torch.bfloat16):
+        pass
+except ValueError as error:
+    assert "device_type" in str(error)
+else:
+    raise AssertionError("expected a ValueError")
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = nn.Linear(8, 1).to(device)
+
+with torch.autocast(device.type, dtype=torch.bfloat16):
+    prediction = model(torch.randn(4, 8, device=device))
+assert prediction.dtype == torch.bfloat16
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, write `.type` after a `torch.device`, and the name
+without its index for a string. For a value that is a string here and a `torch.device` there,
+`torch.device(device).type` is right for both.
+
+## References
+
+* [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+* [ComfyUI#6061](https://github.com/comfyanonymous/ComfyUI/issues/6061) and
+  [speechbrain#2881](https://github.com/speechbrain/speechbrain/pull/2881): the exception in the field
+* [pytorch#153539](https://github.com/pytorch/pytorch/pull/153539): accepting `torch.device` was proposed and
+  closed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.amp.regions import GENERIC_ENTRIES, NO_DEVICES
+from amplint.amp.versions import compare
+from amplint.events import Constructed, Given
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+
+TAKES_INDEX = (2, 4)
+"""The first torch release that accepts "cuda:0"."""
+
+
+class AutocastWrongDevice(FlowRule):
+    """Has no state."""
+
+    level = Level.ERROR
+    hears_assumed = True
+
+    def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
+        if event.name not in GENERIC_ENTRIES:
+            return state
+        if event.missing:
+            message = (
+                "`autocast` has no device: it raises `TypeError: missing 1 required positional argument: "
+                "'device_type'`. Write `autocast(\"cuda\")`, or `device.type`."
+            )
+            report.add(self, event.place, message)
+            return state
+        device = event.given("device_type")
+        if device is not None:
+            self._look(device, report)
+        return state
+
+    def _look(self, device: Given, report: Report) -> None:
+        text = device.place.text
+        match device.kind:
+            case "torch.device":
+                message = (
+                    f"`{text}` is a torch.device: `autocast` raises `ValueError: Expected `device_type` of type "
+                    f"`str``. Write `{text}.type`."
+                )
+                report.add(self, device.place, message)
+            case "number" | "None":
+                kind = "None" if device.kind == "None" else "a number"
+                message = (
+                    f"`{text}` is {kind}: `autocast` raises `ValueError: Expected `device_type` of type `str``. "
+                    'Write the type of the device, such as `"cuda"`.'
+                )
+                report.add(self, device.place, message)
+            case "str":
+                self._look_at_string(device, str(device.value), report)
+
+    def _look_at_string(self, device: Given, name: str, report: Report) -> None:
+        kind, colon, _ = name.partition(":")
+        if kind.lower() in NO_DEVICES or (kind != kind.lower() and kind.lower() in ("cuda", "cpu")):
+            right = NO_DEVICES.get(kind.lower(), kind.lower())
+            message = f'"{name}" is no device that autocast knows: the constructor raises a RuntimeError.'
+            if right is not None:
+                message += f' Write `"{right}"`.'
+            report.add(self, device.place, message)
+            return
+        old = compare(self.setting.torch, "<", TAKES_INDEX)
+        if colon and old is not False:
+            release = "torch" if old else "torch before 2.4"
+            message = (
+                f'{release} raises `RuntimeError: User specified an unsupported autocast device_type "{name}"`: '
+                f'the device type is wanted, without an index. Write `"{kind}"`, or `torch.device(…).type`.'
+            )
+            report.add(self, device.place, message, level=Level.ERROR if old else Level.WARNING)

@@ -1,0 +1,120 @@
+"""Finds autocast contexts whose dtype is none that autocast can run in.
+
+## What it does
+
+Reports a string or a number as `dtype`, and `float32`, `float64` or an integer type in a region of the CPU or
+of another device that only takes 16-bit types.
+
+Silent for `torch.autocast("cuda", dtype=torch.float32)`: CUDA accepts it, and uses it to raise half-precision
+operands to float32. Silent too where a flag may have switched the region off, as in
+`dtype=torch.float16 if use_amp else torch.float32, enabled=use_amp`. A bool as `dtype` is misplaced-argument.
+
+## Why is this bad
+
+With a string the region raises when it is entered. With float32 on the CPU torch prints a warning and
+switches the region off: the code reads as if mixed precision were on.
+
+## What torch does at run time
+
+Measured with torch 2.13.0: `torch.autocast("cpu", dtype="bfloat16")` is constructed, and its `__enter__` raises
+`TypeError: set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not str`.
+`torch.autocast("cpu", dtype=torch.float32)` prints `UserWarning: In CPU autocast, but the target dtype is not
+supported. Disabling autocast.`, and the region is disabled; float64 and int8 likewise. The check is skipped
+for the device `"cuda"`.
+
+## Example
+
+```python
+import warnings
+
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    with torch.autocast("cpu", dtype=torch.float32):
+        assert not torch.is_autocast_enabled("cpu")
+        prediction = model(torch.randn(4, 8))
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+model = nn.Linear(8, 1)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    assert torch.is_autocast_enabled("cpu")
+    prediction = model(torch.randn(4, 8))
+```
+
+Where float32 is what is wanted, `enabled=False` says so without a warning. A name from a configuration becomes
+a dtype with `getattr(torch, name)`.
+
+## Fix safety
+
+This version has no automatic fix for the rule: which type was meant, and whether the region should be on at
+all, is the author's to say. A region that was off so far changes results when it is switched on.
+
+## References
+
+* [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+* [CPU ops and types](https://docs.pytorch.org/docs/stable/amp.html#cpu-op-specific-behavior)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.amp.regions import ENTRIES
+from amplint.events import Constructed, DType, Given
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+
+STRICT_DEVICES = frozenset({"cpu", "mps", "xpu"})
+"""Devices whose regions are switched off when the type is none of 16 bits."""
+
+
+class AutocastBadDtype(FlowRule):
+    """Has no state."""
+
+    level = Level.ERROR
+    hears_assumed = True
+
+    def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
+        entry = ENTRIES.get(event.name)
+        dtype = event.given("dtype")
+        if entry is None or entry.framework or dtype is None:
+            return state
+        match dtype.kind:
+            case "str" if str(dtype.value).partition(":")[0] not in ("cuda", "cpu", "mps", "xpu"):
+                self._raises(dtype, "a string", report)
+            case "number":
+                self._raises(dtype, "a number", report)
+            case "torch.dtype" if isinstance(dtype.value, DType) and not dtype.value.is_half:
+                self._switched_off(event, dtype, dtype.value, report)
+        return state
+
+    def _raises(self, dtype: Given, what: str, report: Report) -> None:
+        message = (
+            f"`{dtype.place.text}` is {what}, no torch.dtype: the region raises a TypeError when it is entered. "
+            "Write `torch.bfloat16` or `torch.float16`; `getattr(torch, name)` turns a name into a dtype."
+        )
+        report.add(self, dtype.place, message)
+
+    def _switched_off(self, event: Constructed, dtype: Given, value: DType, report: Report) -> None:
+        enabled = event.given("enabled")
+        if enabled is not None and enabled.value is not True:
+            return
+        device = ENTRIES[event.name].device
+        given = event.given("device_type")
+        if given is not None and given.kind == "str":
+            device = str(given.value).partition(":")[0]
+        if device in STRICT_DEVICES:
+            message = (
+                f"autocast on {device} runs in bfloat16 or float16 only: with {value.value} torch prints a warning "
+                "and the region is disabled. Write `torch.bfloat16`, or `enabled=False` if that is meant."
+            )
+            report.add(self, dtype.place, message, level=Level.WARNING)

@@ -1,0 +1,139 @@
+"""Finds arguments of autocast and GradScaler that stand where another one belongs, as in `GradScaler(True)`.
+
+## What it does
+
+Reports a bool or a device where `autocast` takes its `dtype`, a bool or a dtype where it takes the device, and a
+dtype or a string where it takes `enabled`. Of `GradScaler`, a bool or a device where it takes `init_scale`, and
+a bool or a number where the new class takes the device. Arguments whose type is not known are passed over.
+
+## Why is this bad
+
+The old and the new spelling take their positional arguments in different order:
+
+| call | positional parameters |
+|---|---|
+| `torch.autocast`, `torch.amp.autocast` | `device_type, dtype, enabled, cache_enabled` |
+| `torch.cuda.amp.autocast`, `torch.cpu.amp.autocast` | `enabled, dtype, cache_enabled` |
+| `torch.amp.GradScaler` | `device, init_scale, growth_factor, …, enabled` |
+| `torch.cuda.amp.GradScaler` | `init_scale, growth_factor, …, enabled` |
+
+For autocast a mix-up raises. For the scaler it is silent: `GradScaler("cuda", True)` scales the loss by
+1.0, which is no scaling at all, and `GradScaler("cuda", False)` multiplies every loss, and so every gradient,
+by 0.0. Neither switches the scaler off.
+
+## What torch does at run time
+
+Measured with torch 2.13.0: `torch.autocast("cpu", True)` raises `TypeError: set_autocast_dtype(): argument
+'dtype' (position 2) must be torch.dtype, not bool` when it is entered; `torch.autocast(True)` a `ValueError` when
+it is made; `torch.cpu.amp.autocast(torch.bfloat16)` raises `TypeError: set_autocast_enabled(): argument 'enabled'
+(position 2) must be bool, not torch.dtype`. `GradScaler("cpu", True).get_scale()` is 1.0 after a step,
+`GradScaler("cpu", False)` is enabled with a scale of 0.0, and so is `torch.amp.GradScaler(False)` with the default
+scale: `False` has become the device.
+
+## Example
+
+```python
+import torch
+
+use_amp = False
+scaler = torch.amp.GradScaler("cpu", use_amp)
+assert scaler.is_enabled()
+assert scaler.scale(torch.tensor(3.0)).item() == 0.0
+```
+
+## Use instead
+
+Give everything but the device by keyword.
+
+```python
+import torch
+
+use_amp = False
+scaler = torch.amp.GradScaler("cpu", enabled=use_amp)
+assert not scaler.is_enabled()
+assert scaler.scale(torch.tensor(3.0)).item() == 3.0
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, name the argument: `enabled=`, `dtype=`, `init_scale=`.
+For the scaler this changes the training run, since the loss is then scaled for the first time.
+
+## References
+
+* [torch.amp](https://docs.pytorch.org/docs/stable/amp.html)
+* [Mortal#3](https://github.com/Equim-chan/Mortal/issues/3): `torch.autocast(device, enabled)` in the field
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.amp.regions import ENTRIES
+from amplint.amp.scalers import SCALERS
+from amplint.events import Constructed, Given
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+
+_BELONGS = {"bool": "enabled", "torch.dtype": "dtype", "torch.device": "device_type", "str": "device_type"}
+
+
+class MisplacedArgument(FlowRule):
+    """Has no state."""
+
+    level = Level.ERROR
+    hears_assumed = True
+
+    def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
+        if event.name in SCALERS:
+            for argument in event.arguments:
+                self._look_at_scaler(event.name, argument, report)
+        elif (entry := ENTRIES.get(event.name)) is not None and not entry.framework:
+            for argument in event.arguments:
+                self._look_at_region(entry.parameters, argument, report)
+        return state
+
+    def _look_at_region(self, parameters: tuple[str, ...], given: Given, report: Report) -> None:
+        match given.parameter, given.kind:
+            case "device_type", "bool" | "torch.dtype":
+                effect = "the constructor raises a ValueError"
+            case "dtype", "bool" | "torch.device":
+                effect = "the region raises a TypeError when it is entered"
+            case "dtype", "str" if str(given.value).partition(":")[0] in ("cuda", "cpu", "mps", "xpu"):
+                effect = "the region raises a TypeError when it is entered"
+            case "enabled", "torch.dtype" | "str" | "torch.device":
+                effect = "the region raises a TypeError when it is entered"
+            case _:
+                return
+        where = _BELONGS[given.kind]
+        advice = f"Write `{where}={given.place.text}`"
+        if where not in parameters:
+            advice = "This class has its device in its name: leave it out"
+        elif where == "device_type":
+            advice = f"It belongs first: `autocast({given.place.text}, …)`"
+        what = (
+            given.kind if given.kind.startswith("torch.") else {"bool": "bool", "str": "string"}[given.kind]
+        )
+        message = f"`{given.place.text}` is a {what}, and stands where `{given.parameter}` belongs: {effect}."
+        report.add(self, given.place, f"{message} {advice}.")
+
+    def _look_at_scaler(self, name: str, given: Given, report: Report) -> None:
+        text = given.place.text
+        match given.parameter, given.kind:
+            case "init_scale", "bool":
+                effect = "the loss is multiplied by 1.0 for True and by 0.0 for False, and the scaler stays enabled"
+                advice = f"Write `enabled={text}`."
+            case "init_scale", "str" | "torch.device":
+                effect = "the first `scale()` raises a TypeError"
+                device = "" if name.endswith("cuda.amp.GradScaler") else ", or use `torch.amp.GradScaler`"
+                advice = f"Leave it out{device}."
+            case "device", "bool":
+                effect = "the scaler is enabled whatever it says"
+                advice = f'Write `GradScaler("cuda", enabled={text})`.'
+            case "device", "number":
+                effect = "the scale stays at its default of 65536"
+                advice = f'Write `GradScaler("cuda", init_scale={text})`.'
+            case _:
+                return
+        message = f"`{text}` stands where `{given.parameter}` belongs: {effect}. {advice}"
+        report.add(self, given.place, message)
