@@ -187,7 +187,8 @@ def test_a_scaled_loss_becomes_a_number(walk, read: str, how: str) -> None:
 )
 def test_ways_to_drop_gradients(walk, zero: str) -> None:
     tape = walk(
-        f"def main():\n    model = nn.Linear(2, 1)\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n    {zero}\n"
+        "def main():\n    model = nn.Linear(2, 1)\n    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        f"    {zero}\n"
     )
     (made,) = tape.of(OptimizerMade)
     assert {event.modules for event in tape.of(GradientsZeroed)} == {made.modules}
