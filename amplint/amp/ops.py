@@ -102,6 +102,33 @@ def sensitivity_of(op: str) -> str | None:
     return name
 
 
+RANKING = frozenset(
+    {
+        "argmax",
+        "argmin",
+        "topk",
+        "argsort",
+        "sort",
+        "max",
+        "min",
+        "ge",
+        "gt",
+        "le",
+        "lt",
+        "eq",
+        "ne",
+        "round",
+        "__gt__",
+        "__lt__",
+        "__ge__",
+        "__le__",
+        "multinomial",
+        "greater",
+        "less",
+    }
+)
+"""Ops for which only the order of the elements matters."""
+
 INTEGER_TARGETS = frozenset(
     {
         "cross_entropy",

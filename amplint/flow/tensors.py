@@ -69,31 +69,6 @@ _NOT_TENSORS = frozenset(
     }
 )
 _KEEP = frozenset({"cpu", "cuda", "requires_grad_", "pin_memory", "xpu", "npu"})
-_RANKING = frozenset(
-    {
-        "argmax",
-        "argmin",
-        "topk",
-        "argsort",
-        "sort",
-        "max",
-        "min",
-        "ge",
-        "gt",
-        "le",
-        "lt",
-        "eq",
-        "ne",
-        "round",
-        "__gt__",
-        "__lt__",
-        "__ge__",
-        "__le__",
-        "multinomial",
-        "greater",
-        "less",
-    }
-)
 _PAIRS = frozenset({"topk", "sort", "max", "min", "median", "mode", "kthvalue", "cummax", "cummin"})
 _INTEGERS_TOO = frozenset(
     {"sum", "prod", "cumsum", "cumprod", "nansum", "pow", "__pow__", "__rpow__", "square"}
@@ -245,7 +220,7 @@ def apply(
                 weights,
                 weights_raise,
                 small_constant,
-                plain in _RANKING,
+                plain in ops.RANKING,
                 softened,
             )
         )

@@ -1,0 +1,63 @@
+"""The casts that autocast makes, as they are executed.
+
+A TorchDispatchMode sits below autocast: it sees the copy of each operand that is not in the right type yet,
+and no copy where the weight cache had one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from amplint.events import AutocastCast, enabled_region
+
+if TYPE_CHECKING:
+    from amplint.confirm.probe import Probe
+
+_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class CastMode(TorchDispatchMode):
+    """Watches one thread."""
+
+    def __init__(self, probe: Probe) -> None:
+        super().__init__()
+        self.probe = probe
+        self._events: dict[Hashable, AutocastCast] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten._to_copy.default and args[0].dtype is not result.dtype:
+            self.probe.guarded(self._cast, args[0], result)
+        return result
+
+    def _cast(self, source: torch.Tensor, result: torch.Tensor) -> None:
+        from amplint.confirm.probe import DTYPES
+
+        here = self.probe.here
+        function = here.function
+        region = enabled_region(here.regions)
+        if function is None or region is None or function.cast is not None or function.name in ("to", "type"):
+            return
+        if source.dtype not in _FLOATING or result.dtype not in _FLOATING:
+            return
+        site = self.probe.sites.here(3)
+        if site is None:
+            return
+        key = (site.key, function.name, source.dtype, result.dtype, here.regions, source.numel())
+        event = self._events.get(key)
+        if event is None:
+            bytes_read = source.numel() * source.element_size()
+            event = AutocastCast(
+                site,
+                here.regions,
+                function.plain,
+                DTYPES[source.dtype],
+                DTYPES[result.dtype],
+                bytes_read,
+            )
+            self._events[key] = event
+        self.probe.tell(event)

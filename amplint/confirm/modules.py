@@ -1,0 +1,89 @@
+"""Modules as they are cast and called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import Module
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from amplint.confirm.provenance import History
+from amplint.events import DType, Forward, ModuleCast
+
+if TYPE_CHECKING:
+    from amplint.confirm.probe import Probe
+
+_CASTS = ("half", "bfloat16", "float", "double", "to", "type")
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def install(probe: Probe) -> None:
+    """Watches modules."""
+    watcher = _Watcher(probe)
+    for name in _CASTS:
+        probe.patches.wrap(Module, name, watcher.cast)
+    probe.patches.wrap(Module, "__call__", watcher.call)
+    handle = register_module_parameter_registration_hook(watcher.registered)
+    probe.on_stop(handle.remove)
+
+
+class _Watcher:
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+
+    def call(self, original: Any) -> Any:
+        here, guarded = self.probe.here, self.probe.guarded
+
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if here.forward:
+                return original(module, *args, **kwargs)
+            guarded(self._forward, module)
+            here.forward = 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                here.forward = 0
+
+        return __call__
+
+    def _forward(self, module: Module) -> None:
+        site = self.probe.site(3)
+        if site is not None and self.probe.here.backward == 0:
+            trains = any(parameter.requires_grad for parameter in module.parameters())
+            self.probe.tell(Forward(site, self.probe.here.regions, self.probe.modules.of(module), trains))
+
+    def cast(self, original: Any) -> Any:
+        def cast(module: Any, *args: Any, **kwargs: Any) -> Any:
+            before = [parameter.dtype for parameter in module.parameters()]
+            result = original(module, *args, **kwargs)
+            self.probe.guarded(self._cast, result, before)
+            return result
+
+        return cast
+
+    def _cast(self, module: Module, before: list[torch.dtype]) -> None:
+        from amplint.confirm.probe import DTYPES
+
+        site = self.probe.site(3)
+        to: DType | None = None
+        for parameter, dtype in zip(module.parameters(), before, strict=False):
+            if parameter.dtype == dtype:
+                continue
+            to = DTYPES.get(parameter.dtype)
+            if parameter.dtype in _HALF and site is not None:
+                self.probe.histories.note(parameter, History(half_by_user=site))
+            else:
+                self.probe.histories.drop(parameter)
+        if to is not None and site is not None:
+            self.probe.tell(ModuleCast(site, self.probe.here.regions, self.probe.modules.of(module), to))
+
+    def registered(self, module: Any, name: str, parameter: Any) -> None:
+        """The hook that modules call with each parameter that they get."""
+        if isinstance(parameter, torch.Tensor) and parameter.dtype in _HALF:
+            self.probe.guarded(self._made_half, parameter)
+
+    def _made_half(self, parameter: torch.Tensor) -> None:
+        site = self.probe.site(3)
+        if site is not None and self.probe.histories.of(parameter) is None:
+            self.probe.histories.note(parameter, History(half_by_user=site))

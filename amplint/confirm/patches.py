@@ -1,0 +1,46 @@
+"""Attributes that are replaced for a while and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_ABSENT = object()
+
+
+class Patches:
+    """Replaces attributes of modules and classes. ``undo`` puts everything back as it was, the last first."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Replaces an attribute, which the owner may have of its own or inherit."""
+        self._undo.append((owner, name, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, value)
+
+    def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replaces a function by what ``make`` makes of it, if the owner has one of that name."""
+        original = getattr(owner, name, None)
+        if original is not None:
+            replacement = make(original)
+            for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+                if hasattr(original, attribute):
+                    setattr(replacement, attribute, getattr(original, attribute))
+            replacement.__wrapped__ = original
+            raw = vars(owner).get(name)
+            self.set(owner, name, staticmethod(replacement) if isinstance(raw, staticmethod) else replacement)
+
+    def everywhere(self, owners: tuple[Any, ...], name: str, make: Callable[[Any], Any]) -> None:
+        """Replaces a function in all modules that hand it on."""
+        for owner in owners:
+            self.wrap(owner, name, make)
+
+    def undo(self) -> None:
+        """Puts everything back."""
+        while self._undo:
+            owner, name, value = self._undo.pop()
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)

@@ -1,0 +1,248 @@
+"""The probe: observes a run of PyTorch code and tells a listener what happens, in the vocabulary of
+``amplint.events``. The flow predicts the same events; the same rules judge both.
+
+What is told is what the user's code led to: the place of an event is the innermost frame of the user's code,
+and what happens without any of it on the stack is not told.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Hashable
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import torch
+
+from amplint.confirm import casts, functions, modules, regions, threads, training
+from amplint.confirm.patches import Patches
+from amplint.confirm.places import Site, Sites
+from amplint.confirm.provenance import Histories
+from amplint.events import DType, Event, FunctionEnded, Region, Regions
+
+DTYPES: dict[torch.dtype, DType] = {
+    torch.float64: DType.FLOAT64,
+    torch.float32: DType.FLOAT32,
+    torch.float16: DType.FLOAT16,
+    torch.bfloat16: DType.BFLOAT16,
+    torch.complex64: DType.COMPLEX,
+    torch.complex128: DType.COMPLEX,
+    torch.complex32: DType.COMPLEX,
+    **dict.fromkeys(
+        (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool), DType.INTEGER
+    ),
+}
+
+
+class Listener(Protocol):
+    """Hears events, in the order in which they happen; from several threads, but never two at a time. An op
+    that meets the same operands at the same place again is told by the same object."""
+
+    def hear(self, event: Event) -> None:
+        """What to do about an event."""
+
+
+class Level(Enum):
+    """How closely the probe looks. Each level sees what those before it see."""
+
+    API = 1
+    """Calls of torch.amp, backward, optimizers, scalers, modules. Costs next to nothing."""
+    FUNCTIONS = 2
+    """Ops with half-precision operands, and where these come from."""
+    CASTS = 3
+    """All ops, and the casts that autocast makes for them. Slow."""
+
+
+class ThreadState(threading.local):
+    """What is going on in a thread."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[int, Region]] = []
+        self.regions: Regions = ()
+        self.repeats: dict[Hashable, int] = {}
+        self.iteration = 0
+        self.backward = 0
+        self.forward = 0
+        self.scaler: Hashable = None
+        self.quiet = 0
+        self.function: functions.Function | None = None
+        self.modes: list[Any] = []
+
+
+class Names:
+    """Gives objects names that stay theirs: ("optimizer", 1)."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._count = 0
+        self._known: dict[int, tuple[weakref.ref[Any], Hashable]] = {}
+
+    def of(self, thing: Any) -> Hashable:
+        """The name of an object."""
+        known = self._known.get(id(thing))
+        if known is not None and known[0]() is thing:
+            return known[1]
+        self._count += 1
+        name = (self._kind, self._count)
+        key = id(thing)
+        self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), name)
+        return name
+
+
+class Probe:
+    """Observes everything between ``start`` and ``stop``, in all threads of this process; also a context
+    manager. One probe at a time. A process that is forked off is not observed.
+
+    ``is_user_file`` says of a file name, as code objects have it, whether it is the user's code; displayed
+    paths are relative to ``root``; ``device`` is the device that the run is on, or is taken to be on, as a
+    rule "cuda". ``notes`` says in words what the probe changed or could not do; ``errors`` are tracebacks of
+    what a listener or the probe itself raised, which never reaches the user's code.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        is_user_file: Callable[[str], bool],
+        root: Path,
+        device: str = "cuda",
+        level: Level = Level.FUNCTIONS,
+    ) -> None:
+        self.listener = listener
+        self.device = device
+        self.level = level
+        self.sites = Sites(is_user_file, root)
+        self.histories = Histories()
+        self.patches = Patches()
+        self.here = ThreadState()
+        self.optimizers = Names("optimizer")
+        self.scalers = Names("scaler")
+        self.modules = Names("module")
+        self.notes: list[str] = []
+        self.errors: list[str] = []
+        self.running = False
+        self._lock = threading.RLock()
+        self._ends: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], None]] = []
+        self._last: Event | None = None
+
+    def start(self) -> None:
+        """Begins to observe."""
+        global _running
+        if _running is not None and _running() is not None:
+            raise RuntimeError("another probe is running")
+        _running = weakref.ref(self)
+        self.running = True
+        try:
+            for part in (regions, training, modules, threads):
+                part.install(self)
+            if self.level is not Level.API:
+                self.push_modes()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Tells that the run has ended, and leaves torch as it was."""
+        global _running
+        if not self.running:
+            return
+        for end in self._ends:
+            self.guarded(end)
+        if self._last is not None:
+            self.tell(FunctionEnded(self._last.place, ()))
+        self.running = False
+        self.pop_modes()
+        for undo in self._undo:
+            undo()
+        self.patches.undo()
+        _running = None
+
+    def __enter__(self) -> Probe:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def at_end(self, what: Callable[[], None]) -> None:
+        """Has something done when the probe stops, while it can still tell events."""
+        self._ends.append(what)
+
+    def on_stop(self, what: Callable[[], None]) -> None:
+        """Has something undone when the probe stops."""
+        self._undo.append(what)
+
+    def push_modes(self) -> None:
+        """Puts this thread's ops under observation."""
+        if self.level is Level.API:
+            return
+        mode = functions.FunctionMode(self)
+        mode.__enter__()
+        self.here.modes.append(mode)
+        if self.level is Level.CASTS:
+            below = casts.CastMode(self)
+            below.__enter__()
+            self.here.modes.append(below)
+
+    def pop_modes(self) -> None:
+        """Undoes ``push_modes``."""
+        while self.here.modes:
+            self.here.modes.pop().__exit__(None, None, None)
+
+    def abandon(self) -> None:
+        """Stops telling, without a last word: for a process that was forked off."""
+        self.running = False
+
+    def tell(self, event: Event) -> None:
+        """Tells the listener."""
+        if not self.running:
+            return
+        with self._lock:
+            self._last = event
+            try:
+                self.listener.hear(event)
+            except Exception:
+                self.complain()
+
+    def guarded(self, what: Callable[..., None], *arguments: Any) -> None:
+        """Does something of the probe's own, which must not disturb the user's code."""
+        if not self.running:
+            return
+        try:
+            what(*arguments)
+        except Exception:
+            self.complain()
+
+    def complain(self) -> None:
+        """Keeps the traceback of the error that is being handled."""
+        if len(self.errors) < 20:
+            self.errors.append(traceback.format_exc())
+
+    def note(self, text: str) -> None:
+        """Says something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def site(self, depth: int = 2) -> Site | None:
+        """Where the user's code is."""
+        return self.sites.here(depth + 1)
+
+
+_running: weakref.ref[Probe] | None = None
+
+
+def _after_fork() -> None:
+    probe = _running() if _running is not None else None
+    if probe is not None:
+        probe.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)
