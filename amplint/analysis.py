@@ -44,7 +44,7 @@ class Session:
 
 @lru_cache(maxsize=1)
 def _session(project_files: tuple[Path, ...], settings: Settings, codes: frozenset[str] | None) -> Session:
-    setting = Setting(settings.torch, settings.device)
+    setting = Setting(settings.torch, settings.device, settings.torch_from not in ("", "the default"))
     rules = [
         made for made in (rule(setting) for rule in rule_classes()) if codes is None or made.code in codes
     ]

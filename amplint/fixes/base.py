@@ -21,6 +21,10 @@ class Files:
         self._text_of = text_of
         self._parsed: dict[str, ParsedFile] = {}
 
+    def text(self, path: str) -> str | None:
+        """The text of a file, or None if it was not read."""
+        return self._text_of(path)
+
     def parsed(self, path: str) -> ParsedFile:
         """The file that reports call by this name, such as ``Place.path``. Raises Refusal."""
         text = self._text_of(path)

@@ -74,6 +74,10 @@ class ParsedFile:
                     best = (place, fitting[-1])
         return best[1] if best is not None else None
 
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """The nodes of a class, in the order of the text."""
+        return self._kinds.get(kind, [])  # type: ignore[return-value]
+
     def span(self, node: cst.CSTNode) -> Span:
         """Where a node of ``module`` stands in the text; a statement without the comments above it."""
         found = self._positions[node]
@@ -138,6 +142,16 @@ class ParsedFile:
             "dict[cst.CSTNode, cst.CSTNode]",
             dict(self._wrapper.resolve(ParentNodeProvider)),
         )
+
+    @cached_property
+    def _kinds(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
+        kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
+        pending: list[cst.CSTNode] = [self.module]
+        while pending:
+            node = pending.pop()
+            kinds.setdefault(type(node), []).append(node)
+            pending.extend(reversed(node.children))
+        return kinds
 
     @cached_property
     def _at(self) -> dict[Span, list[cst.CSTNode]]:

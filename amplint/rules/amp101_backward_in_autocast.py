@@ -110,7 +110,8 @@ from amplint.events import (
     enclosing_enabled,
 )
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+from amplint.fixes.regions import LeaveRegion
+from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened, surrounding
 
 
 class BackwardInAutocast(FlowRule):
@@ -157,5 +158,6 @@ class BackwardInAutocast(FlowRule):
             message + ". Leave the region before backward.",
             level=level,
             trail=(opened(region),),
+            mend=LeaveRegion(region.place, event.place, surrounding(event.regions)),
         )
         return state

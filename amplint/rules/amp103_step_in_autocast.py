@@ -82,7 +82,8 @@ from collections.abc import Hashable
 
 from amplint.events import OptimizerStepped, enabled_region
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.fixes.regions import LeaveRegion
+from amplint.rules.base import FlowRule, Report, line_of, opened, surrounding
 
 
 class StepInAutocast(FlowRule):
@@ -101,5 +102,7 @@ class StepInAutocast(FlowRule):
                 "compute their update in half precision, and a later forward in the same region would use the "
                 "old weights. Leave the region after the loss."
             )
-            report.add(self, event.place, message, trail=(opened(region),), subject=event.regions[0].place)
+            mend = LeaveRegion(region.place, event.place, surrounding(event.regions))
+            subject = event.regions[0].place
+            report.add(self, event.place, message, trail=(opened(region),), subject=subject, mend=mend)
         return state

@@ -91,7 +91,10 @@ import libcst as cst
 
 from amplint.amp.deprecated import DEPRECATED, WARNS_SINCE, Replacement
 from amplint.amp.versions import compare
+from amplint.events import Place
 from amplint.findings import Level
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.deprecated_names import ReplaceDeprecated
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
 _MODERN = re.compile(
@@ -231,7 +234,20 @@ class _Uses(cst.CSTVisitor):
             message += f" (from torch {new.since[0]}.{new.since[1]} on)"
         imported = self.view.import_place(node)
         trail = ((imported, "it is imported here"),) if imported is not None else ()
-        self.report.add(self.rule, self.view.place(node), message + ".", trail=trail)
+        place = self.view.place(node)
+        self.report.add(self.rule, place, message + ".", trail=trail, mend=self._mend(place, name, new))
+
+    def _mend(self, place: Place, name: str, new: Replacement) -> Mend:
+        setting = self.rule.setting
+        if compare(setting.torch, ">=", new.since) is True:
+            return ReplaceDeprecated(place, name)
+        since = ".".join(map(str, new.since))
+        low = ".".join(map(str, setting.torch[0]))
+        if setting.torch_stated:
+            return NoMend(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")
+        return ReplaceDeprecated(
+            place, name, f"`{new.new}` needs torch {since}, and the project does not say which torch it asks for"
+        )
 
 
 def _ends(suite: cst.BaseSuite) -> bool:

@@ -22,6 +22,8 @@ class Setting:
 
     torch: Bounds = ((2, 0), None)
     device: str = "cuda"
+    torch_stated: bool = False
+    """Whether the project or its settings say so, and not the default."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,11 @@ def opened(region: Region) -> tuple[Place, str]:
     state = "enabled" if region.enabled else "disabled"
     flag = ", if its flag is set" if region.conditional and not region.framework else ""
     return region.place, f"autocast is {state} here{flag}"
+
+
+def surrounding(regions: Regions) -> Place | None:
+    """Where the nearest enabled region around the innermost one is opened, if there is one."""
+    return next((region.place for region in reversed(regions[:-1]) if region.enabled), None)
 
 
 def dtype_name(region: Region) -> str:

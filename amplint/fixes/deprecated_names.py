@@ -1,0 +1,302 @@
+"""Uses of torch.cuda.amp and torch.cpu.amp written in the names and signatures of torch.amp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint.amp.deprecated import DEPRECATED, Replacement
+from amplint.events import Place
+from amplint.findings import Claim, Fix
+from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.dependence import dotted
+from amplint.fixes.imports import (
+    Binding,
+    binding_of,
+    is_exported,
+    rebound,
+    removed,
+    root_name,
+    torch_added,
+    torch_name,
+    uses_of,
+)
+from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.statements import Replacement as Exchange
+from amplint.fixes.statements import exchanged
+
+_DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
+_REGIONS = ("autocast", "amp", "precision")
+
+
+@dataclass(frozen=True)
+class ReplaceDeprecated(Mend):
+    """Replaces one use of a deprecated name, and its import once nothing else uses that. ``doubt`` says why
+    the new name may not be there."""
+
+    use: Place
+    old: str
+    doubt: str = ""
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe where the new call does what the old one did."""
+        file = files.parsed(self.use.path)
+        new = DEPRECATED[self.old]
+        node = file.find(cst.Name, self.use.span) or file.find(cst.Attribute, self.use.span)
+        if node is None:
+            return Refusal("the name is not found again")
+        doubts = [self.doubt] if self.doubt else []
+        changes: dict[cst.CSTNode, Exchange] = {}
+        root = root_name(node)
+        binding = binding_of(file, root)
+        torch = self._torch(file, binding, changes)
+        target = _name(torch, new)
+        changes.update(_use(file, node, target, new, torch, doubts))
+        statements: list[tuple[ParsedFile, cst.CSTNode]] = []
+        claims: list[Claim] = []
+        if binding.target != "torch":
+            uses = uses_of(file, root)
+            if len(uses) == 1:
+                self._without_import(file, binding, changes)
+            elif _lies_in(uses[-1], node):
+                # the last use goes when the others are gone, and takes the import along
+                claims = [file.claim(file.statement(use)) for use in uses]
+                claims.append(file.claim(binding.line))
+        module = exchanged(file.module, changes)
+        title = f"Write `{new.new}` for the device type \"{new.device}\""
+        fix = make_fix(title, {file: module}, statements, unsafe="; ".join(doubts))
+        return Fix(fix.applicability, fix.title, fix.edits, (*fix.claims, *claims), fix.note)
+
+    def _torch(self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]) -> str:
+        if binding.target == "torch":
+            return binding.name
+        name = torch_name(file)
+        if name is not None:
+            return name
+        if not binding.at_top(file):
+            raise Refusal("the file does not import torch at its top")
+        changes.update(torch_added(file))
+        return "torch"
+
+    def _without_import(
+        self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]
+    ) -> None:
+        """Takes the import away that nothing uses any more."""
+        if is_exported(file, binding):
+            return
+        rest = removed(file, binding)
+        if rest is None:
+            return
+        if binding.line in changes:
+            added = changes[binding.line]
+            assert isinstance(added, cst.FlattenSentinel)
+            first = next(iter(added))
+            if isinstance(rest, cst.RemovalSentinel):
+                changes[binding.line] = first.with_changes(
+                    leading_lines=first.leading_lines or binding.line.leading_lines
+                )
+            else:
+                lines = list(added)[-1].leading_lines
+                changes[binding.line] = cst.FlattenSentinel([first, rest.with_changes(leading_lines=lines)])
+            return
+        if isinstance(rest, cst.RemovalSentinel):
+            around = file.parent(binding.line)
+            if isinstance(around, cst.IndentedBlock) and len(around.body) == 1:
+                return
+            if binding.line.leading_lines and isinstance(around, cst.Module | cst.IndentedBlock):
+                following = around.body[at + 1] if (at := list(around.body).index(binding.line)) + 1 < len(around.body) else None
+                if following is not None and isinstance(following, cst.SimpleStatementLine) and following not in changes:
+                    if not following.leading_lines:
+                        changes[following] = following.with_changes(leading_lines=binding.line.leading_lines)
+        changes[binding.line] = rest
+
+
+def _name(torch: str, new: Replacement) -> cst.BaseExpression:
+    return cst.parse_expression(f"{torch}.{new.new.partition('.')[2]}")
+
+
+def _use(
+    file: ParsedFile,
+    node: cst.Name | cst.Attribute,
+    target: cst.BaseExpression,
+    new: Replacement,
+    torch: str,
+    doubts: list[str],
+) -> dict[cst.CSTNode, Exchange]:
+    """What to exchange for one use."""
+    around = file.parent(node)
+    kind = new.new.rpartition(".")[2]
+    if isinstance(around, cst.Call) and around.func is node:
+        if kind == "autocast":
+            call = _autocast(file, around, target, new, torch)
+        elif kind == "GradScaler":
+            call = _with_first(around.with_changes(func=target), _text(new.device))
+        else:
+            call = _custom(around, target, new)
+        return {around: call}
+    if isinstance(around, cst.Decorator) and kind.startswith("custom"):
+        arg = _keyword("device_type", _text(new.device))
+        return {node: cst.Call(func=target, args=[arg])}
+    if isinstance(around, cst.Arg):
+        call = file.parent(around)
+        if isinstance(call, cst.Call) and call.args[0] is around and _is_partial(file, call):
+            return {call: _partial(call, target, new, kind, doubts)}
+    if isinstance(around, cst.Decorator):
+        raise Refusal(f"`{kind}` decorates without being called")
+    raise Refusal("the name is handed on without a call, and what calls it later gives no device")
+
+
+def _text(device: str) -> cst.BaseExpression:
+    return cst.SimpleString(f'"{device}"')
+
+
+def _keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
+    equal = cst.AssignEqual(
+        whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")
+    )
+    return cst.Arg(keyword=cst.Name(name), value=value, equal=equal)
+
+
+def _with_first(call: cst.Call, value: cst.BaseExpression) -> cst.Call:
+    """A call with one more argument in front."""
+    if not call.args:
+        return call.with_changes(args=[cst.Arg(value=value)])
+    space = call.whitespace_before_args
+    broken = isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is None
+    comma = cst.Comma(whitespace_after=space if broken and not space.empty_lines else cst.SimpleWhitespace(" "))  # type: ignore[union-attr]
+    return call.with_changes(args=[cst.Arg(value=value, comma=comma), *call.args])
+
+
+def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
+    """Arguments with the positional ones given by keyword. Raises Refusal where a star hides which they are."""
+    result = []
+    for number, arg in enumerate(args):
+        if arg.star == "*":
+            raise Refusal("`*` hides which arguments are given")
+        if arg.keyword is None and not arg.star:
+            if number >= len(parameters):
+                raise Refusal("there are more arguments than the old signature has")
+            named = _keyword(parameters[number], arg.value)
+            arg = arg.with_changes(keyword=named.keyword, equal=named.equal)
+        result.append(arg)
+    return result
+
+
+def _autocast(
+    file: ParsedFile, call: cst.Call, target: cst.BaseExpression, new: Replacement, torch: str
+) -> cst.Call:
+    args = _named(list(call.args), new.old_parameters)
+    given = {arg.keyword.value for arg in args if arg.keyword is not None}
+    dtype_known = "dtype" in given or any(arg.star for arg in args) or _is_off(args)
+    if not dtype_known and _may_be_inside(file, call):
+        dtype = cst.parse_expression(f"{torch}.{_DTYPES[new.device]}")
+        extra = _keyword("dtype", dtype)
+        if args:
+            args[0] = args[0].with_changes()
+            call = _with_first(call.with_changes(args=args), dtype)
+            first = call.args[0]
+            args = [extra.with_changes(comma=first.comma), *args]
+        else:
+            args = [extra]
+    return _with_first(call.with_changes(func=target, args=args), _text(new.device))
+
+
+def _is_off(args: list[cst.Arg]) -> bool:
+    return any(
+        arg.keyword is not None
+        and arg.keyword.value == "enabled"
+        and isinstance(arg.value, cst.Name)
+        and arg.value.value == "False"
+        for arg in args
+    )
+
+
+def _may_be_inside(file: ParsedFile, call: cst.Call) -> bool:
+    """Whether another region may be open where a context is made: one that is written around it, or, in a
+    file that is there to be imported, the caller's."""
+    function = None
+    for node in file.parents(call):
+        if isinstance(node, cst.With) and any(
+            _is_region(file, item.item) and not _lies_in(call, item) for item in node.items
+        ):
+            return True
+        if isinstance(node, cst.FunctionDef):
+            function = function or node
+            if any(_is_region(file, part.decorator) and not _lies_in(call, part) for part in node.decorators):
+                return True
+    if function is None:
+        return False
+    return function.name.value == "forward" or not _is_program(file)
+
+
+def _is_region(file: ParsedFile, node: cst.CSTNode) -> bool:
+    return "autocast" in file.code(node)
+
+
+def _is_program(file: ParsedFile) -> bool:
+    """Whether a file is run rather than imported: it calls something for its effect at its top."""
+    for statement in file.module.body:
+        if isinstance(statement, cst.If) and "__main__" in file.code(statement.test):
+            return True
+        if isinstance(statement, cst.For | cst.While | cst.With):
+            return True
+        if isinstance(statement, cst.SimpleStatementLine) and any(
+            isinstance(part, cst.Expr) and isinstance(part.value, cst.Call) for part in statement.body
+        ):
+            return True
+    return False
+
+
+def _custom(call: cst.Call, target: cst.BaseExpression, new: Replacement) -> cst.Call:
+    """custom_fwd or custom_bwd: the function stays in front, the device goes after it."""
+    positional = [arg for arg in call.args if arg.keyword is None]
+    if any(arg.star for arg in positional):
+        raise Refusal("`*` hides which arguments are given")
+    arg = _keyword("device_type", _text(new.device))
+    if not positional:
+        if not call.args:
+            return call.with_changes(func=target, args=[arg])
+        changed = _with_first(call.with_changes(func=target), _text(new.device))
+        first = changed.args[0]
+        return changed.with_changes(args=[arg.with_changes(comma=first.comma), *changed.args[1:]])
+    rest = list(call.args[len(positional) :])
+    last = positional[-1]
+    if rest:
+        arg = arg.with_changes(comma=last.comma)
+    else:
+        arg = arg.with_changes(comma=last.comma)
+        positional[-1] = last.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+    return call.with_changes(func=target, args=[*positional, arg, *rest])
+
+
+def _is_partial(file: ParsedFile, call: cst.Call) -> bool:
+    name = dotted(call.func)
+    if name is None:
+        return False
+    root, _, rest = name.partition(".")
+    if root in rebound(file):
+        return False
+    target = binding_of(file, root).target
+    return f"{target}.{rest}".strip(".") == "functools.partial"
+
+
+def _partial(
+    call: cst.Call, target: cst.BaseExpression, new: Replacement, kind: str, doubts: list[str]
+) -> cst.Call:
+    first, rest = call.args[0], list(call.args[1:])
+    if kind == "autocast":
+        rest = _named(rest, new.old_parameters)
+        doubts.append("where the partial is called with positional arguments, they mean something else then")
+    if kind.startswith("custom"):
+        device = _keyword("device_type", _text(new.device))
+    else:
+        device = cst.Arg(value=_text(new.device))
+    space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    comma = first.comma if isinstance(first.comma, cst.Comma) and rest else space
+    device = device.with_changes(comma=comma if rest else first.comma)
+    return call.with_changes(args=[first.with_changes(value=target, comma=comma), device, *rest])
+
+
+def _lies_in(part: cst.CSTNode, node: cst.CSTNode) -> bool:
+    return part is node or any(_lies_in(part, child) for child in node.children)

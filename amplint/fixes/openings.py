@@ -1,0 +1,158 @@
+"""Where a region is opened in a file: the `with` item or the decorator that a place leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from amplint.events import Place
+from amplint.findings import Span
+from amplint.fixes.base import Files
+from amplint.fixes.dependence import dotted
+from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.statements import Statement, block
+
+PLAIN_CONTEXTS = frozenset({"no_grad", "enable_grad", "inference_mode", "record_function", "no_sync", "nullcontext"})
+"""Contexts for which it does not matter on which side of autocast they are entered."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """``holder`` is the `with` statement or the decorated function, ``context`` the expression that makes the
+    region. ``wrapped`` says that the region is opened by something that the context calls."""
+
+    file: ParsedFile
+    holder: cst.With | cst.FunctionDef
+    item: cst.WithItem | cst.Decorator
+    context: cst.BaseExpression
+    wrapped: bool = False
+
+    @property
+    def suite(self) -> cst.BaseSuite:
+        """What the region holds."""
+        return self.holder.body
+
+    @property
+    def others(self) -> list[cst.WithItem]:
+        """The other items of the `with` statement."""
+        return [item for item in self.holder.items if item is not self.item] if isinstance(self.holder, cst.With) else []
+
+    @property
+    def bound(self) -> str | None:
+        """The name that `as` gives the context."""
+        if isinstance(self.item, cst.WithItem) and self.item.asname is not None:
+            return self.file.code(self.item.asname.name)
+        return None
+
+    @property
+    def reorders(self) -> cst.WithItem | None:
+        """Another item that is entered in the region now and would be entered before it if the items were
+        taken apart, unless that makes no difference."""
+        if not isinstance(self.holder, cst.With):
+            return None
+        at = list(self.holder.items).index(self.item)  # type: ignore[arg-type]
+        for item in self.holder.items[at + 1 :]:
+            name = dotted(item.item.func) if isinstance(item.item, cst.Call) else None
+            if name is None or name.rpartition(".")[2] not in PLAIN_CONTEXTS:
+                return item
+        return None
+
+    def around(self, statements: Sequence[Statement], header: cst.TrailingWhitespace | None = None) -> cst.With:
+        """A `with` statement that opens the region around statements."""
+        asname = self.item.asname if isinstance(self.item, cst.WithItem) else None
+        return with_item(self.context, statements, asname, header)
+
+    def without(self, statements: Sequence[Statement]) -> cst.With:
+        """The `with` statement without the region's item, around statements."""
+        assert isinstance(self.holder, cst.With)
+        items = self.others
+        items[-1] = items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        changed = self.holder.with_changes(items=items, body=block(statements, self.suite))
+        if len(items) == 1 and not _spread(items[0]):
+            changed = changed.with_changes(
+                lpar=cst.MaybeSentinel.DEFAULT,
+                rpar=cst.MaybeSentinel.DEFAULT,
+                whitespace_after_with=cst.SimpleWhitespace(" "),
+                whitespace_before_colon=cst.SimpleWhitespace(""),
+            )
+        return changed
+
+    def holds(self, span: Span) -> bool:
+        """Whether a span lies in the region's body."""
+        place = self.file.span(self.suite) if isinstance(self.suite, cst.SimpleStatementSuite) else None
+        if place is None:
+            statements = self.suite.body
+            first, last = self.file.span(statements[0]), self.file.span(statements[-1])
+            place = replace(first, end_line=last.end_line, end_column=last.end_column)
+        return (place.line, place.column) <= (span.line, span.column) and (span.end_line, span.end_column) <= (
+            place.end_line,
+            place.end_column,
+        )
+
+
+def with_item(
+    context: cst.BaseExpression,
+    statements: Sequence[Statement],
+    asname: cst.AsName | None = None,
+    header: cst.TrailingWhitespace | None = None,
+) -> cst.With:
+    """A `with` statement with one item."""
+    if _spread(context):
+        raise Refusal("the context is written over several lines without brackets of its own")
+    body = block(statements)
+    if header is not None:
+        body = body.with_changes(header=header)
+    return cst.With(items=[cst.WithItem(item=context, asname=asname)], body=body)
+
+
+def _spread(node: cst.CSTNode) -> bool:
+    """Whether a piece of code needs brackets around it to reach over its lines."""
+    code = cst.Module(body=()).code_for_node(node)
+    if "\n" not in code and "\r" not in code:
+        return False
+    try:
+        compile(code.strip().rstrip(","), "<context>", "eval")
+    except SyntaxError:
+        return True
+    return False
+
+
+def opening(files: Files, region: Place, inside: Place) -> Opening:
+    """How the region that ``region`` leads to is opened around ``inside``: where its context is written, or
+    where what opens it is called. Raises Refusal."""
+    for number, place in enumerate((region, *reversed(region.calls))):
+        file = files.parsed(place.path)
+        found = _at(file, place.span, wrapped=number > 0)
+        if found is not None and chain_in(found, inside):
+            if isinstance(found.holder, cst.With) and found.holder.asynchronous is not None:
+                raise Refusal("the region is opened in an `async with`")
+            return found
+    raise Refusal("the region is opened by neither a `with` statement nor a decorator")
+
+
+def _at(file: ParsedFile, span: Span, wrapped: bool) -> Opening | None:
+    node = file.find(cst.BaseExpression, span)
+    if node is None:
+        return None
+    item = file.parent(node)
+    if isinstance(item, cst.WithItem):
+        holder = file.parent(item)
+        assert isinstance(holder, cst.With)
+        return Opening(file, holder, item, node, wrapped)
+    if isinstance(item, cst.Decorator):
+        function = file.parent(item)
+        if isinstance(function, cst.FunctionDef):
+            return Opening(file, function, item, node, wrapped)
+    return None
+
+
+def chain_in(opened: Opening, inside: Place) -> list[Place]:
+    """The calls that lead from the region's body to a place, and the place itself, outermost first. Empty if
+    they do not pass through the body."""
+    chain = (*inside.calls, inside)
+    for number, place in enumerate(chain):
+        if place.path == opened.file.path and opened.holds(place.span):
+            return list(chain[number:])
+    return []

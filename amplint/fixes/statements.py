@@ -1,0 +1,110 @@
+"""Statements taken out of blocks and put into blocks, with the comments that belong to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import libcst as cst
+
+from amplint.fixes.parsed import ParsedFile, Refusal
+
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+Block = cst.Module | cst.IndentedBlock
+Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[Statement]
+
+
+class _Exchange(cst.CSTTransformer):
+    def __init__(self, nodes: Mapping[cst.CSTNode, Replacement]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node not in self.nodes
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Replacement:  # type: ignore[override]
+        return self.nodes.get(original_node, updated_node)
+
+
+def exchanged(module: cst.Module, nodes: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
+    """The module with other nodes in the places of some that do not lie within each other."""
+    result = module.visit(_Exchange(nodes))
+    assert isinstance(result, cst.Module)
+    return result
+
+
+def comments_of(*nodes: cst.CSTNode) -> Counter[str]:
+    """The comments in these nodes, with how often each is there."""
+    found: Counter[str] = Counter()
+
+    class Comments(cst.CSTVisitor):
+        def visit_Comment(self, node: cst.Comment) -> None:
+            found[node.value] += 1
+
+    for node in nodes:
+        node.visit(Comments())
+    return found
+
+
+def statements_of(suite: cst.BaseSuite | cst.Module) -> list[Statement]:
+    """The statements of a block; those on the line of a colon become lines of their own."""
+    if isinstance(suite, cst.SimpleStatementSuite):
+        line = cst.SimpleStatementLine(body=suite.body, trailing_whitespace=suite.trailing_whitespace)
+        return list(apart(line))
+    return [part for part in suite.body if isinstance(part, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
+
+
+def apart(line: cst.SimpleStatementLine) -> list[cst.SimpleStatementLine]:
+    """A line of statements that semicolons divide, as a line for each. The comment goes with the last."""
+    parts = [
+        cst.SimpleStatementLine(body=[part.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+        for part in line.body
+    ]
+    parts[0] = parts[0].with_changes(leading_lines=line.leading_lines)
+    parts[-1] = parts[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
+    return parts
+
+
+def block(statements: Sequence[Statement], like: cst.BaseSuite | None = None) -> cst.IndentedBlock:
+    """A block of statements, indented as another one is."""
+    indent = like.indent if isinstance(like, cst.IndentedBlock) else None
+    return cst.IndentedBlock(body=statements, indent=indent)
+
+
+def footer_of(suite: cst.BaseSuite) -> Sequence[cst.EmptyLine]:
+    """The comments below the last statement of a block."""
+    return suite.footer if isinstance(suite, cst.IndentedBlock) else ()
+
+
+def preceded(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
+    """A statement with further lines of comments above it."""
+    above = tuple(lines)
+    if not above:
+        return statement
+    return statement.with_changes(leading_lines=(*above, *statement.leading_lines))
+
+
+def comment_line(comment: cst.Comment | None) -> list[cst.EmptyLine]:
+    """A comment on a line of its own."""
+    return [cst.EmptyLine(comment=comment)] if comment is not None else []
+
+
+def spliced(
+    file: ParsedFile, old: cst.CSTNode, new: Sequence[Statement], below: Sequence[cst.EmptyLine] = ()
+) -> dict[cst.CSTNode, Replacement]:
+    """What to exchange for ``new`` to stand in the place of the statement ``old``, with the comment lines
+    ``below`` after it. Raises Refusal where comments would be lost."""
+    around = file.parent(old)
+    if not isinstance(around, cst.Module | cst.IndentedBlock):
+        raise Refusal("the statement stands in no block")
+    lost = comments_of(old) - comments_of(*new, *below)
+    if lost:
+        raise Refusal(f"the comment `{next(iter(lost))}` would be lost")
+    if not below:
+        return {old: cst.FlattenSentinel(new)}
+    at = around.body.index(old)  # type: ignore[arg-type]
+    if at + 1 < len(around.body):
+        after = around.body[at + 1]
+        return {old: cst.FlattenSentinel(new), after: preceded(after, below)}  # type: ignore[arg-type]
+    body = [*around.body[:at], *new]
+    return {around: around.with_changes(body=body, footer=(*below, *around.footer))}
