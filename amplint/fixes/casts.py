@@ -1,0 +1,244 @@
+"""Casts added, taken away, and given the float32 region that they were written for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint.events import Place
+from amplint.findings import Fix
+from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.dependence import dotted, needs_region
+from amplint.fixes.imports import torch_added, torch_name
+from amplint.fixes.openings import with_item
+from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.statements import Replacement, Statement, comment_line, exchanged, preceded, spliced
+
+_BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Tuple, cst.Dict, cst.Set)
+_HALF_TYPES = frozenset({"half", "float16", "bfloat16"})
+
+
+@dataclass(frozen=True)
+class AddFloat(Mend):
+    """Casts the value of an expression to float32 where it is used. ``doubt`` says why it may be no floating
+    tensor. ``softmax``: the place is that of an op whose operand is to be cast."""
+
+    value: Place
+    doubt: str = ""
+    softmax: bool = False
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe where the value surely is a floating tensor."""
+        file = files.parsed(self.value.path)
+        node = file.find(cst.BaseExpression, self.value.span)
+        if node is not None and self.softmax:
+            node = _operand(node)
+        if node is None:
+            return Refusal("the value has no expression of its own to be cast")
+        around = file.parent(node)
+        if isinstance(around, cst.AugAssign) and around.target is node:
+            node = around.value
+        if isinstance(around, cst.Arg) and around.star:
+            return Refusal(f"the values in `{file.code(node)}` would have to be cast one by one")
+        if isinstance(around, cst.AssignTarget | cst.AnnAssign | cst.For | cst.NamedExpr) and _is_target(around, node):
+            return Refusal("the value is made in the statement itself")
+        text = file.code(node)
+        module = exchanged(file.module, {node: as_float(node)})
+        statement = file.statement(node)
+        title = f"Write `{_short(text)}.float()`"
+        return make_fix(title, {file: module}, [(file, statement)], unsafe=self.doubt)
+
+
+def _is_target(around: cst.CSTNode, node: cst.CSTNode) -> bool:
+    return getattr(around, "target", None) is node
+
+
+def as_float(node: cst.BaseExpression) -> cst.Call:
+    """``node.float()``, in brackets where the operators ask for it."""
+    if not isinstance(node, _BINDS_TIGHTLY) and not node.lpar:
+        node = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Call(func=cst.Attribute(value=node, attr=cst.Name("float")))
+
+
+def _operand(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What an op that is written as a function or as a method works on."""
+    if not isinstance(node, cst.Call):
+        return None
+    if node.args and node.args[0].keyword is None and not node.args[0].star:
+        first = node.args[0].value
+        if not isinstance(first, cst.Integer | cst.UnaryOperation):
+            return first
+    return node.func.value if isinstance(node.func, cst.Attribute) else None
+
+
+@dataclass(frozen=True)
+class RemoveCast(Mend):
+    """Takes a cast of a module to half precision away."""
+
+    cast: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: the weights take twice the memory, and inputs may have been cast for them."""
+        file = files.parsed(self.cast.path)
+        node = file.find(cst.Call, self.cast.span)
+        if node is None:
+            return Refusal("the cast is not a call")
+        bare = _uncast(node)
+        statement = file.statement(node)
+        changes = self._without_statement(file, statement, node, bare)
+        module = exchanged(file.module, changes if changes is not None else {node: bare})
+        note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
+        return make_fix(f"Leave out the cast in `{_short(file.code(node))}`", {file: module}, [(file, statement)], unsafe=note)
+
+    def _without_statement(
+        self, file: ParsedFile, statement: Statement, call: cst.Call, bare: cst.BaseExpression
+    ) -> dict[cst.CSTNode, Replacement] | None:
+        """What to exchange where the statement does nothing without the cast, else None."""
+        if not isinstance(statement, cst.SimpleStatementLine):
+            return None
+        part = next((part for part in statement.body if getattr(part, "value", None) is call), None)
+        name = dotted(bare)
+        idle = (isinstance(part, cst.Expr) and name is not None) or (
+            isinstance(part, cst.Assign)
+            and len(part.targets) == 1
+            and name is not None
+            and dotted(part.targets[0].target) == name
+        )
+        if not idle:
+            return None
+        if len(statement.body) > 1:
+            rest = [other for other in statement.body if other is not part]
+            rest[-1] = rest[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+            return {statement: statement.with_changes(body=rest)}
+        return _removed(file, statement)
+
+
+def _removed(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replacement]:
+    """What to exchange for a statement to be gone, with its comments where it stood."""
+    around = file.parent(statement)
+    comment = statement.trailing_whitespace.comment if isinstance(statement, cst.SimpleStatementLine) else None
+    lines = [*statement.leading_lines, *comment_line(comment)]
+    if isinstance(around, cst.SimpleStatementSuite):
+        raise Refusal("the statement stands on the line of another one")
+    if isinstance(around, cst.IndentedBlock) and len(around.body) == 1:
+        holder = file.parent(around)
+        if (
+            isinstance(holder, cst.If)
+            and holder.orelse is None
+            and isinstance(file.parent(holder), cst.Module | cst.IndentedBlock)
+            and len(file.parent(holder).body) > 1  # type: ignore[union-attr]
+            and dotted(holder.test) is not None
+            and not lines
+            and around.header.comment is None
+            and not around.footer
+        ):
+            return _removed(file, holder)
+        return {statement: cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=lines)}
+    assert isinstance(around, cst.Module | cst.IndentedBlock)
+    at = list(around.body).index(statement)  # type: ignore[arg-type]
+    kept = [line for line in lines if line.comment is not None]
+    if at + 1 < len(around.body):
+        following = around.body[at + 1]
+        if not kept and following.leading_lines:  # type: ignore[union-attr]
+            lines = []
+        changed = preceded(following, lines)  # type: ignore[arg-type]
+        return {statement: cst.RemoveFromParent(), following: changed}
+    if not kept:
+        return {statement: cst.RemoveFromParent()}
+    return {around: around.with_changes(body=around.body[:at], footer=(*lines, *around.footer))}
+
+
+def _uncast(call: cst.Call) -> cst.BaseExpression:
+    """What is left of a call without its cast to half precision. Raises Refusal."""
+    method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    args = [arg for arg in call.args if not _is_half(arg.value)]
+    if any(arg.star for arg in call.args):
+        raise Refusal("a star hides what the model is cast to")
+    if method in ("half", "bfloat16") and not call.args:
+        args = []
+    elif len(args) == len(call.args):
+        raise Refusal("the type is not written where the model is cast")
+    assert isinstance(call.func, cst.Attribute) or args
+    if method in ("half", "bfloat16", "to", "type") and not args and isinstance(call.func, cst.Attribute):
+        return call.func.value
+    if method in ("to", "type") and all(
+        arg.keyword is not None and arg.keyword.value in ("non_blocking", "copy") for arg in args
+    ):
+        raise Refusal("nothing but the options of the cast would be left")
+    if args and args[-1] is not call.args[-1]:
+        args[-1] = args[-1].with_changes(comma=call.args[-1].comma, whitespace_after_arg=call.args[-1].whitespace_after_arg)
+    return call.with_changes(args=args)
+
+
+def _is_half(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.SimpleString):
+        return node.evaluated_value in _HALF_TYPES
+    return (dotted(node) or "").rpartition(".")[2] in _HALF_TYPES
+
+
+@dataclass(frozen=True)
+class DisabledAround(Mend):
+    """Runs the op at a place in a nested region with autocast off, so that the cast before it counts.
+    ``halves`` says that operands without a cast may be half precision."""
+
+    op: Place
+    cast: Place
+    halves: bool = False
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: the op and what uses its result run in float32 then."""
+        if self.halves:
+            return Refusal("the other operands of the op would have to be cast as well")
+        file = files.parsed(self.op.path)
+        node = file.find(cst.BaseExpression, self.op.span)
+        call = file.find(cst.Call, self.cast.span) if self.cast.path == self.op.path else None
+        if node is None or call is None or not isinstance(call.func, cst.Attribute):
+            return Refusal("the cast and the op stand in different files")
+        tensor = dotted(call.func.value)
+        if tensor is None:
+            return Refusal(f"`{_short(file.code(call.func.value))}` has no name whose device could be asked for")
+        statement = file.statement(node)
+        if not isinstance(statement, cst.SimpleStatementLine) or isinstance(file.parent(statement), cst.SimpleStatementSuite):
+            return Refusal("the op stands in the head of a statement with a block")
+        other = needs_region(statement, _calls_in(node)) if not _is_operator(node) else _beside(statement, node)
+        if other is not None and other is not node and not _holds(node, other):
+            return Refusal(f"`{_short(file.code(other))}` in the same statement would run in float32, too")
+        changes: dict[cst.CSTNode, Replacement] = {}
+        torch = torch_name(file)
+        if torch is None:
+            changes.update(torch_added(file))
+        context = cst.parse_expression(f"{torch or 'torch'}.autocast({tensor}.device.type, enabled=False)")
+        inner = statement.with_changes(leading_lines=())
+        changed = with_item(context, [inner]).with_changes(leading_lines=statement.leading_lines)
+        changes.update(spliced(file, statement, [changed]))
+        module = exchanged(file.module, changes)
+        note = "the op and what uses its result take more time and memory, and the result is float32"
+        title = f"Run `{_short(file.code(node))}` with autocast off"
+        return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
+
+
+def _is_operator(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.BinaryOperation)
+
+
+def _calls_in(node: cst.CSTNode) -> set[cst.CSTNode]:
+    found: set[cst.CSTNode] = {node}
+    for child in node.children:
+        found |= _calls_in(child)
+    return found
+
+
+def _beside(statement: cst.CSTNode, op: cst.CSTNode) -> cst.CSTNode | None:
+    """What else in a statement a region makes a difference to, beside an operator."""
+    marked = cst.Name("op")
+    return needs_region(statement.deep_replace(op, marked))  # type: ignore[arg-type]
+
+
+def _holds(node: cst.CSTNode, part: cst.CSTNode) -> bool:
+    return node is part or any(_holds(child, part) for child in node.children)
+
+
+def _short(code: str) -> str:
+    text = " ".join(code.split())
+    return text if len(text) <= 40 else text[:37] + "..."
