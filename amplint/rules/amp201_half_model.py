@@ -110,6 +110,7 @@ from amplint.events import (
     ScalerUsed,
 )
 from amplint.findings import Level
+from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of
 
 State = frozenset[CastParameters]
@@ -154,7 +155,7 @@ class HalfModel(FlowRule):
                     "Keep the parameters in float32 under autocast, or drop the scaler."
                 )
             trail = ((event.place, "a gradient scaler works on these parameters"),)
-            report.add(self, cast.place, message, trail=trail)
+            report.add(self, cast.place, message, trail=trail, mend=RemoveCast(cast.place))
         return state - set(event.casts)
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
@@ -164,5 +165,5 @@ class HalfModel(FlowRule):
                 "1/4096 of its weight is always lost, and small gradients become zero. Keep the "
                 "parameters in float32 and run the forward under autocast with a GradScaler."
             )
-            report.add(self, cast.place, message, level=Level.WARNING)
+            report.add(self, cast.place, message, level=Level.WARNING, mend=RemoveCast(cast.place))
         return frozenset()

@@ -112,10 +112,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Certainty, IndexPut, Op, Operand, Place
+from amplint.events import Certainty, DType, IndexPut, Op, Operand, Place
 from amplint.findings import Level
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, harm_of, origin
+from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
 
 _SCATTER = frozenset(
     {"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"}
@@ -161,7 +163,11 @@ class MissingFloat(FlowRule):
             f"a {origin(value)} is written into a {event.target.dtype.value} tensor: raises RuntimeError (the "
             "dtypes of destination and source must match). Write it with `.float()`."
         )
-        report.add(self, event.place, message, level=Level.ERROR, trail=birth(value))
+        if event.target.dtype is DType.FLOAT32:
+            mend: Mend = AddFloat(value.place)
+        else:
+            mend = NoMend(f"the value has to be cast to {event.target.dtype.value}")
+        report.add(self, event.place, message, level=Level.ERROR, trail=birth(value), mend=mend)
         return state | {value.born}
 
     def _tell(self, event: Op, harm: Harm, report: Report) -> None:
@@ -172,9 +178,8 @@ class MissingFloat(FlowRule):
             f"{harm.remedy}"
         )
         place = harm.place or event.place
-        report.add(
-            self, place, message, level=Level.ERROR if harm.raises else Level.WARNING, trail=birth(operand)
-        )
+        level = Level.ERROR if harm.raises else Level.WARNING
+        report.add(self, place, message, level=level, trail=birth(operand), mend=cast_of(harm))
 
 
 def _type_name(operand: Operand) -> str:

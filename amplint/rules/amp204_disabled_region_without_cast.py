@@ -98,7 +98,7 @@ from collections.abc import Hashable
 from amplint.events import Certainty, Op, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.half_operands import MISMATCH, birth, harm_of
+from amplint.rules.half_operands import MISMATCH, birth, cast_of, harm_of
 
 
 class DisabledRegionWithoutCast(FlowRule):
@@ -149,5 +149,6 @@ class DisabledRegionWithoutCast(FlowRule):
             level=Level.ERROR if harm.raises else None,
             trail=trail,
             subject=region.place,
+            mend=cast_of(harm),
         )
         return state | {key}

@@ -125,6 +125,7 @@ from collections.abc import Hashable
 
 from amplint.events import Cast, Certainty, Op, enabled_region
 from amplint.findings import Level
+from amplint.fixes.casts import DisabledAround
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
 
 
@@ -153,5 +154,11 @@ class UselessFloat(FlowRule):
             "keep the cast."
         )
         trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
-        report.add(self, place, message, trail=trail)
+        halves = any(not _is_float32(operand) for operand in event.operands)
+        report.add(self, place, message, trail=trail, mend=DisabledAround(event.place, place, halves))
         return state
+
+
+def _is_float32(operand: Operand) -> bool:
+    """Whether an operand of an op keeps its float32 where autocast is off, or is none of its tensors."""
+    return operand.raised is not None or operand.parameter or operand.dtype in (DType.FLOAT32, DType.INTEGER)

@@ -73,8 +73,9 @@ from collections.abc import Hashable
 
 from amplint.events import Certainty, Converted, DType
 from amplint.findings import Level
+from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report
-from amplint.rules.half_operands import birth
+from amplint.rules.half_operands import birth, doubt_of
 
 
 class Bfloat16ToNumpy(FlowRule):
@@ -100,5 +101,7 @@ class Bfloat16ToNumpy(FlowRule):
         trail = birth(operand)
         if operand.half_by_user is not None:
             trail += ((operand.half_by_user, "it is cast to bfloat16 here"),)
-        report.add(self, event.place, message, level=None if certain else Level.WARNING, trail=trail)
+        level = None if certain else Level.WARNING
+        mend = AddFloat(operand.place, doubt_of(operand))
+        report.add(self, event.place, message, level=level, trail=trail, mend=mend)
         return state

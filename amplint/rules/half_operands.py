@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from amplint.amp.ops import INTEGER_TARGETS
 from amplint.events import Certainty, DType, Op, Operand, Place
+from amplint.fixes.casts import AddFloat
 
 MISMATCH = r"same dtype|[Dd]types?\b.*\b(match|same)|expected .* but (got|found)|not implemented for '(Half|BFloat16)'"
 """What torch says of operands whose dtypes do not agree, or that an op has no kernel for."""
@@ -63,6 +64,21 @@ def origin(operand: Operand) -> str:
     """ "float16 value made by autocast"."""
     name = operand.dtype.value if operand.dtype is not None else "half"
     return f"{'half-precision' if name == 'half' else name} value made by autocast"
+
+
+def cast_of(harm: Harm) -> AddFloat:
+    """The mend that casts the operand where it is used."""
+    doubt = doubt_of(harm.operand)
+    if harm.place is not None:
+        return AddFloat(harm.place, doubt, softmax=True)
+    return AddFloat(harm.operand.place, doubt)
+
+
+def doubt_of(operand: Operand) -> str:
+    """Why an operand may be no floating tensor, or nothing."""
+    if operand.certainty is Certainty.SURE:
+        return ""
+    return f"`{operand.place.text}` may be a tuple or a dictionary, which has no `.float()`"
 
 
 def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
