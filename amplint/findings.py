@@ -72,6 +72,8 @@ class Fix:
     edits: tuple[Edit, ...] = ()
     claims: tuple[Claim, ...] = ()
     note: str = ""
+    minimum: Fix | None = None
+    """The safe fix that is made instead where unsafe ones are not wanted, if there is one."""
 
     @property
     def is_safe(self) -> bool:

@@ -80,12 +80,16 @@ def offered(mend: Mend, files: Files) -> Fix | Refusal:
     """The fix of a mend, with claims that cover its edits. Raises what a broken mend raises."""
     try:
         fix = mend.offer(files)
-        if isinstance(fix, Refusal):
-            return fix
-        claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
-        return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)))
+        return fix if isinstance(fix, Refusal) else _completed(fix, files)
     except Refusal as refusal:
         return refusal
+
+
+def _completed(fix: Fix, files: Files) -> Fix:
+    """The fix with its edits in order, and claims that cover them."""
+    claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
+    minimum = _completed(fix.minimum, files) if fix.minimum is not None else None
+    return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)), minimum=minimum)
 
 
 def joined(claims: Iterable[Claim]) -> tuple[Claim, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -31,7 +32,7 @@ class AddFloat(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the value surely is a floating tensor."""
         file = files.parsed(self.value.path)
-        node = file.find(cst.BaseExpression, self.value.span)
+        node = file.expression(self.value.span)
         if node is not None and self.softmax:
             node = _operand(node)
         if node is None:
@@ -41,12 +42,19 @@ class AddFloat(Mend):
             node = around.value
         if isinstance(around, cst.Arg) and around.star:
             return Refusal(f"the values in `{file.code(node)}` would have to be cast one by one")
-        if isinstance(around, cst.AssignTarget | cst.AnnAssign | cst.For | cst.NamedExpr) and _is_target(around, node):
+        if isinstance(around, cst.AssignTarget):
+            # written by index: what is written is on the other side
+            assign = file.parent(around)
+            assert isinstance(assign, cst.Assign)
+            node, around = assign.value, assign
+            if len(assign.targets) > 1 or isinstance(node, cst.Tuple):
+                return Refusal("several values are assigned at once")
+        if isinstance(around, cst.AnnAssign | cst.For | cst.NamedExpr) and _is_target(around, node):
             return Refusal("the value is made in the statement itself")
-        text = file.code(node)
-        module = exchanged(file.module, {node: as_float(node)})
+        cast = as_float(node)
+        module = exchanged(file.module, {node: cast})
         statement = file.statement(node)
-        title = f"Write `{_short(text)}.float()`"
+        title = f"Write `{_short(file.code(cast))}`"
         return make_fix(title, {file: module}, [(file, statement)], unsafe=self.doubt)
 
 
@@ -85,14 +93,21 @@ class RemoveCast(Mend):
         if node is None:
             return Refusal("the cast is not a call")
         bare = _uncast(node)
+        other = _other_cast(file, node)
+        if other is not None:
+            return Refusal(
+                f"`{_short(file.code(other))}` on line {file.span(other).line} makes another value half as well, "
+                "which float32 weights may not accept"
+            )
         statement = file.statement(node)
         changes = self._without_statement(file, statement, node, bare)
         module = exchanged(file.module, changes if changes is not None else {node: bare})
         note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
-        return make_fix(f"Leave out the cast in `{_short(file.code(node))}`", {file: module}, [(file, statement)], unsafe=note)
+        title = f"Leave out the cast in `{_short(file.code(node))}`"
+        return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
 
     def _without_statement(
-        self, file: ParsedFile, statement: Statement, call: cst.Call, bare: cst.BaseExpression
+        self, file: ParsedFile, statement: cst.BaseStatement, call: cst.Call, bare: cst.BaseExpression
     ) -> dict[cst.CSTNode, Replacement] | None:
         """What to exchange where the statement does nothing without the cast, else None."""
         if not isinstance(statement, cst.SimpleStatementLine):
@@ -117,7 +132,9 @@ class RemoveCast(Mend):
 def _removed(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replacement]:
     """What to exchange for a statement to be gone, with its comments where it stood."""
     around = file.parent(statement)
-    comment = statement.trailing_whitespace.comment if isinstance(statement, cst.SimpleStatementLine) else None
+    comment = (
+        statement.trailing_whitespace.comment if isinstance(statement, cst.SimpleStatementLine) else None
+    )
     lines = [*statement.leading_lines, *comment_line(comment)]
     if isinstance(around, cst.SimpleStatementSuite):
         raise Refusal("the statement stands on the line of another one")
@@ -136,17 +153,16 @@ def _removed(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replac
             return _removed(file, holder)
         return {statement: cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=lines)}
     assert isinstance(around, cst.Module | cst.IndentedBlock)
-    at = list(around.body).index(statement)  # type: ignore[arg-type]
-    kept = [line for line in lines if line.comment is not None]
-    if at + 1 < len(around.body):
-        following = around.body[at + 1]
-        if not kept and following.leading_lines:  # type: ignore[union-attr]
-            lines = []
-        changed = preceded(following, lines)  # type: ignore[arg-type]
-        return {statement: cst.RemoveFromParent(), following: changed}
-    if not kept:
+    body: list[cst.BaseStatement] = list(around.body)  # type: ignore[arg-type]
+    at = body.index(statement)
+    has_comments = any(line.comment is not None for line in lines)
+    following = body[at + 1] if at + 1 < len(body) else None
+    if isinstance(following, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+        above = lines if has_comments or not following.leading_lines else []
+        return {statement: cst.RemoveFromParent(), following: preceded(following, above)}
+    if not has_comments:
         return {statement: cst.RemoveFromParent()}
-    return {around: around.with_changes(body=around.body[:at], footer=(*lines, *around.footer))}
+    return {around: around.with_changes(body=body[:at], footer=(*lines, *around.footer))}
 
 
 def _uncast(call: cst.Call) -> cst.BaseExpression:
@@ -167,8 +183,27 @@ def _uncast(call: cst.Call) -> cst.BaseExpression:
     ):
         raise Refusal("nothing but the options of the cast would be left")
     if args and args[-1] is not call.args[-1]:
-        args[-1] = args[-1].with_changes(comma=call.args[-1].comma, whitespace_after_arg=call.args[-1].whitespace_after_arg)
+        last = call.args[-1]
+        args[-1] = args[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
     return call.with_changes(args=args)
+
+
+def _other_cast(file: ParsedFile, cast: cst.Call) -> cst.Call | None:
+    """Another call in the file that gives something a half-precision type; regions and scalers are none."""
+    inside = set(_below(cast))
+    for call in file.nodes(cst.Call):
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func) or ""
+        if call in inside or "autocast" in file.code(call.func) or name == "partial":
+            continue
+        if (name in ("half", "bfloat16") and not call.args) or any(_is_half(arg.value) for arg in call.args):
+            return call
+    return None
+
+
+def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _below(child)
 
 
 def _is_half(node: cst.BaseExpression) -> bool:
@@ -191,18 +226,20 @@ class DisabledAround(Mend):
         if self.halves:
             return Refusal("the other operands of the op would have to be cast as well")
         file = files.parsed(self.op.path)
-        node = file.find(cst.BaseExpression, self.op.span)
+        node = file.expression(self.op.span)
         call = file.find(cst.Call, self.cast.span) if self.cast.path == self.op.path else None
         if node is None or call is None or not isinstance(call.func, cst.Attribute):
             return Refusal("the cast and the op stand in different files")
         tensor = dotted(call.func.value)
         if tensor is None:
-            return Refusal(f"`{_short(file.code(call.func.value))}` has no name whose device could be asked for")
+            return Refusal(
+                f"`{_short(file.code(call.func.value))}` has no name whose device could be asked for"
+            )
         statement = file.statement(node)
-        if not isinstance(statement, cst.SimpleStatementLine) or isinstance(file.parent(statement), cst.SimpleStatementSuite):
+        if not isinstance(statement, cst.SimpleStatementLine):
             return Refusal("the op stands in the head of a statement with a block")
-        other = needs_region(statement, _calls_in(node)) if not _is_operator(node) else _beside(statement, node)
-        if other is not None and other is not node and not _holds(node, other):
+        other = needs_region(statement.deep_replace(node, cst.Name("op")), powers=False)
+        if other is not None:
             return Refusal(f"`{_short(file.code(other))}` in the same statement would run in float32, too")
         changes: dict[cst.CSTNode, Replacement] = {}
         torch = torch_name(file)
@@ -216,27 +253,6 @@ class DisabledAround(Mend):
         note = "the op and what uses its result take more time and memory, and the result is float32"
         title = f"Run `{_short(file.code(node))}` with autocast off"
         return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
-
-
-def _is_operator(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.BinaryOperation)
-
-
-def _calls_in(node: cst.CSTNode) -> set[cst.CSTNode]:
-    found: set[cst.CSTNode] = {node}
-    for child in node.children:
-        found |= _calls_in(child)
-    return found
-
-
-def _beside(statement: cst.CSTNode, op: cst.CSTNode) -> cst.CSTNode | None:
-    """What else in a statement a region makes a difference to, beside an operator."""
-    marked = cst.Name("op")
-    return needs_region(statement.deep_replace(op, marked))  # type: ignore[arg-type]
-
-
-def _holds(node: cst.CSTNode, part: cst.CSTNode) -> bool:
-    return node is part or any(_holds(child, part) for child in node.children)
 
 
 def _short(code: str) -> str:

@@ -10,8 +10,7 @@ import libcst as cst
 
 from amplint.fixes.base import Files
 from amplint.fixes.dependence import dotted
-from amplint.fixes.names import imported_from
-from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.parsed import ParsedFile
 
 _HINT = re.compile(r"\bFunction\s*\)|\bFunction\s*,")
 _FURTHEST = 3
@@ -65,7 +64,9 @@ def _lacks_custom_bwd(node: cst.ClassDef) -> bool:
     return False
 
 
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+([^\n#]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+([^\n#]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
+)
 
 
 def _imported(path: str, text: str) -> list[str]:

@@ -121,18 +121,21 @@ def dotted(node: cst.CSTNode) -> str | None:
     return ".".join([node.value, *reversed(parts)])
 
 
-def needs_region(node: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> cst.CSTNode | None:
-    """The first part of a node that a region may make a difference to, or None. ``known`` are calls that make
-    none, whatever their names."""
-    visitor = _Needs(known)
+def needs_region(
+    node: cst.CSTNode, known: Collection[cst.CSTNode] = (), *, powers: bool = True
+) -> cst.CSTNode | None:
+    """The first part of a node that a region may make a difference to, or None. ``known`` are calls to which
+    it makes none, whatever their names; ``powers`` says whether ``**`` counts."""
+    visitor = _Needs(known, powers)
     node.visit(visitor)
     return visitor.found
 
 
 class _Needs(cst.CSTVisitor):
-    def __init__(self, known: Collection[cst.CSTNode]) -> None:
+    def __init__(self, known: Collection[cst.CSTNode], powers: bool) -> None:
         super().__init__()
         self.known = known
+        self.powers = powers
         self.steps: set[cst.Call] = set()
         self.found: cst.CSTNode | None = None
 
@@ -150,7 +153,8 @@ class _Needs(cst.CSTVisitor):
         self.found = node
 
     def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
-        if isinstance(node.operator, (cst.MatrixMultiply, cst.Power)):
+        power = self.powers and isinstance(node.operator, cst.Power)
+        if power or isinstance(node.operator, cst.MatrixMultiply):
             self.found = node
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:

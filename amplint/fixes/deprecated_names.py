@@ -9,6 +9,7 @@ import libcst as cst
 from amplint.amp.deprecated import DEPRECATED, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
+from amplint.fixes.arguments import keyword, put_first
 from amplint.fixes.base import Files, Mend, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import (
@@ -64,7 +65,7 @@ class ReplaceDeprecated(Mend):
                 claims = [file.claim(file.statement(use)) for use in uses]
                 claims.append(file.claim(binding.line))
         module = exchanged(file.module, changes)
-        title = f"Write `{new.new}` for the device type \"{new.device}\""
+        title = f'Write `{new.new}` for the device type "{new.device}"'
         fix = make_fix(title, {file: module}, statements, unsafe="; ".join(doubts))
         return Fix(fix.applicability, fix.title, fix.edits, (*fix.claims, *claims), fix.note)
 
@@ -102,14 +103,27 @@ class ReplaceDeprecated(Mend):
             return
         if isinstance(rest, cst.RemovalSentinel):
             around = file.parent(binding.line)
-            if isinstance(around, cst.IndentedBlock) and len(around.body) == 1:
+            if not isinstance(around, cst.Module | cst.IndentedBlock) or len(around.body) == 1:
                 return
-            if binding.line.leading_lines and isinstance(around, cst.Module | cst.IndentedBlock):
-                following = around.body[at + 1] if (at := list(around.body).index(binding.line)) + 1 < len(around.body) else None
-                if following is not None and isinstance(following, cst.SimpleStatementLine) and following not in changes:
-                    if not following.leading_lines:
-                        changes[following] = following.with_changes(leading_lines=binding.line.leading_lines)
+            self._hand_on_lines(around, binding.line, changes)
         changes[binding.line] = rest
+
+    def _hand_on_lines(
+        self,
+        around: cst.Module | cst.IndentedBlock,
+        line: cst.SimpleStatementLine,
+        changes: dict[cst.CSTNode, Exchange],
+    ) -> None:
+        """Gives the blank lines above a line that goes to the import below it, if that has none."""
+        at = list(around.body).index(line)
+        following = around.body[at + 1] if at + 1 < len(around.body) else None
+        if (
+            line.leading_lines
+            and isinstance(following, cst.SimpleStatementLine)
+            and not following.leading_lines
+            and following not in changes
+        ):
+            changes[following] = following.with_changes(leading_lines=line.leading_lines)
 
 
 def _name(torch: str, new: Replacement) -> cst.BaseExpression:
@@ -131,17 +145,17 @@ def _use(
         if kind == "autocast":
             call = _autocast(file, around, target, new, torch)
         elif kind == "GradScaler":
-            call = _with_first(around.with_changes(func=target), _text(new.device))
+            call = put_first(around.with_changes(func=target), cst.Arg(value=_text(new.device)))
         else:
             call = _custom(around, target, new)
         return {around: call}
     if isinstance(around, cst.Decorator) and kind.startswith("custom"):
-        arg = _keyword("device_type", _text(new.device))
+        arg = keyword("device_type", _text(new.device))
         return {node: cst.Call(func=target, args=[arg])}
     if isinstance(around, cst.Arg):
-        call = file.parent(around)
-        if isinstance(call, cst.Call) and call.args[0] is around and _is_partial(file, call):
-            return {call: _partial(call, target, new, kind, doubts)}
+        outer = file.parent(around)
+        if isinstance(outer, cst.Call) and outer.args[0] is around and _is_partial(file, outer):
+            return {outer: _partial(outer, target, new, kind, doubts)}
     if isinstance(around, cst.Decorator):
         raise Refusal(f"`{kind}` decorates without being called")
     raise Refusal("the name is handed on without a call, and what calls it later gives no device")
@@ -149,23 +163,6 @@ def _use(
 
 def _text(device: str) -> cst.BaseExpression:
     return cst.SimpleString(f'"{device}"')
-
-
-def _keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
-    equal = cst.AssignEqual(
-        whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")
-    )
-    return cst.Arg(keyword=cst.Name(name), value=value, equal=equal)
-
-
-def _with_first(call: cst.Call, value: cst.BaseExpression) -> cst.Call:
-    """A call with one more argument in front."""
-    if not call.args:
-        return call.with_changes(args=[cst.Arg(value=value)])
-    space = call.whitespace_before_args
-    broken = isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment is None
-    comma = cst.Comma(whitespace_after=space if broken and not space.empty_lines else cst.SimpleWhitespace(" "))  # type: ignore[union-attr]
-    return call.with_changes(args=[cst.Arg(value=value, comma=comma), *call.args])
 
 
 def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
@@ -177,7 +174,7 @@ def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
         if arg.keyword is None and not arg.star:
             if number >= len(parameters):
                 raise Refusal("there are more arguments than the old signature has")
-            named = _keyword(parameters[number], arg.value)
+            named = keyword(parameters[number], arg.value)
             arg = arg.with_changes(keyword=named.keyword, equal=named.equal)
         result.append(arg)
     return result
@@ -186,20 +183,13 @@ def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
 def _autocast(
     file: ParsedFile, call: cst.Call, target: cst.BaseExpression, new: Replacement, torch: str
 ) -> cst.Call:
-    args = _named(list(call.args), new.old_parameters)
+    original, args = call, _named(list(call.args), new.old_parameters)
     given = {arg.keyword.value for arg in args if arg.keyword is not None}
     dtype_known = "dtype" in given or any(arg.star for arg in args) or _is_off(args)
-    if not dtype_known and _may_be_inside(file, call):
-        dtype = cst.parse_expression(f"{torch}.{_DTYPES[new.device]}")
-        extra = _keyword("dtype", dtype)
-        if args:
-            args[0] = args[0].with_changes()
-            call = _with_first(call.with_changes(args=args), dtype)
-            first = call.args[0]
-            args = [extra.with_changes(comma=first.comma), *args]
-        else:
-            args = [extra]
-    return _with_first(call.with_changes(func=target, args=args), _text(new.device))
+    call = call.with_changes(func=target, args=args)
+    if not dtype_known and _may_be_inside(file, original):
+        call = put_first(call, keyword("dtype", cst.parse_expression(f"{torch}.{_DTYPES[new.device]}")))
+    return put_first(call, cst.Arg(value=_text(new.device)))
 
 
 def _is_off(args: list[cst.Arg]) -> bool:
@@ -253,13 +243,9 @@ def _custom(call: cst.Call, target: cst.BaseExpression, new: Replacement) -> cst
     positional = [arg for arg in call.args if arg.keyword is None]
     if any(arg.star for arg in positional):
         raise Refusal("`*` hides which arguments are given")
-    arg = _keyword("device_type", _text(new.device))
+    arg = keyword("device_type", _text(new.device))
     if not positional:
-        if not call.args:
-            return call.with_changes(func=target, args=[arg])
-        changed = _with_first(call.with_changes(func=target), _text(new.device))
-        first = changed.args[0]
-        return changed.with_changes(args=[arg.with_changes(comma=first.comma), *changed.args[1:]])
+        return put_first(call.with_changes(func=target), arg)
     rest = list(call.args[len(positional) :])
     last = positional[-1]
     if rest:
@@ -289,7 +275,7 @@ def _partial(
         rest = _named(rest, new.old_parameters)
         doubts.append("where the partial is called with positional arguments, they mean something else then")
     if kind.startswith("custom"):
-        device = _keyword("device_type", _text(new.device))
+        device = keyword("device_type", _text(new.device))
     else:
         device = cst.Arg(value=_text(new.device))
     space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))

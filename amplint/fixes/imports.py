@@ -39,12 +39,12 @@ def bindings(file: ParsedFile) -> Iterator[Binding]:
             local = alias.evaluated_alias
             target = name if local is not None else name.partition(".")[0]
             yield Binding(local or target, statement, _line(file, statement), alias, target)
-    for statement in file.nodes(cst.ImportFrom):
-        if not isinstance(statement.names, cst.ImportStar):
-            for alias in statement.names:
+    for source in file.nodes(cst.ImportFrom):
+        if not isinstance(source.names, cst.ImportStar):
+            for alias in source.names:
                 name = alias.evaluated_name
-                target = f"{imported_from(statement)}.{name}"
-                yield Binding(alias.evaluated_alias or name, statement, _line(file, statement), alias, target)
+                target = f"{imported_from(source)}.{name}"
+                yield Binding(alias.evaluated_alias or name, source, _line(file, source), alias, target)
 
 
 def _line(file: ParsedFile, statement: cst.CSTNode) -> cst.SimpleStatementLine:
@@ -73,14 +73,19 @@ def binding_of(file: ParsedFile, name: str) -> Binding:
     return binding
 
 
+def bound_in(node: cst.CSTNode) -> set[str]:
+    """The names that a piece of code binds by other means than an import."""
+    visitor = _Bound()
+    node.visit(visitor)
+    return visitor.names
+
+
 def rebound(file: ParsedFile) -> set[str]:
     """The names that a file binds anywhere by other means than an import."""
     known = _REBOUND.get(file)
     if known is None:
-        visitor = _Bound()
-        file.module.visit(visitor)
         _REBOUND.clear()
-        known = _REBOUND[file] = visitor.names
+        known = _REBOUND[file] = bound_in(file.module)
     return known
 
 
@@ -185,7 +190,9 @@ def torch_added(file: ParsedFile) -> dict[cst.CSTNode, Replacement]:
     line = cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=cst.Name(_TORCH))])])
     before = next((part for part in body if _imports(part, _TORCH)), None)
     if before is None:
-        before = next((part for part in body if _imports(part, "") and not _imports(part, "__future__")), None)
+        before = next(
+            (part for part in body if _imports(part, "") and not _imports(part, "__future__")), None
+        )
     if before is None:
         raise Refusal("the file imports nothing at its top")
     assert isinstance(before, cst.SimpleStatementLine)
@@ -251,3 +258,15 @@ def _multiline(statement: cst.Import | cst.ImportFrom) -> bool:
 def root_name(node: cst.CSTNode) -> str:
     """The first name of ``a.b.c``."""
     return (dotted(node) or "").partition(".")[0]
+
+
+def qualified_name(file: ParsedFile, node: cst.CSTNode) -> str | None:
+    """The dotted name that a name or attribute stands for by the imports of its file, or None."""
+    text = dotted(node)
+    if text is None:
+        return None
+    root, _, rest = text.partition(".")
+    targets = {binding.target for binding in bindings(file) if binding.name == root}
+    if len(targets) != 1 or root in rebound(file):
+        return None
+    return f"{targets.pop()}.{rest}".rstrip(".")

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amplint.fixes.dependence import dotted
 from amplint.fixes.parsed import ParsedFile
 
 
 def names_in(*nodes: cst.CSTNode) -> set[str]:
     """The names that are read or bound in nodes; attributes and keywords are none."""
-    found: set[str] = set()
+    return {name.value for node in nodes for name in roots(node)}
 
-    class Names(cst.CSTVisitor):
+
+def roots(expression: cst.CSTNode) -> list[cst.Name]:
+    """The names that an expression looks up."""
+    found: list[cst.Name] = []
+
+    class Roots(cst.CSTVisitor):
         def visit_Name(self, node: cst.Name) -> None:
-            found.add(node.value)
+            found.append(node)
 
         def visit_Attribute(self, node: cst.Attribute) -> bool:
             node.value.visit(self)
@@ -23,8 +29,7 @@ def names_in(*nodes: cst.CSTNode) -> set[str]:
             node.value.visit(self)
             return False
 
-    for node in nodes:
-        node.visit(Names())
+    expression.visit(Roots())
     return found
 
 
@@ -66,7 +71,5 @@ def _bind(part: cst.BaseSmallStatement, into: dict[str, str], path: str) -> None
 
 def imported_from(statement: cst.ImportFrom) -> str:
     """The module that a `from` statement names, with its dots."""
-    from amplint.fixes.dependence import dotted
-
     module = dotted(statement.module) if statement.module is not None else None
     return "." * len(statement.relative) + (module or "")

@@ -14,7 +14,9 @@ from amplint.fixes.dependence import dotted
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Statement, block
 
-PLAIN_CONTEXTS = frozenset({"no_grad", "enable_grad", "inference_mode", "record_function", "no_sync", "nullcontext"})
+PLAIN_CONTEXTS = frozenset(
+    {"no_grad", "enable_grad", "inference_mode", "record_function", "no_sync", "nullcontext"}
+)
 """Contexts for which it does not matter on which side of autocast they are entered."""
 
 
@@ -37,7 +39,11 @@ class Opening:
     @property
     def others(self) -> list[cst.WithItem]:
         """The other items of the `with` statement."""
-        return [item for item in self.holder.items if item is not self.item] if isinstance(self.holder, cst.With) else []
+        return (
+            [item for item in self.holder.items if item is not self.item]
+            if isinstance(self.holder, cst.With)
+            else []
+        )
 
     @property
     def bound(self) -> str | None:
@@ -59,7 +65,9 @@ class Opening:
                 return item
         return None
 
-    def around(self, statements: Sequence[Statement], header: cst.TrailingWhitespace | None = None) -> cst.With:
+    def around(
+        self, statements: Sequence[Statement], header: cst.TrailingWhitespace | None = None
+    ) -> cst.With:
         """A `with` statement that opens the region around statements."""
         asname = self.item.asname if isinstance(self.item, cst.WithItem) else None
         return with_item(self.context, statements, asname, header)
@@ -86,7 +94,10 @@ class Opening:
             statements = self.suite.body
             first, last = self.file.span(statements[0]), self.file.span(statements[-1])
             place = replace(first, end_line=last.end_line, end_column=last.end_column)
-        return (place.line, place.column) <= (span.line, span.column) and (span.end_line, span.end_column) <= (
+        return (place.line, place.column) <= (span.line, span.column) and (
+            span.end_line,
+            span.end_column,
+        ) <= (
             place.end_line,
             place.end_column,
         )
@@ -133,7 +144,7 @@ def opening(files: Files, region: Place, inside: Place) -> Opening:
 
 
 def _at(file: ParsedFile, span: Span, wrapped: bool) -> Opening | None:
-    node = file.find(cst.BaseExpression, span)
+    node = file.expression(span)
     if node is None:
         return None
     item = file.parent(node)

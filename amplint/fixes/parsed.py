@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeVar, cast
@@ -52,6 +52,10 @@ class ParsedFile:
             (node for node in self._at.get(span, ()) if isinstance(node, kind)),
             None,
         )
+
+    def expression(self, span: Span) -> cst.BaseExpression | None:
+        """The expression that stands exactly at a span."""
+        return self.find(cst.BaseExpression, span)  # type: ignore[type-abstract]
 
     def inside(self, kind: type[Node], span: Span) -> list[Node]:
         """The nodes of this class that lie within a span, in the order of their beginnings."""
@@ -121,7 +125,7 @@ class ParsedFile:
         """What has to be edited for the text to become that of a module derived from ``module``. Raises
         Refusal where LibCST's losses cannot be told from the change."""
         edits = []
-        for start, end, text in _differences(self._code, changed.code):
+        for start, end, text in _apart(_differences(self._code, changed.code)):
             first, last = self._text_offset(start), self._text_offset(end)
             if last - first != end - start:
                 raise Refusal("a form feed or a stray semicolon stands in the way")
@@ -221,6 +225,17 @@ def _shifts(code: str, text: str) -> list[tuple[int, int]]:
     if text[place:].strip():
         raise Refusal("LibCST does not give the text of the file back as it is")
     return shifts
+
+
+def _apart(differences: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """The differences, those that touch each other made one."""
+    result: list[tuple[int, int, str]] = []
+    for start, end, text in differences:
+        if result and result[-1][1] == start:
+            start, text = result[-1][0], result[-1][2] + text
+            result.pop()
+        result.append((start, end, text))
+    return result
 
 
 def _differences(before: str, after: str) -> Iterator[tuple[int, int, str]]:

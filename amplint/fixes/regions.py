@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, Mend, make_fix, offered
 from amplint.fixes.custom_functions import unprotected_function
 from amplint.fixes.dependence import acts_in, needs_region
-from amplint.fixes.names import names_in, module_bindings
+from amplint.fixes.imports import bound_in, torch_added, torch_name
+from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import Opening, chain_in, opening, with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import (
@@ -29,6 +29,7 @@ from amplint.fixes.statements import (
     spliced,
     statements_of,
 )
+from amplint.fixes.weight_cache import SwitchCacheOff
 
 _SPLIT = "Leave the autocast region before the backward pass and the step"
 _NARROW = "Open the autocast region around forward and loss only"
@@ -47,7 +48,9 @@ class LeaveRegion(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the end of the region's body can leave as it is."""
         if self.outer is not None:
-            return Refusal(f"another region is open around it, from line {self.outer.line} of {self.outer.path}")
+            return Refusal(
+                f"another region is open around it, from line {self.outer.line} of {self.outer.path}"
+            )
         opened = opening(files, self.region, self.act)
         plan = _Plan(files, opened, self.act)
         if isinstance(opened.holder, cst.With):
@@ -63,10 +66,22 @@ class NarrowRegion(Mend):
 
     region: Place
     act: Place
+    caching: tuple[Place, ...] = ()
+    """The regions that keep casts of weights, outermost first."""
 
     def offer(self, files: Files) -> Fix | Refusal:
-        """Always unsafe: other code may have relied on the wide region."""
-        return _Plan(files, opening(files, self.region, self.act), self.act).narrow()
+        """Unsafe, because other code may have relied on the wide region; the minimum is to switch the cache
+        off."""
+        minimum = (
+            offered(SwitchCacheOff(self.caching), files) if self.caching else Refusal("no region keeps casts")
+        )
+        try:
+            fix = _Plan(files, opening(files, self.region, self.act), self.act).narrow()
+        except Refusal as refusal:
+            if isinstance(minimum, Refusal):
+                raise
+            return replace(minimum, note=f"the region is not made smaller: {refusal.reason}")
+        return replace(fix, minimum=minimum if isinstance(minimum, Fix) else None)
 
 
 @dataclass
@@ -153,7 +168,11 @@ class _Plan:
             self._exchange(file, {holder: self._undecorated(holder, statements, narrower)})
         elif opened.others:
             changed = opened.without(statements)
-            header = opened.suite.header if isinstance(opened.suite, cst.IndentedBlock) else cst.TrailingWhitespace()
+            header = (
+                opened.suite.header
+                if isinstance(opened.suite, cst.IndentedBlock)
+                else cst.TrailingWhitespace()
+            )
             if narrower.header is None and header.comment is not None:
                 header = cst.TrailingWhitespace()
             suite = changed.body.with_changes(footer=footer, header=header)
@@ -174,7 +193,11 @@ class _Plan:
         at = decorators.index(item)
         del decorators[at]
         comments = [*item.leading_lines, *narrower.unused_header()]
-        body = holder.body.with_changes(body=statements) if isinstance(holder.body, cst.IndentedBlock) else block(statements)
+        body = (
+            holder.body.with_changes(body=statements)
+            if isinstance(holder.body, cst.IndentedBlock)
+            else block(statements)
+        )
         changed = holder.with_changes(decorators=decorators, body=body)
         if not comments:
             return changed
@@ -201,7 +224,7 @@ class _Plan:
         file, function = callee
         if not self.known.needed_from(at + 1):
             return False
-        context = _carried(self.opened.file, self.opened.context, call, file, function)
+        context = self._carried(call, file, function)
         narrower = _Narrower(self, file, context, None)
         statements = narrower.narrowed(self._divided(statements_of(function.body)))
         if not isinstance(function.body, cst.IndentedBlock):
@@ -210,6 +233,29 @@ class _Plan:
         self._exchange(file, {function: function.with_changes(body=body)})
         self.claimed.append((file, function))
         return True
+
+    def _carried(self, call: cst.Call, other: ParsedFile, function: cst.FunctionDef) -> cst.BaseExpression:
+        """The context as it has to be written in the function that a call leads to. Raises Refusal where a
+        name in it means nothing there."""
+        file = self.opened.file
+        given = _given(call, function)
+        here, there = module_bindings(file), module_bindings(other)
+        caller = file.around(cst.FunctionDef, file.span(call))
+        local = bound_in(caller) if caller is not None else set()
+        renamed: dict[cst.CSTNode, Replacement] = {}
+        for name in roots(self.opened.context):
+            text = name.value
+            if text in given:
+                renamed[name] = cst.Name(given[text])
+            elif text == "self" or text in local or (text not in here and not hasattr(builtins, text)):
+                raise Refusal(f"`{text}` is not known in `{function.name.value}`")
+            elif here.get(text) == text == "torch" != there.get(text) and torch_name(other) is None:
+                self._exchange(other, torch_added(other))
+            elif here.get(text) != there.get(text) or text in bound_in(function):
+                raise Refusal(f"`{text}` is something else in `{function.name.value}`")
+        changed = self.opened.context.visit(_Renamer(renamed))
+        assert isinstance(changed, cst.BaseExpression)
+        return changed
 
     # both --------------------------------------------------------------------------------------------------
 
@@ -239,7 +285,9 @@ class _Plan:
         self.changes.setdefault(file, {}).update(nodes)
 
     def _doubt_custom_functions(self) -> None:
-        name = unprotected_function(self.files, {self.opened.file.path, self.act.path, *(p.path for p in self.chain)})
+        name = unprotected_function(
+            self.files, {self.opened.file.path, self.act.path, *(p.path for p in self.chain)}
+        )
         if name is not None:
             self.doubts.append(
                 f"`{name}` is an autograd.Function without custom_bwd, and its backward may raise outside the region"
@@ -384,9 +432,7 @@ class _Narrower:
         raise Refusal(f"the region cannot go into this: `{_shortened(self.file.code(statement))}`")
 
     def _loop(self, statement: cst.For | cst.While) -> cst.For | cst.While:
-        return statement.with_changes(
-            body=self._suite(statement.body), orelse=self._part(statement.orelse)
-        )
+        return statement.with_changes(body=self._suite(statement.body), orelse=self._part(statement.orelse))
 
     def _part(self, part: cst.Else | cst.Finally | None) -> cst.Else | cst.Finally | None:
         return part.with_changes(body=self._suite(part.body)) if part is not None else None
@@ -440,7 +486,11 @@ class _Narrower:
         part = parts[0]
         if isinstance(part, cst.Call) and self.plan._acts(part):
             return self._forward_in(part)
-        if isinstance(part, cst.Call) and isinstance(part.func, cst.Attribute) and part.func.attr.value == "scale":
+        if (
+            isinstance(part, cst.Call)
+            and isinstance(part.func, cst.Attribute)
+            and part.func.attr.value == "scale"
+        ):
             return self._forward_in(part)
         return None if self.plan._acts(part) else part
 
@@ -451,34 +501,6 @@ class _Narrower:
             if name not in used:
                 return name
         raise Refusal("there is no free name for the loss")
-
-
-def _carried(
-    file: ParsedFile,
-    context: cst.BaseExpression,
-    call: cst.Call,
-    other: ParsedFile,
-    function: cst.FunctionDef,
-) -> cst.BaseExpression:
-    """The context as it has to be written in the function that a call leads to. Raises Refusal where a name
-    in it means nothing there."""
-    given = _given(call, function)
-    here, there = module_bindings(file), module_bindings(other)
-    caller = file.around(cst.FunctionDef, file.span(call))
-    local = names_in(caller) - set(here) if caller is not None else set()
-    renamed: dict[cst.CSTNode, Replacement] = {}
-    for name in _roots(context):
-        if name.value in given:
-            renamed[name] = cst.Name(given[name.value])
-        elif name.value in ("self",) and given.get("self") is None:
-            raise Refusal(f"`{name.value}` is not known in `{function.name.value}`")
-        elif name.value in local or (name.value not in here and not hasattr(builtins, name.value)):
-            raise Refusal(f"`{name.value}` is not known in `{function.name.value}`")
-        elif here.get(name.value) != there.get(name.value):
-            raise Refusal(f"`{name.value}` is not the same in {other.path}")
-    changed = context.visit(_Renamer(renamed))
-    assert isinstance(changed, cst.BaseExpression)
-    return changed
 
 
 class _Renamer(cst.CSTTransformer):
@@ -507,26 +529,6 @@ def _given(call: cst.Call, function: cst.FunctionDef) -> dict[str, str]:
             found[arg.value.value] = arg.keyword.value
         elif number < len(positional):
             found[arg.value.value] = positional[number]
-    return found
-
-
-def _roots(expression: cst.BaseExpression) -> list[cst.Name]:
-    """The names that an expression looks up."""
-    found: list[cst.Name] = []
-
-    class Roots(cst.CSTVisitor):
-        def visit_Name(self, node: cst.Name) -> None:
-            found.append(node)
-
-        def visit_Attribute(self, node: cst.Attribute) -> bool:
-            node.value.visit(self)
-            return False
-
-        def visit_Arg(self, node: cst.Arg) -> bool:
-            node.value.visit(self)
-            return False
-
-    expression.visit(Roots())
     return found
 
 

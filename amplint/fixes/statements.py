@@ -51,7 +51,9 @@ def statements_of(suite: cst.BaseSuite | cst.Module) -> list[Statement]:
     if isinstance(suite, cst.SimpleStatementSuite):
         line = cst.SimpleStatementLine(body=suite.body, trailing_whitespace=suite.trailing_whitespace)
         return list(apart(line))
-    return [part for part in suite.body if isinstance(part, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
+    return [
+        part for part in suite.body if isinstance(part, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+    ]
 
 
 def apart(line: cst.SimpleStatementLine) -> list[cst.SimpleStatementLine]:
@@ -102,7 +104,7 @@ def spliced(
         raise Refusal(f"the comment `{next(iter(lost))}` would be lost")
     if not below:
         return {old: cst.FlattenSentinel(new)}
-    at = around.body.index(old)  # type: ignore[arg-type]
+    at = around.body.index(old)
     if at + 1 < len(around.body):
         after = around.body[at + 1]
         return {old: cst.FlattenSentinel(new), after: preceded(after, below)}  # type: ignore[arg-type]

@@ -164,6 +164,7 @@ from amplint.events import (
     enabled_region,
 )
 from amplint.findings import Level
+from amplint.fixes.regions import NarrowRegion
 from amplint.rules.base import FlowRule, Report, line_of, opened
 
 
@@ -225,7 +226,9 @@ class EpochWideAutocast(FlowRule):
             (update.place, "the parameters are updated here"),
             (use, "they are used here again"),
         )
-        report.add(self, place, message, trail=trail, subject=place)
+        caching = tuple(region.place for region in regions if region.enabled and region.cache_enabled)
+        mend = NarrowRegion(place, update.place, caching)
+        report.add(self, place, message, trail=trail, subject=place, mend=mend)
         return replace(update, told=True)
 
 

@@ -123,7 +123,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Cast, Certainty, Op, enabled_region
+from amplint.events import Cast, Certainty, DType, Op, Operand, enabled_region
 from amplint.findings import Level
 from amplint.fixes.casts import DisabledAround
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened

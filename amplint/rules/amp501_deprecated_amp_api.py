@@ -246,7 +246,9 @@ class _Uses(cst.CSTVisitor):
         if setting.torch_stated:
             return NoMend(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")
         return ReplaceDeprecated(
-            place, name, f"`{new.new}` needs torch {since}, and the project does not say which torch it asks for"
+            place,
+            name,
+            f"`{new.new}` needs torch {since}, and the project does not say which torch it asks for",
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from amplint.amp.versions import Bounds
-from amplint.events import Event, Place, Region
+from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Level
 from amplint.fixes.base import Mend
 
