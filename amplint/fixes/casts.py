@@ -153,7 +153,7 @@ def _removed(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replac
             return _removed(file, holder)
         return {statement: cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=lines)}
     assert isinstance(around, cst.Module | cst.IndentedBlock)
-    body: list[cst.BaseStatement] = list(around.body)  # type: ignore[arg-type]
+    body: list[cst.BaseStatement] = list(around.body)
     at = body.index(statement)
     has_comments = any(line.comment is not None for line in lines)
     following = body[at + 1] if at + 1 < len(body) else None
