@@ -228,10 +228,11 @@ def _shifts(code: str, text: str) -> list[tuple[int, int]]:
 
 
 def _apart(differences: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """The differences, those that touch each other made one."""
+    """The differences; what is put in at a place where another one ends or begins is made one with it."""
     result: list[tuple[int, int, str]] = []
     for start, end, text in differences:
-        if result and result[-1][1] == start:
+        touches = bool(result) and result[-1][1] == start
+        if touches and (start == end or result[-1][0] == result[-1][1]):
             start, text = result[-1][0], result[-1][2] + text
             result.pop()
         result.append((start, end, text))
