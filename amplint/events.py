@@ -102,6 +102,8 @@ class Region:
     assumed: bool = field(default=False, compare=False)
     framework: bool = field(default=False, compare=False)
     """Whether a framework (accelerate, Fabric …) opens the region and chooses its type."""
+    switch: Hashable = field(default=None, compare=False)
+    """Stands for the flag that switches the region, where it is not known."""
 
 
 Regions = tuple[Region, ...]
@@ -284,6 +286,8 @@ class Backward(Event):
     the scaler."""
     partial: bool = False
     """Whether only the gradients of given inputs were computed."""
+    scaler_in_reach: bool = False
+    """Whether the files on the way here mention something that may scale losses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +320,10 @@ class OptimizerStepped(Event):
     modules: frozenset[Hashable] = frozenset()
     framework: bool = False
     """Whether a framework owns the optimizer or wrapped it: it may scale and unscale by itself."""
+    in_sight: bool = False
+    """Whether the optimizer is one of torch's kind that was made in sight."""
+    closure: bool = False
+    """Whether the step was given a closure, which computes the loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +354,15 @@ class ScalerUsed(Event):
     """The scalers that have already scaled what is scaled now."""
     new_scale: bool = False
     """Whether ``update`` sets the scale to a given value."""
+    made: Place | None = None
+    """Where the scaler was made, if that is in sight."""
+    switch: Hashable = None
+    """Stands for the flag that switches the scaler, where it is not known."""
+    closure: str = ""
+    """How ``step`` was given a closure: "positional", "keyword" or not at all."""
+    sharded: Place | None = None
+    """Where the parameters of the optimizer were split among processes, for a scaler that does not know of
+    that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +404,31 @@ class StateSaved(Event):
     optimizers: tuple[Hashable, ...] = ()
     scalers: tuple[Hashable, ...] = ()
     complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMade(Event):
+    """An object of a class of the project was made. What it holds is new, whatever was made here before."""
+
+    identity: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStepped(Event):
+    """A learning-rate scheduler went on by one step. ``optimizer`` is the one whose rate it sets."""
+
+    scheduler: Hashable
+    optimizer: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledGradientMixed(Event):
+    """A gradient that ``torch.autograd.grad`` computed from a scaled output, or a norm of it, met a value
+    that is not scaled, before anybody divided by the scale. ``born`` is that call; ``how`` is the op."""
+
+    scaler: Hashable
+    born: Place
+    how: str
 
 
 @dataclass(frozen=True, slots=True)

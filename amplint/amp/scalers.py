@@ -114,5 +114,10 @@ JOINS = frozenset({"stack", "cat", "hstack"})
 LIMITS = frozenset({"clamp_", "clip_", "clamp_min_", "clamp_max_"})
 """Methods that limit a gradient in place."""
 
+PROPORTIONAL = KEEPS | frozenset(
+    {"norm", "vector_norm", "pow", "square", "sqrt", "abs", "stack", "cat", "max"}
+)
+"""Operations after which a scaled gradient, or a power of it, is still too large by the scale."""
+
 NORMS = frozenset({"norm", "vector_norm"})
 """Methods whose result is as many times too large as the gradient."""

@@ -118,6 +118,21 @@ OPTIMIZER_PACKAGES = (
 )
 """A capitalised name below one of these is an optimizer class (``torch.optim.lr_scheduler`` is not)."""
 
+SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "transformers.get_", "transformers.optimization.get_")
+"""What is made by a name below one of these sets the learning rate of the optimizer that it is given."""
+
+SHARDING_WRAPPERS = frozenset(
+    {
+        "torch.distributed.fsdp.FullyShardedDataParallel",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+        "fairscale.nn.FullyShardedDataParallel",
+        "fairscale.nn.data_parallel.FullyShardedDataParallel",
+        "fairscale.nn.data_parallel.fully_sharded_data_parallel.FullyShardedDataParallel",
+    }
+)
+"""Classes that split the parameters of a module among processes, so that each sees its own gradients only.
+``fully_shard`` (FSDP2) is none of them: its gradients are DTensors, whose infs all processes see."""
+
 MODEL_FACTORIES = (
     "torchvision.models.",
     "timm.create_model",

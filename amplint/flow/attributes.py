@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -25,8 +26,10 @@ from amplint.flow.values import (
     Number,
     Optimizer,
     Parameters,
+    ScaledGradient,
     ScaledLoss,
     Scaler,
+    Scheduler,
     Sequence,
     Tensor,
     TorchVersion,
@@ -125,14 +128,14 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
             return Gradient(base.module) if name == "grad" else UNKNOWN
         case Gradient() if name == "data":
             return base
-        case ScaledLoss():
+        case ScaledLoss() | ScaledGradient():
             return base if name == "data" else BoundMethod(base, name)
         case Unknown():
             stored = walker.path.load(base.symbol, name) if base.symbol is not None else None
             if stored is not None:
                 return walker.pin(stored)
             return _unknown(walker, base.symbol, name, node)
-        case Optimizer() | Scaler() | Sequence() | Mapping() | Parameters() | Gradient():
+        case Optimizer() | Scaler() | Scheduler() | Sequence() | Mapping() | Parameters() | Gradient():
             return BoundMethod(base, name)
         case DeviceValue() if name == "type":
             return Constant(base.device) if base.device is not None else Unknown(walker.fresh(node))
@@ -160,6 +163,8 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
                 return walker.engine.call_property(walker, base, method, node)
             return BoundMethod(base, name, method)
         found = modules.constructed(walker, base, name)
+        if isinstance(found, Optimizer):
+            return replace(found, owner=base.identity)
         if found is not None:
             return _with_kind(walker, found, node)
         found = walker.engine.class_attribute(base.made_of, name)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from amplint.amp.scalers import METHODS
 from amplint.amp.wrappers import OBJECTS, Role
-from amplint.events import Place
+from amplint.events import ObjectMade, Place
 from amplint.flow import attributes, contexts, kinds, libraries, modules, scaling, tensors
 from amplint.flow.budget import OutOfBudget
 from amplint.flow.paths import Path, merge
@@ -36,8 +36,10 @@ from amplint.flow.values import (
     Optimizer,
     Parameters,
     Partial,
+    ScaledGradient,
     ScaledLoss,
     Scaler,
+    Scheduler,
     Sequence,
     StateDict,
     Tensor,
@@ -238,6 +240,7 @@ def _instantiate(walker: Expressions, value: ClassValue, given: Arguments, node:
     for item in given.all:
         if isinstance(item, Optimizer):
             walker.path.store(item.identity, "<wrapped>", Constant(True))
+    walker.emit(ObjectMade(walker.place(node), walker.path.regions, instance.identity))
     return instance
 
 
@@ -274,6 +277,10 @@ def _call_bound(
             return scaling.loss_method(walker, base, name, given, node)
         case Gradient():
             return scaling.gradient_method(walker, base, name, node)
+        case ScaledGradient():
+            return scaling.scaled_gradient_method(walker, base, name, given.positional, node)
+        case Scheduler():
+            return scaling.schedule(walker, base, name, node)
         case Autocast() if name == "__enter__":
             contexts.enter_by_hand(walker, base, node)
             return base
@@ -592,6 +599,7 @@ def _walk(
     if scope is None:
         return [(walker.path, Unknown(walker.fresh(node)))]
     scope.is_context_manager = function.context_manager
+    scope.reached_from = caller
     silent = walker.silent
     # what a context manager opens is told when its block is entered
     walker.silent = silent or function.context_manager

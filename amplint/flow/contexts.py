@@ -198,6 +198,7 @@ def region_of(walker: Expressions, context: Autocast, node: cst.CSTNode) -> Regi
         conditional,
         cache,
         framework=context.framework,
+        switch=context.switch.symbol if isinstance(context.switch, Unknown) else None,
     )
 
 

@@ -63,6 +63,11 @@ _BUILDS = re.compile(
     r"\bnn\.|return\s+(?:\w+\.)*[A-Z]\w*\(|autocast|[sS]caler|optim\b|\.half\(|partial\(|nullcontext"
 )
 _MOST_STARS = 8
+_SCALING = re.compile(
+    rb"[sS]caler|scale_loss|loss_scal|LossScal|FP16_Optimizer|accelerat|[lL]ightning|[fF]abric|deepspeed|mmengine|\bapex\b"
+)
+"""What may scale losses: where one of these words occurs, nobody can say that nothing does."""
+_HARMLESS_BASES = ("builtins.", "torch.nn.", "abc.", "typing.")
 _STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)")
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
@@ -762,6 +767,23 @@ class Engine:
         if known is None:
             known = self._held[key] = pattern.search(self.project.bytes_of(path)) is not None
         return known
+
+    def scaler_in_reach(self, scope: Scope) -> bool:
+        """Whether the files on the way to a scope mention anything that scales losses, or a class on it inherits
+        from one out of sight, which may do so."""
+        part: Scope | None = scope
+        while part is not None:
+            if self.holds(part.file.path, _SCALING):
+                return True
+            owner = part.self_value.made_of if isinstance(part.self_value, Instance) else None
+            if owner is not None:
+                for base in self.bases(owner):
+                    if isinstance(base, Library) and not base.name.startswith(_HARMLESS_BASES):
+                        return True
+                    if isinstance(base, ClassValue) and self.holds(base.file.path, _SCALING):
+                        return True
+            part = part.reached_from or part.outer
+        return False
 
     def worth_revealing(self, walker: Expressions, value: Imported, given: calls.Arguments) -> bool:
         """Whether a call to a name of a file that is not loaded yet can matter."""

@@ -28,6 +28,7 @@ from amplint.flow.values import (
     Library,
     Mapping,
     Number,
+    ScaledGradient,
     ScaledLoss,
     Sequence,
     Tensor,
@@ -593,6 +594,10 @@ class Expressions(cst.CSTVisitor):
                 return Sequence(left.items[:known], exact=False, prefix=known)
         if isinstance(left, ScaledLoss) or isinstance(right, ScaledLoss):
             return scaling.combined(left, right)
+        if isinstance(left, ScaledGradient):
+            return scaling.scaled_gradient_method(self, left, name, (right,), node)
+        if isinstance(right, ScaledGradient):
+            return scaling.scaled_gradient_method(self, right, name, (left,), node)
         if name == "__matmul__" or isinstance(left, Tensor) or isinstance(right, Tensor):
             return tensors.binary(self, node, name, left, right)
         sides = _symbol(left), _symbol(right)

@@ -14,6 +14,8 @@ from amplint.amp.wrappers import (
     OBJECTS,
     OPTIMIZER_FACTORIES,
     OPTIMIZER_PACKAGES,
+    SCHEDULER_FACTORIES,
+    SHARDING_WRAPPERS,
     TRANSPARENT_CALLS,
 )
 from amplint.events import (
@@ -27,6 +29,7 @@ from amplint.events import (
 )
 from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
 from amplint.flow.values import (
+    NONE,
     UNKNOWN,
     BoundMethod,
     Constant,
@@ -41,9 +44,12 @@ from amplint.flow.values import (
     Number,
     Optimizer,
     Partial,
+    ScaledGradient,
     ScaledLoss,
     Scaler,
+    Scheduler,
     Sequence,
+    Sharded,
     Tensor,
     Text,
     TorchVersion,
@@ -164,6 +170,11 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         read = scaling.gradient_function(walker, name, given, node)
         if read is not None:
             return read
+    if name.startswith(SCHEDULER_FACTORIES):
+        of = given.positional[0] if given.positional else given.keyword("optimizer") or UNKNOWN
+        return Scheduler((id(node), walker.scope.chain), scaling.identity_of(of))
+    if name in SHARDING_WRAPPERS:
+        return _sharded(walker, given, node)
     if name in _VERSION_PARSERS and given.positional:
         return given.positional[0]
     if any(isinstance(value, TorchVersion) for value in given.positional):
@@ -181,6 +192,20 @@ def _transparent(name: str, given: calls.Arguments) -> Value:
     if isinstance(first, Unknown) and name.endswith("Parallel"):
         return Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
     return first
+
+
+def _sharded(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:
+    """``FullyShardedDataParallel(module)``: the module, with a note that its parameters are split among
+    processes from here on, unless the strategy keeps them whole or is not known."""
+    wrapped = _transparent("Parallel", given)
+    strategy = given.keyword("sharding_strategy")
+    split = strategy is None or strategy == NONE
+    if isinstance(strategy, Library):
+        split = strategy.name.rpartition(".")[2] != "NO_SHARD"
+    identity = modules.identity_of(wrapped)
+    if split and identity is not None:
+        walker.path.store(identity, scaling.SHARDED, Sharded(walker.place(node)))
+    return wrapped
 
 
 def _half_asked(given: calls.Arguments) -> bool:
@@ -204,6 +229,8 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         return _scaler(walker, name, given, node)
     if _is_optimizer(name):
         return _optimizer(walker, given, node)
+    if name in SHARDING_WRAPPERS:
+        return _sharded(walker, given, node)
     if name in _GRAD_MODES:
         if given.positional and isinstance(given.positional[0], FunctionValue):
             return given.positional[0]
@@ -227,6 +254,8 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             losses = given.positional[0] if given.positional else given.keyword("tensors") or UNKNOWN
             scaling.backward(walker, losses, node, "torch.autograd.backward()")
             return UNKNOWN
+        case "torch.autograd.grad":
+            return scaling.gradients_of(walker, given, node)
         case "torch.save":
             scaling.saved(walker, given.positional[0] if given.positional else UNKNOWN, node)
             return UNKNOWN
@@ -308,7 +337,7 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     identity = (id(node), walker.scope.chain)
     contexts.tell_of_arguments(walker, name, parameters_of(name), given, node)
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
-    return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch)
+    return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch, walker.place(node))
 
 
 def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:
@@ -353,6 +382,8 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
             return Number(walker.fresh(node))
         case "sum":
             each = tensors.element_of(first)
+            if isinstance(each, ScaledGradient):
+                return each
             if isinstance(each, Tensor):
                 return each.moved()
             if isinstance(each, ScaledLoss):

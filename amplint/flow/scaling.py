@@ -14,8 +14,11 @@ from amplint.events import (
     GradientsRead,
     GradientsZeroed,
     OptimizerStepped,
+    Place,
+    ScaledGradientMixed,
     ScaledLossRead,
     ScalerUsed,
+    SchedulerStepped,
     StateSaved,
 )
 from amplint.flow import calls, modules
@@ -32,9 +35,12 @@ from amplint.flow.values import (
     Number,
     Optimizer,
     Partial,
+    ScaledGradient,
     ScaledLoss,
     Scaler,
+    Scheduler,
     Sequence,
+    Sharded,
     StateDict,
     Tensor,
     Unknown,
@@ -43,6 +49,9 @@ from amplint.flow.values import (
 
 if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
+
+SHARDED = "<sharded>"
+"""The attribute under which a module or optimizer has its note Sharded."""
 
 _SCALE = "scale of"
 _MAYBE_SCALED = "made of a scaled loss"
@@ -100,9 +109,10 @@ def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, u
             bool(scalers),
             walker.path.iteration,
             scalers,
-            _identity(loss.loss if isinstance(loss, ScaledLoss) else loss),
+            identity_of(loss.loss if isinstance(loss, ScaledLoss) else loss),
             unclear or hidden,
             partial,
+            walker.engine.scaler_in_reach(walker.scope),
         )
     )
 
@@ -184,6 +194,12 @@ def _enabled(walker: Expressions, scaler: Scaler) -> bool | None:
     return on
 
 
+def _closure(given: calls.Arguments) -> str:
+    if len(given.positional) > 1 and given.positional[1] != NONE:
+        return "positional"
+    return "keyword" if given.keyword("closure") not in (None, NONE) else ""
+
+
 def _used(
     walker: Expressions,
     scaler: Scaler,
@@ -193,6 +209,7 @@ def _used(
     optimizer: Value = UNKNOWN,
     loss: Value = UNKNOWN,
     new_scale: bool = False,
+    closure: str = "",
 ) -> ScalerUsed:
     casts = () if scaler.takes_half or act not in ("unscale_", "step") else _casts(walker, optimizer)
     return ScalerUsed(
@@ -202,11 +219,15 @@ def _used(
         act,
         casts,
         _enabled(walker, scaler) if act != "given" else scaler.enabled,
-        _identity(optimizer),
+        identity_of(optimizer),
         _modules(optimizer),
-        _identity(loss),
+        identity_of(loss),
         scaled_by(loss)[0],
         new_scale,
+        scaler.made,
+        scaler.switch.symbol if isinstance(scaler.switch, Unknown) else None,
+        closure,
+        _sharded(walker, optimizer) if act == "step" and not scaler.takes_half else None,
     )
 
 
@@ -227,9 +248,10 @@ def scaler_method(
             return ScaledLoss(scaler.identity, loss)
         case "unscale_" | "step":
             optimizer = given.positional[0] if given.positional else given.keyword("optimizer") or UNKNOWN
-            walker.emit(_used(walker, scaler, name, node, optimizer=optimizer))
+            closure = _closure(given) if name == "step" else ""
+            walker.emit(_used(walker, scaler, name, node, optimizer=optimizer, closure=closure))
             if name == "step":
-                step(walker, optimizer, node, scaler=scaler.identity)
+                step(walker, optimizer, node, scaler=scaler.identity, closure=bool(closure))
             return NONE
         case "update":
             new_scale = first if given.positional else given.keyword("new_scale") or NONE
@@ -252,12 +274,31 @@ def scaler_method(
 # optimizers and gradients ----------------------------------------------------------------------------------------
 
 
-def _identity(value: Value) -> Hashable:
+def identity_of(value: Value) -> Hashable:
+    """What tells a loss, an optimizer or an object apart from others."""
     match value:
+        case Optimizer() if value.owner is not None:
+            return (value.identity, value.owner)
         case Optimizer() | Instance():
             return value.identity
         case Unknown():
             return value.symbol
+    return None
+
+
+def _noted(walker: Expressions, optimizer: Value, note: str) -> bool:
+    key = optimizer.identity if isinstance(optimizer, Optimizer) else identity_of(optimizer)
+    return key is not None and walker.path.load(key, note) is not None
+
+
+def _sharded(walker: Expressions, optimizer: Value) -> Place | None:
+    """Where the parameters of an optimizer were split among processes, or None."""
+    if not isinstance(optimizer, Optimizer):
+        return None
+    for owner in (optimizer.identity, *sorted(optimizer.modules, key=repr)):
+        note = walker.path.load(owner, SHARDED)
+        if isinstance(note, Sharded):
+            return note.place
     return None
 
 
@@ -279,22 +320,23 @@ def step(
     via_scaler: bool = False,
     scaler: Hashable = None,
     framework: bool = False,
+    closure: bool = False,
 ) -> None:
     """Tells that an optimizer updates its parameters here, through ``scaler`` or a framework's one, or not."""
-    identity = _identity(optimizer)
-    wrapped = identity is not None and walker.path.load(identity, "<wrapped>") is not None
-    prepared = identity is not None and walker.path.load(identity, "<prepared>") is not None
+    wrapped = _noted(walker, optimizer, "<wrapped>")
     walker.emit(
         OptimizerStepped(
             walker.place(node),
             walker.path.regions,
-            identity,
+            identity_of(optimizer),
             via_scaler or scaler is not None,
             () if wrapped else _casts(walker, optimizer),
             walker.path.iteration,
             scaler,
             _modules(optimizer),
-            framework or prepared,
+            framework or _noted(walker, optimizer, "<prepared>"),
+            isinstance(optimizer, Optimizer),
+            closure,
         )
     )
 
@@ -308,13 +350,13 @@ def optimizer_method(
             closure = given.positional[0] if given.positional else given.keyword("closure")
             if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
                 calls.call_value(walker, closure, calls.Arguments(), node)
-            step(walker, optimizer, node)
+            step(walker, optimizer, node, closure=closure is not None and closure != NONE)
             return NONE
         case "zero_grad":
             zeroed(walker, node, optimizer=optimizer)
             return NONE
         case "state_dict":
-            return StateDict("optimizer", _identity(optimizer))
+            return StateDict("optimizer", identity_of(optimizer))
         case "add_param_group" if given.positional:
             return NONE
     return UNKNOWN
@@ -330,7 +372,7 @@ def zeroed(
     """Tells that gradients are dropped."""
     walker.emit(
         GradientsZeroed(
-            walker.place(node), walker.path.regions, _identity(optimizer), of or _modules(optimizer)
+            walker.place(node), walker.path.regions, identity_of(optimizer), of or _modules(optimizer)
         )
     )
 
@@ -338,6 +380,8 @@ def zeroed(
 def gradient_function(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value | None:
     """A function of a library that works on gradients: ``clip_grad_norm_`` and the like. None for others."""
     first = given.positional[0] if given.positional else UNKNOWN
+    if isinstance(first, ScaledGradient):
+        return scaled_gradient_method(walker, first, name.rpartition(".")[2], given.positional[1:], node)
     if isinstance(first, Gradient) and name.startswith("torch."):
         return gradient_method(walker, first, name.rpartition(".")[2], node)
     op = known.GRADIENT_OPS.get(name)
@@ -375,6 +419,46 @@ def gradient_method(walker: Expressions, gradient: Gradient, name: str, node: cs
         zeroed(walker, node, of=frozenset() if gradient.module is None else frozenset({gradient.module}))
     elif name in known.KEEPS:
         return gradient
+    return UNKNOWN
+
+
+def schedule(walker: Expressions, scheduler: Scheduler, name: str, node: cst.Call) -> Value:
+    """A method of a learning-rate scheduler."""
+    if name == "step":
+        walker.emit(
+            SchedulerStepped(walker.place(node), walker.path.regions, scheduler.identity, scheduler.optimizer)
+        )
+        return NONE
+    return UNKNOWN
+
+
+def gradients_of(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:
+    """``torch.autograd.grad(outputs, …)``. With create_graph the result becomes part of a loss."""
+    outputs = given.positional[0] if given.positional else given.keyword("outputs") or UNKNOWN
+    scalers, unclear = scaled_by(outputs)
+    if scalers and not unclear and given.keyword("create_graph") == Constant(True):
+        gradient = ScaledGradient(scalers[0], walker.place(node))
+        return Sequence((gradient,), exact=False)
+    return Unknown(walker.fresh(node))
+
+
+def scaled_gradient_method(
+    walker: Expressions, gradient: ScaledGradient, name: str, others: tuple[Value, ...], node: cst.CSTNode
+) -> Value:
+    """What becomes of a gradient that is still scaled."""
+    name = name.strip("_")
+    if name in ("div", "mul", "truediv"):
+        return gradient if others and all(isinstance(value, Constant) for value in others) else UNKNOWN
+    if name in known.PROPORTIONAL:
+        return gradient
+    if name not in ("add", "sub"):
+        return UNKNOWN
+    if all(isinstance(value, ScaledGradient) or value == Constant(0) for value in others):
+        return gradient
+    if all(isinstance(value, (Constant, Number, Tensor)) for value in others):
+        walker.emit(
+            ScaledGradientMixed(walker.place(node), walker.path.regions, gradient.scaler, gradient.born, name)
+        )
     return UNKNOWN
 
 

@@ -41,6 +41,8 @@ class Scope:
     defined: dict[cst.CSTNode, FunctionValue] = field(default_factory=dict)
     """Functions defined inside that were not called yet."""
     is_context_manager: bool = False
+    reached_from: Scope | None = None
+    """The scope of the call."""
 
     def uses(self, dotted: str) -> set[str]:
         """The methods that the text calls on a name, here and in the functions around."""

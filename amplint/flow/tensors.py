@@ -24,6 +24,7 @@ from amplint.flow.values import (
     Mapping,
     Number,
     Parameters,
+    ScaledGradient,
     ScaledLoss,
     Sequence,
     Tensor,
@@ -329,6 +330,9 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
         return Sequence(target.items + value.items, target.exact and value.exact)
     if isinstance(target, ScaledLoss) or isinstance(value, ScaledLoss):
         return scaling.combined(target, value)
+    for one, other in ((target, value), (value, target)):
+        if isinstance(one, ScaledGradient):
+            return scaling.scaled_gradient_method(walker, one, name, (other,), node)
     if not isinstance(target, Tensor) and not isinstance(value, Tensor):
         if isinstance(target, (Number, Constant)) and isinstance(value, (Number, Constant)):
             return Number(walker.fresh(node))

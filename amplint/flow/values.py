@@ -248,10 +248,12 @@ class Parameters(Value):
 
 @dataclass(frozen=True, slots=True)
 class Optimizer(Value):
-    """An optimizer and the modules whose parameters it updates."""
+    """An optimizer and the modules whose parameters it updates. ``owner`` is the object whose constructor made
+    it: objects that are made alike share the identities of what they hold."""
 
     identity: Hashable
     modules: frozenset[Hashable] = frozenset()
+    owner: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +264,30 @@ class Scaler(Value):
     enabled: bool | None = None
     takes_half: bool = False
     switch: Value | None = None
+    made: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler(Value):
+    """A learning-rate scheduler. ``optimizer`` identifies the one whose rate it sets."""
+
+    identity: Hashable
+    optimizer: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sharded(Value):
+    """A note on a module or optimizer: its parameters are split among processes since ``place``."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledGradient(Value):
+    """What ``torch.autograd.grad`` gives for a scaled output, and what is in proportion to it."""
+
+    scaler: Hashable
+    born: Place
 
 
 @dataclass(frozen=True, slots=True)
