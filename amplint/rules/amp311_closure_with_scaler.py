@@ -1,0 +1,136 @@
+"""Finds optimizers that get a closure while a gradient scaler is at work.
+
+## What it does
+
+Reports `scaler.step(optimizer, closure)`, `scaler.step(optimizer, closure=closure)`, and
+`optimizer.step(closure)` where the closure runs `scaler.scale(loss).backward()`.
+
+Silent: scalers that are disabled; closures that run `backward()` on a loss that nobody scaled.
+
+## Why is this bad
+
+An optimizer with a closure, such as LBFGS, computes the loss and its gradients several times within one
+step. The scaler unscales and checks the gradients once, before the step. So each further call of the closure
+leaves gradients in place that are too large by the scale, and the optimizer uses them as they are. There is
+no scale at which that is right.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, LBFGS, an initial scale of 1024:
+
+* `scaler.step(optimizer, closure)`: no exception. The gradient that the optimizer meets in each evaluation of
+  the closure has a norm of 2594.5, which is 1024 times the true one.
+* `scaler.step(optimizer, closure=closure)`: `RuntimeError: Closure use is not currently supported if
+  GradScaler is enabled.`
+* `scaler.step(optimizer)`: `TypeError: LBFGS.step() missing 1 required positional argument: 'closure'`.
+* `optimizer.step(closure)` with `scaler.scale(loss).backward()` in the closure: no exception, gradients 1024
+  times too large, and infs and NaNs are not caught.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+
+def closure():
+    optimizer.zero_grad()
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    return loss
+
+
+closure()
+scaler.step(optimizer, closure)
+scaler.update()
+```
+
+## Use instead
+
+bfloat16, which needs no scaler, or no autocast at all: what LBFGS does with small differences of gradients
+suffers from rounding anyway.
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+
+def closure():
+    optimizer.zero_grad()
+    with torch.autocast(device, dtype=torch.bfloat16):
+        loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+    return loss
+
+
+optimizer.step(closure)
+```
+
+## Fix safety
+
+There is no fix: another type or another optimizer is a choice for the person who trains.
+
+## References
+
+* `GradScaler.step` in [torch/amp/grad_scaler.py](
+  https://github.com/pytorch/pytorch/blob/main/torch/amp/grad_scaler.py), which refuses the keyword
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import Backward, OptimizerStepped, Place, ScalerUsed
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+
+
+class ClosureWithScaler(FlowRule):
+    """The state is the place of the last scaled backward pass since a step, or None."""
+
+    level = Level.ERROR
+    shown_by = (ScalerUsed, OptimizerStepped)
+
+    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+        return event.place if event.scaled_by else None
+
+    def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
+        if event.act == "step" and event.closure and event.enabled is not False:
+            if event.closure == "keyword":
+                message = (
+                    "an enabled scaler refuses a closure: `RuntimeError: Closure use is not currently supported "
+                    "if GradScaler is enabled.`"
+                )
+            else:
+                message = (
+                    "the scaler unscales once, before the step: each further evaluation of the closure leaves "
+                    "the optimizer with gradients that are too large by the scale, and nothing raises."
+                )
+            report.add(self, event.place, f"{message} {_INSTEAD}")
+        return state
+
+    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+        if event.closure and not event.via_scaler and isinstance(state, Place):
+            where = line_of(state, event.place)
+            message = (
+                f"the closure scales its loss (backward pass on {where}) and the optimizer uses the gradients as "
+                "they are, too large by the scale; infs and NaNs are not caught."
+            )
+            trail = ((state, "the scaled backward pass"),)
+            report.add(self, event.place, f"{message} {_INSTEAD}", trail=trail)
+        return None
+
+
+_INSTEAD = "Train this optimizer in bfloat16 or float32, without a scaler."
