@@ -113,6 +113,8 @@ class FlowRule(Rule):
     those that only keep account, such as the end of a region."""
     raises = ""
     """A regular expression for the exceptions that show a finding to be true."""
+    needs = ""
+    """What a run has to have for this to be seen, if a simulated CUDA does not: "a CUDA graph"."""
 
     def start(self) -> Hashable:
         """The state at an entry point."""

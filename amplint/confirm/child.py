@@ -1,0 +1,138 @@
+"""Runs a program as Python would, under the probe, in this process.
+
+What the program can see is as it is without a probe: ``sys.argv``, ``sys.path``, ``__main__``, its exit status, its
+output. A traceback shows the program's frames alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import runpy
+import sys
+import types
+from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from amplint.confirm.session import ENVIRONMENT, Order, Session, Unusable
+
+UNUSABLE = 97
+"""Exit status where the run could not begin; the reason is on standard error."""
+
+_TORCHRUN = "torch.distributed.run"
+
+
+def main(command: Sequence[str]) -> None:
+    """Runs the command and leaves with its exit status. The order is in the environment."""
+    command = list(command)
+    if command[:2] == ["-m", _TORCHRUN]:
+        _launch_ranks(command[2:])
+        return
+    order = Order.read(os.environ[ENVIRONMENT])
+    session = Session(order, _script(command))
+    try:
+        session.start()
+    except Unusable as error:
+        sys.stderr.write(f"amplint: error: {error}\n")
+        sys.exit(UNUSABLE)
+    session.guard()
+    try:
+        _run(command)
+    except SystemExit as error:
+        session.status = _status(error)
+        raise
+    except BaseException as error:
+        session.failed(error)
+        _show(error)
+        sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
+
+
+def _script(command: Sequence[str]) -> str | None:
+    return command[0] if command[0] not in ("-m", "-c") else None
+
+
+def _run(command: list[str]) -> None:
+    if command[0] == "-m":
+        sys.argv[:] = [command[1], *command[2:]]
+        sys.path.insert(0, str(Path.cwd()))
+        _run_module(command[1])
+    elif command[0] == "-c":
+        sys.argv[:] = ["-c", *command[2:]]
+        sys.path.insert(0, "")
+        _execute(compile(command[1], "<string>", "exec", dont_inherit=True), {"__loader__": None})
+    elif Path(command[0]).is_dir() or command[0].endswith((".zip", ".pyz")):
+        sys.argv[:] = command
+        _run_directory(command[0])
+    else:
+        sys.argv[:] = command
+        sys.path.insert(0, str(Path(command[0]).resolve().parent))
+        file = str(Path(command[0]).absolute())
+        with io.open_code(file) as source:
+            code = compile(source.read(), file, "exec", dont_inherit=True)
+        _execute(
+            code, {"__file__": file, "__cached__": None, "__loader__": SourceFileLoader("__main__", file)}
+        )
+
+
+def _execute(code: types.CodeType, names: dict[str, Any]) -> None:
+    """Runs code as ``__main__``, where pickle and multiprocessing look for its classes."""
+    module = types.ModuleType("__main__")
+    module.__dict__.update({"__builtins__": builtins, "__package__": None, "__spec__": None, **names})
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
+
+
+def _run_module(name: str) -> None:
+    """As ``runpy`` does for ``python -m``, but in a module that stays ``__main__``."""
+    try:
+        _, spec, code = runpy._get_module_details(name)  # type: ignore[attr-defined]
+    except ImportError as error:
+        sys.stderr.write(f"{sys.executable}: {error}\n")
+        sys.exit(1)
+    sys.argv[0] = spec.origin
+    names = {
+        "__file__": spec.origin,
+        "__cached__": spec.cached,
+        "__package__": spec.parent,
+        "__spec__": spec,
+        "__loader__": spec.loader,
+    }
+    _execute(code, names)
+
+
+def _run_directory(path: str) -> None:
+    """A directory or an archive with a ``__main__.py``."""
+    sys.path.insert(0, path)
+    _, spec, code = runpy._get_module_details("__main__")  # type: ignore[attr-defined]
+    names = {"__file__": spec.origin, "__spec__": spec, "__loader__": spec.loader, "__package__": ""}
+    _execute(code, names)
+
+
+def _launch_ranks(arguments: list[str]) -> None:
+    """``torchrun``: each rank runs this file's program under the probe. torchrun itself is not observed."""
+    from torch.distributed.run import get_args_parser, main
+
+    parsed = get_args_parser().parse_args(arguments)
+    at = len(arguments) - len(parsed.training_script_args) - 1
+    launcher = str(Path(__file__).with_name("launch.py"))
+    own = ["-m"] if parsed.module else []
+    options = [option for option in arguments[:at] if option not in ("-m", "--module")]
+    sys.argv[0] = "torchrun"
+    main([*options, launcher, *own, *arguments[at:]])
+
+
+def _status(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    return error.code if isinstance(error.code, int) else 1
+
+
+def _show(error: BaseException) -> None:
+    """Prints the traceback without the frames of amplint that lead to the program."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    sys.excepthook(type(error), error.with_traceback(trace), trace)

@@ -1,0 +1,284 @@
+"""Hears the events of a run: lets the rules judge them, keeps account of them by place, and ends the run after
+the wanted number of steps.
+
+What it keeps grows with the places of the program, not with the length of the run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from amplint.confirm.recording import FINISHED, STOPPED, Opened, Reached, Recording, Seen
+from amplint.events import (
+    Backward,
+    Cast,
+    Converted,
+    Event,
+    Forward,
+    FunctionEnded,
+    IndexPut,
+    Op,
+    Operand,
+    OptimizerStepped,
+    Place,
+    Region,
+    RegionEntered,
+    RegionExited,
+    ScalerUsed,
+    enabled_region,
+)
+from amplint.findings import Span
+from amplint.rules.base import Draft, FlowRule, Report
+from amplint.rules.jury import Jury, findings_of
+
+_MOST_PIECES = 3
+"""Different pieces of evidence that are kept for a finding."""
+_MOST_DRAFTS = 2000
+"""Different drafts that are kept: a rule whose messages hold what changes all the time must not fill the memory."""
+
+Measures = Callable[[Event], Iterator[str]]
+"""What the probe measured at an event, in words."""
+
+
+class Stopped(SystemExit):
+    """Ends the program after the wanted number of steps. It is a SystemExit, so that programs and threads take
+    it for what it is."""
+
+
+@dataclass
+class _Telling:
+    """What one rule said of one place."""
+
+    draft: Draft
+    count: int = 0
+    evidence: dict[str, None] = field(default_factory=dict)
+
+    def add(self, pieces: Sequence[str]) -> None:
+        self.count += 1
+        for piece in pieces:
+            if len(self.evidence) < _MOST_PIECES:
+                self.evidence[piece] = None
+
+
+@dataclass
+class _Visits:
+    """Events of one kind at one place."""
+
+    count: int = 0
+    inside: int = 0
+    dtypes: dict[str, None] = field(default_factory=dict)
+
+
+class Observer:
+    """The listener of a probe.
+
+    ``steps`` is the number of optimizer steps after which the run ends, at a place where nothing is pending:
+    a scaler that has stepped gets its update. ``measures`` adds evidence.
+    """
+
+    def __init__(
+        self, rules: Sequence[FlowRule], *, steps: int | None = None, measures: Measures | None = None
+    ) -> None:
+        self._report = Report()
+        self._jury = Jury(rules, self._report)
+        self._state = self._jury.start()
+        self._wanted = steps
+        self._measures = measures
+        self._lock = threading.RLock()
+        self._tellings: dict[Hashable, _Telling] = {}
+        self._told_at: dict[tuple[Place, type[Event]], set[int]] = {}
+        self._visits: dict[tuple[type[Event], Place], _Visits] = {}
+        self._opened: Counter[tuple[Place, str | None, str | None, bool]] = Counter()
+        self._without_update: set[Hashable] = set()
+        self.notes: dict[str, None] = {}
+        self.steps = 0
+        self.stopping = False
+        """Set when the run is to end: what happens while it unwinds says nothing about the program."""
+        self.last_words: tuple[type[Event], ...] = (Event,)
+        """What is taken in after the program's end, which the probe then tells of."""
+        self._ended = False
+
+    def hear(self, event: Event) -> None:
+        """Takes in an event. Raises Stopped where the run is to end."""
+        with self._lock:
+            if isinstance(event, self.last_words) if self._ended else not self.stopping:
+                try:
+                    self._take(event)
+                except Exception as error:  # the user's program must not suffer from a bug of ours
+                    self.note(f"internal error in amplint at {type(event).__name__}: {error!r}")
+        if self._is_end(event):
+            self.stopping = True
+            raise Stopped(0)
+
+    def note(self, text: str) -> None:
+        """Adds something that readers of the report have to know."""
+        if len(self.notes) < 20:
+            self.notes[text] = None
+
+    def begin(self) -> None:
+        """Begins anew, as at the entry point of a program."""
+        self._state = self._jury.start()
+
+    def end(self, ended: str) -> None:
+        """The program came to an end. A run that was stopped in between steps may be judged as if it were over,
+        but for what it had no time to use; one that was cut off may not."""
+        self._ended = True
+        self.last_words = {FINISHED: (Event,), STOPPED: (FunctionEnded,)}.get(ended, ())
+
+    def stop_soon(self) -> None:
+        """Has the run end as soon as the next step begins."""
+        self._wanted = 0
+        self._without_update.clear()
+
+    def _is_end(self, event: Event) -> bool:
+        if self._ended or self._wanted is None or self.steps < self._wanted:
+            return False
+        if not isinstance(event, RegionEntered | Forward):
+            return False
+        # a program that forgets the update altogether is stopped all the same
+        return not self._without_update or self.steps >= 2 * self._wanted + 2
+
+    def _take(self, event: Event) -> None:
+        self._count(event)
+        before = self._state
+        self._state = self._jury.hear(before, event)
+        drafts = self._report.drafts
+        told = {id(draft.rule) for draft in drafts}
+        if drafts:
+            pieces = list(self._evidence(event))
+            for draft in drafts:
+                self._tell(draft, pieces)
+                self._told_at.setdefault((event.place, type(event)), set()).add(id(draft.rule))
+            drafts.clear()
+        known = self._told_at.get((event.place, type(event)))
+        if known and not known <= told:
+            self._recount(before, event, known - told)
+
+    def _tell(self, draft: Draft, pieces: Sequence[str]) -> None:
+        key = (draft.rule.code, draft.place, draft.message, draft.subject)
+        telling = self._tellings.get(key)
+        if telling is None:
+            if len(self._tellings) >= _MOST_DRAFTS:
+                self.note("more findings than can be kept")
+                return
+            telling = self._tellings[key] = _Telling(draft)
+        telling.add(pieces)
+
+    def _recount(self, before: Hashable, event: Event, rules: set[int]) -> None:
+        """Counts findings that rules tell only once, each time that they are true again."""
+        assert isinstance(before, tuple)
+        states = tuple(
+            rule.again(state) if id(rule) in rules else state
+            for rule, state in zip(self._jury.rules, before, strict=True)
+        )
+        self._jury.hear(states, event)
+        drafts = [draft for draft in self._report.drafts if id(draft.rule) in rules]
+        self._report.drafts.clear()
+        for draft in drafts:
+            key = (draft.rule.code, draft.place, draft.message, draft.subject)
+            if key in self._tellings:
+                self._tellings[key].add(list(self._evidence(event)))
+
+    def _count(self, event: Event) -> None:
+        kind = type(event)
+        place = event.region.place if isinstance(event, RegionExited) else event.place
+        visits = self._visits.get((kind, place))
+        if visits is None:
+            visits = self._visits[kind, place] = _Visits()
+        visits.count += 1
+        if enabled_region(event.regions) is not None:
+            visits.inside += 1
+        if isinstance(event, Op | Cast | Converted | IndexPut) and len(visits.dtypes) < _MOST_PIECES:
+            for operand in _operands(event):
+                visits.dtypes[_dtype(operand)] = None
+        if isinstance(event, OptimizerStepped):
+            self.steps += 1
+        elif isinstance(event, RegionEntered):
+            region = event.regions[-1]
+            dtype = region.dtype.value if region.dtype is not None else None
+            self._opened[place, region.device, dtype, region.enabled] += 1
+        elif isinstance(event, ScalerUsed):
+            if event.act == "step":
+                self._without_update.add(event.scaler)
+            elif event.act == "update":
+                self._without_update.discard(event.scaler)
+
+    def _evidence(self, event: Event) -> Iterator[str]:
+        if self._measures is not None:
+            yield from self._measures(event)
+        region = enabled_region(event.regions)
+        where = f" in {_described(region)}" if region is not None else ""
+        operands = _operands(event)
+        if operands:
+            types = ", ".join(map(_dtype, operands))
+            name = event.name if isinstance(event, Op | IndexPut) else type(event).__name__.lower()
+            result = f" -> {event.result.value}" if isinstance(event, Op) and event.result else ""
+            yield f"{name.strip('_')}({types}){result}{where}"
+        elif isinstance(event, Backward) and where:
+            yield f"backward ran{where}"
+        elif where:
+            yield f"ran{where}"
+
+    def recording(self, made: Recording) -> Recording:
+        """What was seen so far, with the rest as in ``made``."""
+        from dataclasses import replace
+
+        with self._lock:
+            return replace(
+                made,
+                steps=self.steps,
+                seen=tuple(self._seen()),
+                reached=tuple(self._reached()),
+                opened=tuple(
+                    Opened(place.path, place.span, device, dtype, enabled, count)
+                    for (place, device, dtype, enabled), count in self._opened.items()
+                ),
+                notes=(*made.notes, *self.notes),
+            )
+
+    def _seen(self) -> Iterator[Seen]:
+        tellings = list(self._tellings.values())
+        for finding in findings_of([telling.draft for telling in tellings]):
+            same = [
+                telling
+                for telling in tellings
+                if telling.draft.rule.code == finding.code
+                and (telling.draft.place.path, telling.draft.place.span) == (finding.path, finding.span)
+            ]
+            evidence = dict.fromkeys(piece for telling in same for piece in telling.evidence)
+            yield Seen(finding, sum(telling.count for telling in same), tuple(evidence)[:_MOST_PIECES])
+
+    def _reached(self) -> Iterator[Reached]:
+        # places of different calls may be one piece of text
+        found: dict[tuple[str, str, Span], _Visits] = {}
+        for (kind, place), visits in self._visits.items():
+            total = found.setdefault((kind.__name__, place.path, place.span), _Visits())
+            total.count += visits.count
+            total.inside += visits.inside
+            total.dtypes.update(visits.dtypes)
+        for (kind_name, path, span), visits in found.items():
+            yield Reached(kind_name, path, span, visits.count, visits.inside, tuple(visits.dtypes))
+
+
+def _operands(event: Event) -> tuple[Operand, ...]:
+    match event:
+        case Op(operands=operands):
+            return operands
+        case Cast(operand=operand) | Converted(operand=operand):
+            return (operand,)
+        case IndexPut(target=target, value=value):
+            return (target, value)
+        case _:
+            return ()
+
+
+def _dtype(operand: Operand) -> str:
+    return operand.dtype.value if operand.dtype is not None else "?"
+
+
+def _described(region: Region) -> str:
+    dtype = region.dtype.value if region.dtype is not None else "half"
+    return f"the {dtype} region of {region.place.path}:{region.place.line}"

@@ -1,0 +1,265 @@
+"""What a run showed, as data: kept in a file, carried to another machine, judged there.
+
+A recording knows neither torch nor the objects of the run. Places are paths, relative to the directory in which
+the run was started, and spans.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from amplint.findings import Finding, Level, Span, TrailStep
+
+FORMAT = 1
+"""Raised when the files of older releases cannot be read any more."""
+
+REAL, SIMULATED, CPU = "cuda", "simulated-cuda", "cpu"
+"""What the run took place on."""
+
+FINISHED, STOPPED, TIMED_OUT, RAISED, KILLED = "finished", "stopped", "timed out", "raised", "killed"
+"""How a run ended: by itself, after the wanted number of steps, out of time, with an exception or an exit
+status of its own, from outside."""
+
+
+class NoRecording(ValueError):  # noqa: N818
+    """A file is no recording that this release can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A finding that a rule made of the events of the run."""
+
+    finding: Finding
+    count: int = 1
+    evidence: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Events of one kind at one place. ``inside`` of them took place in an enabled region; ``dtypes`` are the
+    types of the operands, as far as events have any."""
+
+    kind: str
+    path: str
+    span: Span
+    count: int
+    inside: int = 0
+    dtypes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """How the region at a place was entered."""
+
+    path: str
+    span: Span
+    device: str | None
+    dtype: str | None
+    enabled: bool
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The exception that ended the run. ``stack`` holds the lines of the user's code, the innermost last."""
+
+    type: str
+    text: str
+    stack: tuple[tuple[str, int], ...]
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One run, or one process of it. ``ended`` is one of FINISHED … KILLED, ``status`` the exit status."""
+
+    device: str
+    device_name: str = ""
+    torch: str = ""
+    command: tuple[str, ...] = ()
+    exact: bool = True
+    """Whether places are exact; before Python 3.11 they are lines."""
+    steps: int = 0
+    ended: str = FINISHED
+    status: int = 0
+    ranks: tuple[int, ...] = (0,)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path -> SHA-256 of the content of each of the user's files that ran."""
+    seen: tuple[Seen, ...] = ()
+    reached: tuple[Reached, ...] = ()
+    opened: tuple[Opened, ...] = ()
+    raised: tuple[Raised, ...] = ()
+    lines: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Path -> line -> how often it ran, as far as lines were counted."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run came to an end that rules about endings may judge."""
+        return self.ended in (FINISHED, STOPPED)
+
+
+def write(recording: Recording, target: Path) -> None:
+    """Writes the file at once, so that a reader never sees a part of it."""
+    text = json.dumps({"format": FORMAT, **asdict(recording)}, indent=1)
+    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(target)
+
+
+def read(source: Path) -> Recording:
+    """The recording in a file. Raises NoRecording or OSError."""
+    try:
+        value = json.loads(source.read_text(encoding="utf-8"))
+        if value.get("format") != FORMAT:
+            raise NoRecording(f"{source} was written by another release of amplint")
+        return _recording(value)
+    except NoRecording:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise NoRecording(f"{source} is no recording of a run") from error
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of a file, or None if it cannot be read."""
+    try:
+        return sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def with_files(recording: Recording, digests: Mapping[str, str | None]) -> Recording:
+    """The recording with the content hashes of the files that could be read."""
+    return replace(recording, files={path: digest for path, digest in digests.items() if digest is not None})
+
+
+def merged(recordings: Sequence[Recording]) -> Recording:
+    """The recording of several processes of one run."""
+    if len(recordings) == 1:
+        return recordings[0]
+    first = recordings[0]
+    files: dict[str, str] = {}
+    for recording in recordings:
+        files.update(recording.files)
+    order = (FINISHED, STOPPED, TIMED_OUT, RAISED, KILLED)
+    return replace(
+        first,
+        steps=max(recording.steps for recording in recordings),
+        ended=max((recording.ended for recording in recordings), key=order.index),
+        status=next((recording.status for recording in recordings if recording.status), 0),
+        ranks=tuple(sorted({rank for recording in recordings for rank in recording.ranks})),
+        files=files,
+        seen=_merged_seen(recordings),
+        reached=_merged_reached(recording.reached for recording in recordings),
+        opened=_merged_opened(recording.opened for recording in recordings),
+        raised=tuple(raised for recording in recordings for raised in recording.raised),
+        lines=_merged_lines(recording.lines for recording in recordings),
+        notes=tuple(dict.fromkeys(note for recording in recordings for note in recording.notes)),
+    )
+
+
+def _merged_seen(recordings: Sequence[Recording]) -> tuple[Seen, ...]:
+    found: dict[tuple[str, str, Span, str], Seen] = {}
+    for recording in recordings:
+        for seen in recording.seen:
+            finding = seen.finding
+            key = (finding.code, finding.path, finding.span, finding.message)
+            known = found.get(key)
+            seen = replace(seen, ranks=seen.ranks or recording.ranks)
+            if known is not None:
+                seen = replace(
+                    known,
+                    count=known.count + seen.count,
+                    evidence=tuple(dict.fromkeys((*known.evidence, *seen.evidence))),
+                    ranks=tuple(sorted({*known.ranks, *seen.ranks})),
+                )
+            found[key] = seen
+    return tuple(found.values())
+
+
+def _merged_reached(parts: Iterable[Iterable[Reached]]) -> tuple[Reached, ...]:
+    found: dict[tuple[str, str, Span], Reached] = {}
+    for part in parts:
+        for reached in part:
+            key = (reached.kind, reached.path, reached.span)
+            known = found.get(key)
+            if known is not None:
+                reached = replace(
+                    known,
+                    count=known.count + reached.count,
+                    inside=known.inside + reached.inside,
+                    dtypes=tuple(dict.fromkeys((*known.dtypes, *reached.dtypes))),
+                )
+            found[key] = reached
+    return tuple(found.values())
+
+
+def _merged_opened(parts: Iterable[Iterable[Opened]]) -> tuple[Opened, ...]:
+    found: dict[Opened, int] = {}
+    for part in parts:
+        for opened in part:
+            key = replace(opened, count=0)
+            found[key] = found.get(key, 0) + opened.count
+    return tuple(replace(opened, count=count) for opened, count in found.items())
+
+
+def _merged_lines(parts: Iterable[Mapping[str, Mapping[int, int]]]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for part in parts:
+        for path, lines in part.items():
+            total = found.setdefault(path, {})
+            for line, count in lines.items():
+                total[line] = total.get(line, 0) + count
+    return found
+
+
+def _recording(value: Mapping[str, Any]) -> Recording:
+    return Recording(
+        device=str(value["device"]),
+        device_name=str(value["device_name"]),
+        torch=str(value["torch"]),
+        command=tuple(map(str, value["command"])),
+        exact=bool(value["exact"]),
+        steps=int(value["steps"]),
+        ended=str(value["ended"]),
+        status=int(value["status"]),
+        ranks=tuple(map(int, value["ranks"])),
+        files={str(path): str(digest) for path, digest in value["files"].items()},
+        seen=tuple(map(_seen, value["seen"])),
+        reached=tuple(
+            Reached(**{**part, "span": Span(**part["span"]), "dtypes": tuple(part["dtypes"])})
+            for part in value["reached"]
+        ),
+        opened=tuple(Opened(**{**part, "span": Span(**part["span"])}) for part in value["opened"]),
+        raised=tuple(
+            Raised(**{**part, "stack": tuple((str(path), int(line)) for path, line in part["stack"])})
+            for part in value["raised"]
+        ),
+        lines={
+            str(path): {int(line): int(count) for line, count in lines.items()}
+            for path, lines in value["lines"].items()
+        },
+        notes=tuple(map(str, value["notes"])),
+    )
+
+
+def _seen(value: Mapping[str, Any]) -> Seen:
+    made = value["finding"]
+    trail = tuple(TrailStep(step["path"], Span(**step["span"]), step["message"]) for step in made["trail"])
+    finding = Finding(
+        made["code"],
+        made["name"],
+        Level(made["level"]),
+        made["message"],
+        made["path"],
+        Span(**made["span"]),
+        trail,
+    )
+    return Seen(finding, int(value["count"]), tuple(value["evidence"]), tuple(value["ranks"]))

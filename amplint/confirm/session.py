@@ -1,0 +1,313 @@
+"""A probed process from its start to its end: what was asked for, the probe with its listener, and the file that is
+written whatever way the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from amplint.confirm import recording as recordings
+from amplint.confirm.recording import KILLED, RAISED, REAL, SIMULATED, STOPPED, TIMED_OUT, Raised, Recording
+
+ENVIRONMENT = "AMPLINT_CONFIRM"
+"""Holds the order for processes that are started by others: ranks of torchrun, spawned workers."""
+
+PATIENCE = 2.0
+"""Seconds that a run which is out of time has until its next step begins; then it is interrupted."""
+GRACE = 10.0
+"""Seconds that a run has to unwind after it was told to stop; then it is ended."""
+OUT_OF_TIME = 124
+"""Exit status of a process that did not unwind, as that of timeout(1)."""
+_FIRST_FLUSH, _SLOWEST_FLUSH = 2.0, 60.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done with a run. ``folder`` is where recordings go; ``paths`` are the linted ones; ``root`` is
+    the directory in which the run starts."""
+
+    folder: str
+    root: str
+    device: str = "auto"
+    steps: int | None = None
+    timeout: float | None = None
+    paths: tuple[str, ...] = ()
+    trace: bool = False
+    command: tuple[str, ...] = ()
+
+    def written(self) -> str:
+        """The order as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Order:
+        """The order in a text."""
+        value = json.loads(text)
+        return cls(**{**value, "paths": tuple(value["paths"]), "command": tuple(value["command"])})
+
+
+class Unusable(Exception):  # noqa: N818
+    """The wanted device is not to be had."""
+
+
+def user_files(paths: Sequence[str]) -> Callable[[str], bool]:
+    """Says of a file name whether it is the user's code: it lies below one of the paths and not, nearer, below
+    Python's or amplint's own directories or those of installed packages."""
+    installed = {sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    installed |= {part for part in sys.path if Path(part).name in ("site-packages", "dist-packages")}
+    installed.add(str(Path(__file__).parents[1]))
+    others = {Path(part).resolve() for part in installed}
+    own = {Path(part).resolve() for part in paths}
+
+    def is_user_file(name: str) -> bool:
+        if name.startswith("<"):
+            return False
+        path = Path(name).resolve()
+        nearest = next((part for part in (path, *path.parents) if part in own or part in others), None)
+        return nearest in own
+
+    return is_user_file
+
+
+class Session:
+    """One probed process. ``Session.current`` is the one of this process."""
+
+    current: Session | None = None
+
+    def __init__(self, order: Order, script: str | None = None) -> None:
+        self.order = order
+        self.root = Path(order.root)
+        inside = [order.root, *order.paths, *([str(Path(script).parent)] if script else [])]
+        self.is_user_file = user_files(inside)
+        self.process = os.getpid()
+        self.ended = recordings.FINISHED
+        self.status = 0
+        self.raised: list[Raised] = []
+        self._open = False
+        self._lock = threading.RLock()
+        self._stop = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Puts the process under the probe. Raises Unusable."""
+        import torch
+
+        from amplint.confirm.lines import LineCounts
+        from amplint.confirm.observer import Observer
+        from amplint.confirm.probe import Level, Probe
+        from amplint.confirm.processes import observe_processes
+        from amplint.rules import all_rules
+        from amplint.rules.base import FlowRule
+
+        self.device, self.device_name = chosen_device(self.order.device)
+        self.torch = torch.__version__
+        rules = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
+        self.observer = Observer(rules, steps=self.order.steps)
+        if self.device == SIMULATED:
+            from amplint.confirm.simulation import SimulatedCuda
+
+            self._stop.enter_context(SimulatedCuda())
+        level = Level.CASTS if self.order.trace else Level.FUNCTIONS
+        self.probe = Probe(
+            self.observer,
+            is_user_file=self.is_user_file,
+            root=self.root,
+            device="cpu" if self.device == recordings.CPU else "cuda",
+            level=level,
+        )
+        self.probe.start()
+        self._stop.enter_context(observe_processes(self.order))
+        self._stop.enter_context(_compile_told(self.observer.note))
+        self.lines = LineCounts(self.is_user_file)
+        self.lines.start()
+        self._open = True
+        Session.current = self
+
+    def guard(self) -> None:
+        """Makes sure that the recording is written, however the process ends, and that it ends in time."""
+        atexit.register(self.close)
+        leave = os._exit
+
+        def _exit(status: int) -> Any:
+            if os.getpid() == self.process:
+                self.status = status
+                if status:
+                    self.ended = RAISED
+                self.close(unwinding=True)
+            leave(status)
+
+        os._exit = _exit
+        if threading.current_thread() is threading.main_thread():
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, self._terminated)
+            if self.order.timeout is not None and hasattr(signal, "SIGALRM"):
+                signal.signal(signal.SIGALRM, self._interrupted)
+        threading.Thread(target=self._watch, args=(leave,), daemon=True, name="amplint").start()
+
+    def close(self, *, unwinding: bool = False) -> None:
+        """Ends the observation and writes the recording; once, and only in the process that began it.
+        ``unwinding``: the program is cut off."""
+        with self._lock:
+            if not self._open or os.getpid() != self.process:
+                return
+            self._open = False
+        self.lines.stop()
+        if self.observer.stopping and self.ended == recordings.FINISHED:
+            self.ended = STOPPED
+        self.observer.end(KILLED if unwinding else self.ended)
+        self.probe.stop()
+        self.write()
+        self._stop.close()
+        Session.current = None
+
+    def write(self) -> None:
+        """Writes what is known so far."""
+        target = Path(self.order.folder) / f"{self.rank:05}-{self.process}.json"
+        recordings.write(self.recording(), target)
+
+    @property
+    def rank(self) -> int:
+        """The rank of this process in its group, 0 if there is none."""
+        distributed = sys.modules.get("torch.distributed")
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank())
+        rank = os.environ.get("RANK", "")
+        return int(rank) if rank.isdigit() else 0
+
+    def recording(self) -> Recording:
+        """What was seen so far."""
+        counted = self.lines.counts()
+        sites = self.probe.sites
+        made = Recording(
+            device=self.device,
+            device_name=self.device_name,
+            torch=self.torch,
+            command=self.order.command,
+            exact=sys.version_info >= (3, 11),
+            ended=self.ended,
+            status=self.status,
+            ranks=(self.rank,),
+            raised=tuple(self.raised),
+            lines={sites.display(file): lines for file, lines in counted.items()},
+            notes=tuple(self.probe.notes) + tuple(_internal(error) for error in self.probe.errors),
+        )
+        seen = self.observer.recording(made)
+        names = {*made.lines, *(part.path for part in seen.reached)}
+        digests = {name: recordings.digest_of(self.root / name) for name in sorted(names)}
+        return recordings.with_files(seen, digests)
+
+    def failed(self, error: BaseException) -> None:
+        """The program ended with an exception."""
+        self.ended, self.status = RAISED, 1
+        frames = traceback.extract_tb(error.__traceback__)
+        display = self.probe.sites.display
+        stack = tuple(
+            (display(frame.filename), frame.lineno or 0)
+            for frame in frames
+            if self.is_user_file(frame.filename)
+        )
+        text = f"{error}".strip().splitlines() or [""]
+        self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
+
+    def _watch(self, leave: Callable[[int], Any]) -> None:
+        """Writes now and then, and ends a run that is out of time or does not unwind."""
+        now = time.monotonic()
+        pause, written = _FIRST_FLUSH, now
+        deadline = None if self.order.timeout is None else now + self.order.timeout
+        told: float | None = None
+        interrupted = False
+        while self._open and os.getpid() == self.process:
+            time.sleep(0.1)
+            now = time.monotonic()
+            if told is None and self.observer.stopping:
+                told = now
+            if told is None and deadline is not None and now > deadline:
+                told, self.ended = now, TIMED_OUT
+                self.observer.stop_soon()
+            if told is not None and now > told + PATIENCE and not interrupted and not self.observer.stopping:
+                interrupted = True
+                _interrupt()
+            if told is not None and now > told + GRACE:
+                self._leave(leave)
+            if now > written + pause:
+                with contextlib.suppress(Exception), self._lock:
+                    if self._open:
+                        self.write()
+                written, pause = now, min(2 * pause, _SLOWEST_FLUSH)
+
+    def _leave(self, leave: Callable[[int], Any]) -> None:
+        """Ends a process that does not unwind."""
+        self.close()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        leave(OUT_OF_TIME if self.ended == TIMED_OUT else 0)
+
+    def _terminated(self, number: int, frame: FrameType | None) -> None:
+        self.ended, self.status = KILLED, 128 + number
+        self.close(unwinding=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+        from amplint.confirm.observer import Stopped
+
+        self.observer.stopping = True
+        raise Stopped(0)
+
+
+def chosen_device(wanted: str) -> tuple[str, str]:
+    """What a run takes place on, and its name. Raises Unusable."""
+    import torch
+
+    if wanted in ("auto", REAL) and torch.cuda.is_available():
+        return REAL, torch.cuda.get_device_name()
+    if wanted == REAL:
+        raise Unusable(
+            "torch sees no CUDA device here; --device simulated-cuda runs the program on the CPU under CUDA's rules"
+        )
+    return (SIMULATED if wanted == "auto" else wanted), ""
+
+
+def _interrupt() -> None:
+    """Raises Stopped in the main thread, wherever it is in Python code."""
+    main = threading.main_thread().ident
+    if main is not None and hasattr(signal, "SIGALRM"):
+        signal.pthread_kill(main, signal.SIGALRM)
+
+
+def _internal(trace: str) -> str:
+    return "internal error in amplint: " + (trace.strip().splitlines() or ["?"])[-1]
+
+
+@contextlib.contextmanager
+def _compile_told(note: Callable[[str], None]) -> Iterator[None]:
+    """Says that torch.compile did nothing, if the program uses it while dynamo is off."""
+    import torch
+
+    original = torch.compile
+    if os.environ.get("TORCHDYNAMO_DISABLE") != "1":
+        yield
+        return
+
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        note("torch.compile was off in this run (TORCHDYNAMO_DISABLE=1)")
+        return original(*args, **kwargs)
+
+    torch.compile = compile
+    try:
+        yield
+    finally:
+        torch.compile = original

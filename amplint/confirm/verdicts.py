@@ -1,0 +1,241 @@
+"""The cross-check: what the static pass says, joined with what a run showed. A pure function of both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from amplint.confirm.recording import CPU, KILLED, RAISED, SIMULATED, TIMED_OUT, Reached, Recording, Seen
+from amplint.events import FunctionEnded
+from amplint.findings import Finding, Span
+from amplint.rules.base import FlowRule, Rule
+from amplint.rules.jury import handler_name, shown_by
+
+
+class Status(str, Enum):
+    """What a run says of a finding."""
+
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    NOT_REACHED = "not reached"
+    NOT_OBSERVABLE = "not observable here"
+    INCONCLUSIVE = "inconclusive"
+    MISSED = "missed"
+    """The run saw it and the static pass did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A finding and what a run says of it. ``count`` is how often it was true, or, where it is refuted, how often
+    its line ran and it was false; ``reason`` explains the other ones."""
+
+    finding: Finding
+    status: Status
+    count: int = 0
+    evidence: tuple[str, ...] = ()
+    reason: str = ""
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """All verdicts of a run."""
+
+    recording: Recording
+    findings: tuple[Verdict, ...]
+    missed: tuple[Verdict, ...]
+
+    def with_status(self, *wanted: Status) -> list[Verdict]:
+        """The verdicts of these kinds."""
+        return [verdict for verdict in (*self.findings, *self.missed) if verdict.status in wanted]
+
+
+def cross_check(
+    findings: Sequence[Finding],
+    recording: Recording,
+    rules: Iterable[Rule],
+    digests: Mapping[str, str | None],
+    is_wanted: Callable[[Finding], bool] = lambda finding: True,
+) -> CrossCheck:
+    """The verdict on each finding, and what the run saw besides.
+
+    ``digests`` holds, for each path that findings name, the SHA-256 of the file as it was linted; None if that
+    is not known. ``is_wanted`` says of what the run saw whether the project wants to hear of it.
+    """
+    join = _Join(recording, {rule.code: rule for rule in rules}, digests)
+    verdicts = tuple(map(join.verdict, findings))
+    missed = tuple(
+        Verdict(seen.finding, Status.MISSED, seen.count, seen.evidence, "", join.ranks(seen))
+        for seen in recording.seen
+        if id(seen) not in join.matched and is_wanted(seen.finding)
+    )
+    return CrossCheck(recording, verdicts, missed)
+
+
+class _Join:
+    """One recording, looked at for each finding."""
+
+    def __init__(
+        self, recording: Recording, rules: Mapping[str, Rule], digests: Mapping[str, str | None]
+    ) -> None:
+        self.recording = recording
+        self.rules = rules
+        self.digests = digests
+        self.matched: set[int] = set()
+
+    def verdict(self, finding: Finding) -> Verdict:
+        rule = self.rules.get(finding.code)
+        if not isinstance(rule, FlowRule):
+            reason = "it is about what is written, and true of it; no run shows it"
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
+        path = self._path_in_run(finding.path)
+        if path is None:
+            if finding.path in self.recording.files:
+                reason = "the file has changed since the run"
+                return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
+            return Verdict(finding, Status.NOT_REACHED, reason="nothing of this file ran")
+        return (
+            self._confirmed(finding, path)
+            or self._raised(finding, path, rule)
+            or self._unseen(finding, path, rule)
+        )
+
+    def ranks(self, seen: Seen) -> tuple[int, ...]:
+        """The processes that saw it, if there were several."""
+        return seen.ranks if len(self.recording.ranks) > 1 else ()
+
+    def _path_in_run(self, path: str) -> str | None:
+        """What the recording calls a file: the same content, whatever its path."""
+        files = self.recording.files
+        digest = self.digests.get(path)
+        if digest is None:
+            return path if path in files else None
+        if files.get(path) == digest:
+            return path
+        return next((other for other, known in files.items() if known == digest), None)
+
+    def _confirmed(self, finding: Finding, path: str) -> Verdict | None:
+        same_rule = [seen for seen in self.recording.seen if seen.finding.code == finding.code]
+        here = [seen for seen in same_rule if seen.finding.path == path]
+        found = [seen for seen in here if seen.finding.span == finding.span]
+        found = found or [seen for seen in here if self._meet(seen.finding.span, finding.span)]
+        found = found or [seen for seen in same_rule if self._called_from(seen.finding, path, finding.span)]
+        if not found:
+            return None
+        self.matched.update(map(id, found))
+        evidence = tuple(dict.fromkeys(piece for seen in found for piece in seen.evidence))
+        ranks = tuple(sorted({rank for seen in found for rank in self.ranks(seen)}))
+        return Verdict(
+            finding, Status.CONFIRMED, sum(seen.count for seen in found), evidence, self._device(), ranks
+        )
+
+    def _called_from(self, seen: Finding, path: str, span: Span) -> bool:
+        return any(
+            step.message == "called from here" and step.path == path and self._meet(step.span, span)
+            for step in seen.trail
+        )
+
+    def _raised(self, finding: Finding, path: str, rule: FlowRule) -> Verdict | None:
+        if not rule.raises:
+            return None
+        lines = [(path, finding.span), *((step.path, step.span) for step in finding.trail)]
+        for raised in self.recording.raised:
+            if not raised.stack or re.search(rule.raises, raised.text) is None:
+                continue
+            file, line = raised.stack[-1]
+            if any(file == other and span.line <= line <= span.end_line for other, span in lines):
+                evidence = (f"raised {raised.type}: {raised.text}",)
+                return Verdict(finding, Status.CONFIRMED, 1, evidence, self._device())
+        return None
+
+    def _unseen(self, finding: Finding, path: str, rule: FlowRule) -> Verdict:
+        if rule.needs and self.recording.device != "cuda":
+            reason = f"it takes {rule.needs}: run this on a CUDA device"
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
+        near = [
+            reached
+            for reached in self.recording.reached
+            if reached.path == path and self._meet(reached.span, finding.span)
+        ]
+        telling = [
+            reached
+            for reached in near
+            if reached.kind in shown_by(rule) and self._covers(reached.span, finding.span)
+        ]
+        if not telling:
+            if near or self._ended_in(path, finding.span):
+                reason = "its line ran, but not what would show it"
+                return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
+            return Verdict(finding, Status.NOT_REACHED, reason="its line did not run")
+        if self.recording.device == CPU and not self._ran_under_cpu_region(finding, path):
+            reason = (
+                "autocast for CUDA is off on this machine, and GradScaler with it: run on a CUDA device or with "
+                "--device simulated-cuda"
+            )
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
+        if hasattr(rule, handler_name(FunctionEnded)) and not self.recording.is_whole:
+            return Verdict(
+                finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
+            )
+        return self._refuted(finding, telling)
+
+    def _refuted(self, finding: Finding, telling: Sequence[Reached]) -> Verdict:
+        count = sum(reached.count for reached in telling)
+        inside = sum(reached.inside for reached in telling)
+        dtypes = dict.fromkeys(dtype for reached in telling for dtype in reached.dtypes)
+        evidence = ["never in an enabled region"] if not inside else [f"{inside} times in an enabled region"]
+        if dtypes:
+            evidence.append(f"operands were {', '.join(dtypes)}")
+        return Verdict(finding, Status.REFUTED, count, tuple(evidence), self._device())
+
+    def _ran_under_cpu_region(self, finding: Finding, path: str) -> bool:
+        """Whether a region that the finding speaks of was one for the CPU."""
+        places = [(path, finding.span), *((step.path, step.span) for step in finding.trail)]
+        return any(
+            opened.device == CPU
+            and opened.enabled
+            and any(opened.path == other and self._meet(opened.span, span) for other, span in places)
+            for opened in self.recording.opened
+        )
+
+    def _ended_in(self, path: str, span: Span) -> bool:
+        return any(
+            file == path and span.line <= line <= span.end_line
+            for raised in self.recording.raised
+            for file, line in raised.stack[-1:]
+        )
+
+    def _device(self) -> str:
+        match self.recording.device:
+            case device if device == SIMULATED:
+                return "CUDA simulated on CPU"
+            case device if device == CPU:
+                return "on the CPU"
+            case _:
+                return "on " + (self.recording.device_name or "CUDA")
+
+    def _meet(self, one: Span, other: Span) -> bool:
+        """Whether two stretches have something in common; by lines where a place is no more than a line."""
+        if not self.recording.exact or other.column == other.end_column or one.column == one.end_column:
+            return one.line <= other.end_line and other.line <= one.end_line
+        return (one.line, one.column) < (other.end_line, other.end_column) and (
+            other.line,
+            other.column,
+        ) < (one.end_line, one.end_column)
+
+    def _covers(self, outer: Span, inner: Span) -> bool:
+        """Whether an event is that of the whole stretch, not of a part of it."""
+        if not self.recording.exact:
+            return self._meet(outer, inner)
+        return (outer.line, outer.column) <= (inner.line, inner.column) and (
+            inner.end_line,
+            inner.end_column,
+        ) <= (outer.end_line, outer.end_column)
+
+
+def _end(recording: Recording) -> str:
+    return {RAISED: "raised", TIMED_OUT: "ran out of time", KILLED: "was killed"}.get(
+        recording.ended, recording.ended
+    )
