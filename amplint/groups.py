@@ -199,8 +199,6 @@ class Wanted:
 def _with_fingerprints(findings: list[Finding], texts: dict[str, str]) -> list[Finding]:
     """A fingerprint is made of the rule, the path, the text of the line without its spacing, and a counter
     for findings that agree in all of these. So it survives when lines are added above."""
-    from hashlib import sha256
-
     lines = {path: lines_of(text) for path, text in texts.items()}
     seen: Counter[tuple[str, str, str]] = Counter()
     marked = []
@@ -209,7 +207,14 @@ def _with_fingerprints(findings: list[Finding], texts: dict[str, str]) -> list[F
         number = finding.span.line
         line = " ".join(source[number - 1].split()) if 0 < number <= len(source) else ""
         key = (finding.code, finding.path, line)
-        digest = sha256("\0".join([*key, str(seen[key])]).encode("utf-8", "surrogatepass"))
+        marked.append(replace(finding, fingerprint=fingerprint(*key, seen[key])))
         seen[key] += 1
-        marked.append(replace(finding, fingerprint=digest.hexdigest()[:32]))
     return marked
+
+
+def fingerprint(code: str, path: str, line: str, number: int) -> str:
+    """That of a finding on a line, whose spacing is single blanks, and which has ``number`` others before it."""
+    from hashlib import sha256
+
+    digest = sha256("\0".join([code, path, line, str(number)]).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:32]

@@ -31,22 +31,23 @@ _VALUES = ("force-exclude", "torch-version", "device", "output-format")
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-def _list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
+def list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
+    """An option that may be given several times, each with a list."""
     return click.option(f"--{name}", multiple=True, metavar="LIST", help=help + " Separated by commas.")
 
 
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
-@_list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
-@_list_option("extend-select", "Rules to run as well.")
-@_list_option("ignore", "Rules not to run.")
+@list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
+@list_option("extend-select", "Rules to run as well.")
+@list_option("ignore", "Rules not to run.")
 @click.option("--output-format", metavar="|".join(OUTPUT_FORMATS), help="How to report. [default: full]")
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to report to.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file to use.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
-@_list_option("exclude", "Patterns of files and directories to leave out instead of the usual ones.")
-@_list_option("extend-exclude", "Patterns of files and directories to leave out as well.")
+@list_option("exclude", "Patterns of files and directories to leave out instead of the usual ones.")
+@list_option("extend-exclude", "Patterns of files and directories to leave out as well.")
 @click.option("--force-exclude/--no-force-exclude", default=None, help="Exclude given paths, too.")
 @click.option(
     "--torch-version", metavar="VERSION", help='The torch that the code runs with: "2.4", ">=2.3,<2.9".'
@@ -73,7 +74,7 @@ def check_command(paths: tuple[str, ...], **options: Any) -> None:
     except ConfigError as error:
         raise Failure(str(error)) from error
     except MissingPathError as error:
-        raise Failure(f"no such file or directory: {error.path}{_similar_path(error.path)}") from error
+        raise Failure(f"no such file or directory: {error.path}{similar_path(error.path)}") from error
     click.get_current_context().exit(code)
 
 
@@ -83,7 +84,7 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         raise Failure("--stdin-filename needs the path - (standard input)")
     if "-" in paths and len(paths) > 1:
         raise Failure("the path - (standard input) cannot be combined with other paths")
-    settings = _settings(paths, options)
+    settings = settings_from(paths, options)
     if options["show_files"]:
         return _show_files(paths, settings)
     stdin = _stdin(stdin_name) if paths == ["-"] else None
@@ -94,24 +95,25 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         progress.clear()
     _report(result, settings.output_format, options["output_file"], options["statistics"])
     if result.crashes:
-        _tell_crashes(result)
+        tell_crashes(result)
         return 2
     return 1 if result.findings and not options["exit_zero"] else 0
 
 
-def _settings(paths: list[str], options: dict[str, Any]) -> Settings:
+def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:
+    """The settings of the configuration file that belongs to the paths, with what the command line says."""
     config, isolated = options["config"], options["isolated"]
     if config is not None and isolated:
         raise Failure("--config and --isolated exclude each other")
     start = Path() if paths[0] == "-" else Path(paths[0])
     settings = load_settings(start, config, isolated=isolated)
     for key in _LISTS:
-        given = options[key.replace("-", "_")]
+        given = options.get(key.replace("-", "_"))
         if given:
             values = [part.strip() for value in given for part in value.split(",")]
             settings = with_option(settings, key, [value for value in values if value], f"--{key}")
     for key in _VALUES:
-        given = options[key.replace("-", "_")]
+        given = options.get(key.replace("-", "_"))
         if given is not None:
             settings = with_option(settings, key, given, f"--{key}")
     return settings
@@ -150,7 +152,8 @@ def _report(result: CheckResult, output_format: str, output_file: Path | None, s
         write_step_summary(result, Path(step_summary))
 
 
-def _tell_crashes(result: CheckResult) -> None:
+def tell_crashes(result: CheckResult) -> None:
+    """Writes what went wrong inside amplint to standard error."""
     from amplint.report.text import escaped
 
     with_traceback = bool(os.environ.get("AMPLINT_DEBUG"))
@@ -163,7 +166,8 @@ def _tell_crashes(result: CheckResult) -> None:
         click.echo("This is a bug in amplint; with AMPLINT_DEBUG=1 it shows the traceback.", err=True)
 
 
-def _similar_path(path: str) -> str:
+def similar_path(path: str) -> str:
+    """A hint at a path that the user may have meant."""
     from amplint.selectors import suggestion
 
     parent = Path(path).parent

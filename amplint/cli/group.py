@@ -9,7 +9,7 @@ from amplint.cli.check_command import check_command
 
 
 class DefaultCheck(click.Group):
-    """A group whose default subcommand is ``check``; ``rule`` is imported only when it is asked for."""
+    """A group whose default subcommand is ``check``; the others are imported only when they are asked for."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put ``check`` before anything but a subcommand or one of the group's own options."""
@@ -19,12 +19,16 @@ class DefaultCheck(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands."""
-        return ["check", "rule"]
+        return ["check", "confirm", "rule"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
         if cmd_name == "check":
             return check_command
+        if cmd_name == "confirm":
+            from amplint.cli.confirm_command import confirm_command
+
+            return confirm_command
         if cmd_name == "rule":
             from amplint.cli.rule_command import rule_command
 

@@ -14,6 +14,10 @@ from amplint.rules.base import FlowRule, Rule
 from amplint.rules.jury import handler_name, shown_by
 
 
+_OPS = frozenset({"Op", "IndexPut", "Converted"})
+"""Events that are told of only where half-precision tensors are part of them."""
+
+
 class Status(str, Enum):
     """What a run says of a finding."""
 
@@ -93,7 +97,7 @@ class _Join:
         path = self._path_in_run(finding.path)
         if path is None:
             if finding.path in self.recording.files:
-                reason = "the file has changed since the run"
+                reason = "the file that ran is not the one that was linted"
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
             return Verdict(finding, Status.NOT_REACHED, reason="nothing of this file ran")
         return (
@@ -164,8 +168,11 @@ class _Join:
             for reached in near
             if reached.kind in shown_by(rule) and self._covers(reached.span, finding.span)
         ]
-        if not telling:
-            if near or self._ended_in(path, finding.span):
+        ran = self._times_run(path, finding.span)
+        cut_off = self._ended_in(path, finding.span)
+        harmless = ran if shown_by(rule) <= _OPS and not cut_off else 0
+        if not telling and not harmless:
+            if near or ran or cut_off:
                 reason = "its line ran, but not what would show it"
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
             return Verdict(finding, Status.NOT_REACHED, reason="its line did not run")
@@ -179,7 +186,15 @@ class _Join:
             return Verdict(
                 finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
             )
-        return self._refuted(finding, telling)
+        if telling:
+            return self._refuted(finding, telling)
+        evidence = ("it met no half-precision tensor",)
+        return Verdict(finding, Status.REFUTED, harmless, evidence, self._device())
+
+    def _times_run(self, path: str, span: Span) -> int:
+        """How often a stretch ran, by its busiest line."""
+        lines = self.recording.lines.get(path, {})
+        return max((lines.get(line, 0) for line in range(span.line, span.end_line + 1)), default=0)
 
     def _refuted(self, finding: Finding, telling: Sequence[Reached]) -> Verdict:
         count = sum(reached.count for reached in telling)

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 def render(result: CheckResult, style: Style) -> str:
     """The report."""
     sources = Sources(result)
-    blocks = ["\n".join(_block(finding, sources, style)) + "\n" for finding in result.findings]
+    blocks = ["\n".join(block(finding, sources, style)) + "\n" for finding in result.findings]
     last = style.paint(summary(result.findings, result.checked), "bold" if result.findings else "green")
     return "\n".join([*blocks, last]) + "\n"
 
 
-def _block(finding: Finding, sources: Sources, style: Style) -> list[str]:
+def block(finding: Finding, sources: Sources, style: Style) -> list[str]:
+    """The lines of one finding."""
     from amplint.report.frame import Mark, frame
 
     color = LEVEL_COLORS[finding.level.value]

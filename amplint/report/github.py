@@ -8,6 +8,7 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from amplint.check import CheckResult
@@ -22,7 +23,7 @@ SUMMARY_LIMIT = 1 << 20
 
 def render(result: CheckResult, style: Style) -> str:
     """The workflow commands and a last line that counts them."""
-    lines = [_command(finding) for finding in _by_weight(result)]
+    lines = [command(finding) for finding in _by_weight(result)]
     return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"
 
 
@@ -59,7 +60,8 @@ def _by_weight(result: CheckResult) -> list[Finding]:
     return sorted(result.findings, key=lambda finding: (finding.level.rank, finding.order))
 
 
-def _command(finding: Finding) -> str:
+def command(finding: Finding, more: Sequence[str] = ()) -> str:
+    """The annotation for a finding, with further lines at the end of its message."""
     span = finding.span
     properties = {
         "file": _path_in_repository(finding.path),
@@ -70,7 +72,7 @@ def _command(finding: Finding) -> str:
         properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
     properties["title"] = f"{finding.name} ({finding.code})"
     written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{_COMMANDS[finding.level]} {written}::{_data(_message(finding))}"
+    return f"::{_COMMANDS[finding.level]} {written}::{_data("\n".join([_message(finding), *more]))}"
 
 
 def _message(finding: Finding) -> str:

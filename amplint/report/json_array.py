@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from amplint.check import CheckResult
-from amplint.findings import Edit, Finding, Fix
+from amplint.findings import Edit, Finding, Fix, Level, Span, TrailStep
 from amplint.report.sources import Sources
 from amplint.report.text import Style
 
@@ -22,10 +22,11 @@ from amplint.report.text import Style
 def render(result: CheckResult, style: Style) -> str:
     """The report, in ASCII, so that no control character of a linted file gets through."""
     sources = Sources(result)
-    return json.dumps([_object(finding, sources) for finding in result.findings], indent=2) + "\n"
+    return json.dumps([as_object(finding, sources) for finding in result.findings], indent=2) + "\n"
 
 
-def _object(finding: Finding, sources: Sources) -> dict[str, Any]:
+def as_object(finding: Finding, sources: Sources) -> dict[str, Any]:
+    """One finding."""
     return {
         "code": finding.code,
         "name": finding.name,
@@ -71,3 +72,32 @@ def _edit(edit: Edit, sources: Sources) -> dict[str, Any]:
         "end_column": end_column,
         "content": edit.text,
     }
+
+
+def finding_from(value: dict[str, Any]) -> Finding:
+    """The finding that an object speaks of, without the edits of its fix. Raises KeyError, TypeError or ValueError
+    if it is none."""
+    span = Span(*(int(value[key]) for key in ("line", "column", "end_line", "end_column")))
+    trail = tuple(
+        TrailStep(
+            str(step["path"]),
+            Span(step["line"], step["column"], step["line"], step["column"]),
+            str(step["message"]),
+        )
+        for step in value["trail"]
+    )
+    made, fix = value["fix"], None
+    if made is not None:
+        fix = Fix(str(made["applicability"]), str(made["title"]), note=str(made.get("note", "")))
+    return Finding(
+        str(value["code"]),
+        str(value["name"]),
+        Level(value["level"]),
+        str(value["message"]),
+        str(value["path"]),
+        span,
+        trail,
+        fix,
+        str(value.get("fingerprint", "")),
+        str(value.get("fix_note", "")),
+    )
