@@ -13,7 +13,7 @@ from amplint.check import CheckResult, check
 from amplint.cli.check_command import list_option, settings_from, similar_path, tell_crashes
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
-from amplint.config import ConfigError, Settings, with_project_torch
+from amplint.config import ConfigError, Settings
 from amplint.confirm import recording as recordings
 from amplint.confirm.recording import NoRecording, Recording
 from amplint.confirm.verdicts import CrossCheck, Status, cross_check
@@ -23,7 +23,13 @@ from amplint.source.discovery import MissingPathError
 FORMATS = ("full", "json", "github")
 DEVICES = ("auto", "cuda", "simulated-cuda", "cpu")
 FAIL_ON = {
-    "findings": (Status.CONFIRMED, Status.NOT_REACHED, Status.NOT_OBSERVABLE, Status.INCONCLUSIVE, Status.MISSED),
+    "findings": (
+        Status.CONFIRMED,
+        Status.NOT_REACHED,
+        Status.NOT_OBSERVABLE,
+        Status.INCONCLUSIVE,
+        Status.MISSED,
+    ),
     "confirmed": (Status.CONFIRMED, Status.MISSED),
     "never": (),
 }
@@ -229,7 +235,8 @@ def _recording(
             return recordings.read(replay), 0
         except (OSError, NoRecording) as error:
             raise Failure(f"cannot replay {replay}: {error}") from error
-    from amplint.confirm.runner import NotRun, Order, run
+    from amplint.confirm.runner import NotRun, run
+    from amplint.confirm.session import Order
 
     order = Order(
         folder="",

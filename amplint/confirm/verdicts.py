@@ -13,7 +13,6 @@ from amplint.findings import Finding, Span
 from amplint.rules.base import FlowRule, Rule
 from amplint.rules.jury import handler_name, shown_by
 
-
 _OPS = frozenset({"Op", "IndexPut", "Converted"})
 """Events that are told of only where half-precision tensors are part of them."""
 

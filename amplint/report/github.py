@@ -72,7 +72,8 @@ def command(finding: Finding, more: Sequence[str] = ()) -> str:
         properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
     properties["title"] = f"{finding.name} ({finding.code})"
     written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{_COMMANDS[finding.level]} {written}::{_data("\n".join([_message(finding), *more]))}"
+    message = "\n".join([_message(finding), *more])
+    return f"::{_COMMANDS[finding.level]} {written}::{_data(message)}"
 
 
 def _message(finding: Finding) -> str:
