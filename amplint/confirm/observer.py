@@ -95,6 +95,8 @@ class Observer:
         self._without_update: set[Hashable] = set()
         self.notes: dict[str, None] = {}
         self.steps = 0
+        self.skipped = 0
+        """Steps that a scaler left out."""
         self.stopping = False
         """Set when the run is to end: what happens while it unwinds says nothing about the program."""
         self.last_words: tuple[type[Event], ...] = (Event,)
@@ -195,13 +197,17 @@ class Observer:
             for operand in _operands(event):
                 visits.dtypes[_dtype(operand)] = None
         if isinstance(event, OptimizerStepped):
-            self.steps += 1
+            # a scaler leaves a step out when a gradient is inf or nan; it was counted when it was asked for
+            self.steps += not event.via_scaler
+            self.skipped -= event.via_scaler
         elif isinstance(event, RegionEntered):
             region = event.regions[-1]
             dtype = region.dtype.value if region.dtype is not None else None
             self._opened[place, region.device, dtype, region.enabled] += 1
         elif isinstance(event, ScalerUsed):
             if event.act == "step":
+                self.steps += 1
+                self.skipped += 1
                 self._without_update.add(event.scaler)
             elif event.act == "update":
                 self._without_update.discard(event.scaler)
@@ -230,6 +236,7 @@ class Observer:
             return replace(
                 made,
                 steps=self.steps,
+                skipped=self.skipped,
                 seen=tuple(self._seen()),
                 reached=tuple(self._reached()),
                 opened=tuple(

@@ -87,6 +87,8 @@ class Recording:
     exact: bool = True
     """Whether places are exact; before Python 3.11 they are lines."""
     steps: int = 0
+    skipped: int = 0
+    """Steps that a scaler left out because a gradient was inf or nan; they are among ``steps``."""
     ended: str = FINISHED
     status: int = 0
     ranks: tuple[int, ...] = (0,)
@@ -152,6 +154,7 @@ def merged(recordings: Sequence[Recording]) -> Recording:
     return replace(
         first,
         steps=max(recording.steps for recording in recordings),
+        skipped=max(recording.skipped for recording in recordings),
         ended=max((recording.ended for recording in recordings), key=order.index),
         status=next((recording.status for recording in recordings if recording.status), 0),
         ranks=tuple(sorted({rank for recording in recordings for rank in recording.ranks})),
@@ -228,6 +231,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
         command=tuple(map(str, value["command"])),
         exact=bool(value["exact"]),
         steps=int(value["steps"]),
+        skipped=int(value["skipped"]),
         ended=str(value["ended"]),
         status=int(value["status"]),
         ranks=tuple(map(int, value["ranks"])),

@@ -46,6 +46,8 @@ class Order:
     timeout: float | None = None
     paths: tuple[str, ...] = ()
     trace: bool = False
+    patience: float = PATIENCE
+    grace: float = GRACE
     command: tuple[str, ...] = ()
 
     def written(self) -> str:
@@ -236,10 +238,10 @@ class Session:
             if told is None and deadline is not None and now > deadline:
                 told, self.ended = now, TIMED_OUT
                 self.observer.stop_soon()
-            if told is not None and now > told + PATIENCE and not interrupted and not self.observer.stopping:
+            if told is not None and now > told + self.order.patience and not interrupted and not self.observer.stopping:
                 interrupted = True
                 _interrupt()
-            if told is not None and now > told + GRACE:
+            if told is not None and now > told + self.order.grace:
                 self._leave(leave)
             if now > written + pause:
                 with contextlib.suppress(Exception), self._lock:

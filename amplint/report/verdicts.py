@@ -48,6 +48,7 @@ def render_json(result: CheckResult, crossed: CrossCheck, style: Style) -> str:
         "torch": recording.torch,
         "command": list(recording.command),
         "steps": recording.steps,
+        "skipped": recording.skipped,
         "ended": recording.ended,
         "status": recording.status,
         "ranks": list(recording.ranks),
@@ -160,7 +161,8 @@ def _run(recording: Recording) -> str:
     for raised in recording.raised[:1]:
         end = f"it raised {raised.type}: {raised.text}"
     command = escaped(" ".join(recording.command))
+    skipped = f", {recording.skipped} of them skipped by the scaler" if recording.skipped else ""
     return (
         f"Ran {command} on {place} (torch {recording.torch}{ranks}): "
-        f"{counted(recording.steps, 'optimizer step')}; {escaped(end)}."
+        f"{counted(recording.steps, 'optimizer step')}{skipped}; {escaped(end)}."
     )

@@ -1,0 +1,206 @@
+"""A program under the probe runs as it does without, and its recording is written however it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Probed
+
+from amplint.confirm.recording import FINISHED, KILLED, RAISED, STOPPED, TIMED_OUT
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
+
+TRAIN = """
+import sys, torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda", init_scale=2.0)
+
+
+def step():
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = model(torch.ones(2, 4, device="cuda")).float().pow(2).mean()
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss.item()
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "ended"),
+    [
+        pytest.param("step()", 0, FINISHED, id="by itself"),
+        pytest.param("step(); sys.exit(3)", 3, FINISHED, id="sys.exit"),
+        pytest.param("step(); sys.exit('no')", 1, FINISHED, id="sys.exit with a text"),
+        pytest.param("step(); import os; os._exit(4)", 4, RAISED, id="os._exit"),
+        pytest.param("step(); raise KeyError('gone')", 1, RAISED, id="an exception"),
+        pytest.param("step(); import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, KILLED, id="SIGTERM"),
+        pytest.param("step(); import atexit; atexit.register(step)", 0, FINISHED, id="work at exit"),
+        pytest.param(
+            "import threading; threading.Thread(target=step).start()", 0, FINISHED, id="work in a thread"
+        ),
+    ],
+)
+def test_a_recording_is_written(probed: Probed, last: str, status: int, ended: str) -> None:
+    done = probed(TRAIN + last)
+    assert (done.status, done.recording.ended) == (status, ended)
+    assert done.recording.steps == (2 if "atexit" in last else 1)
+
+
+def test_an_exception_looks_as_it_does_without_a_probe(probed: Probed, tmp_path: Path) -> None:
+    done = probed("def fail():\n    raise KeyError('gone')\n\nfail()\n")
+    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.status, done.stderr) == (plain.returncode, plain.stderr)
+    assert done.recording.raised[0].stack[-1] == ("train.py", 2)
+
+
+SELF_PORTRAIT = """
+import pickle, sys
+
+class Thing:
+    pass
+
+print(__name__, __file__, __package__, __spec__, sys.argv, sys.path[0])
+print(type(pickle.loads(pickle.dumps(Thing()))), sys.modules["__main__"].Thing is Thing)
+print(sorted(name for name in globals() if not name.startswith("__an")))
+print("to stderr", file=sys.stderr)
+"""
+
+
+def test_a_script_sees_itself_as_ever(probed: Probed, tmp_path: Path) -> None:
+    done = probed(SELF_PORTRAIT, "--epochs", "1", "--", "-x")
+    plain = subprocess.run(
+        [sys.executable, "train.py", "--epochs", "1", "--", "-x"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+
+
+def test_a_module_sees_itself_as_ever(probed: Probed, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "train.py").write_text(SELF_PORTRAIT + "from . import train\n")
+    done = probed(["-m", "package.train", "a", "b"])
+    plain = subprocess.run(
+        [sys.executable, "-m", "package.train", "a", "b"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
+
+
+def test_losses_are_those_of_a_run_without_a_probe(probed: Probed, tmp_path: Path) -> None:
+    program = """
+        import torch
+        from torch import nn
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(5):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = model(torch.randn(8, 4)).square().mean()
+            loss.backward()
+            optimizer.step()
+            print(loss.item(), torch.rand(1).item())
+    """
+    done = probed(program, device="cpu")
+    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == plain.stdout != ""
+
+
+def test_steps_end_a_run_with_nothing_pending(probed: Probed) -> None:
+    done = probed(TRAIN + "while True: print(step(), flush=True)", steps=3)
+    assert (done.status, done.recording.ended, done.recording.steps) == (0, STOPPED, 3)
+    assert len(done.stdout.split()) == 3
+    assert done.recording.seen == ()
+
+
+def test_steps_end_a_run_that_catches_everything(probed: Probed) -> None:
+    done = probed(
+        TRAIN
+        + """
+for _ in range(10):
+    try:
+        step()
+    except:
+        print("caught")
+print("over")
+""",
+        steps=2,
+    )
+    assert done.recording.ended == STOPPED
+    assert done.recording.steps == 2
+    assert done.stdout.split() == ["caught"] * 8 + ["over"]
+
+
+def test_a_run_that_never_ends_is_stopped_in_time(probed: Probed) -> None:
+    done = probed(TRAIN + "while True: step()", timeout=0.5)
+    assert (done.status, done.recording.ended) == (0, TIMED_OUT)
+    assert done.recording.steps > 0
+
+
+def test_a_run_that_hangs_is_interrupted(probed: Probed) -> None:
+    done = probed(TRAIN + "step()\nimport time\ntry:\n    time.sleep(600)\nfinally:\n    print('let go')", timeout=0.2)
+    assert (done.status, done.recording.ended, done.stdout) == (0, TIMED_OUT, "let go\n")
+
+
+def test_a_run_that_does_not_let_go_is_ended(probed: Probed) -> None:
+    done = probed(
+        TRAIN
+        + """
+import time
+while True:
+    try:
+        step()
+        time.sleep(600)
+    except BaseException:
+        pass
+""",
+        timeout=0.2,
+        patience=0.1,
+        grace=0.5,
+    )
+    assert (done.status, done.recording.ended) == (124, TIMED_OUT)
+    assert done.recording.steps == 1
+
+
+def test_workers_of_a_loader_write_nothing(probed: Probed) -> None:
+    done = probed(
+        TRAIN
+        + """
+from torch.utils.data import DataLoader
+if __name__ == "__main__":
+    for batch in DataLoader([torch.ones(4)] * 4, num_workers=1, multiprocessing_context="fork"):
+        step()
+"""
+    )
+    assert (done.status, done.recording.steps, len(done.recordings)) == (0, 4, 1)
+
+
+def test_recomputed_checkpoints_are_no_backward_of_their_own(probed: Probed) -> None:
+    done = probed(
+        TRAIN
+        + """
+from torch.utils.checkpoint import checkpoint
+with torch.autocast("cuda"):
+    loss = checkpoint(model, torch.ones(2, 4, device="cuda", requires_grad=True), use_reentrant=False).mean()
+loss.backward()
+"""
+    )
+    assert done.status == 0
+    assert [reached.count for reached in done.recording.reached if reached.kind == "Backward"] == [1]
+
+
+def test_compiling_is_off_and_said(probed: Probed) -> None:
+    done = probed(TRAIN + "model = torch.compile(model); step()")
+    assert done.status == 0
+    assert any("torch.compile was off" in note for note in done.recording.notes)
