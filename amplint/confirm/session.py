@@ -147,7 +147,7 @@ class Session:
                 self.status = status
                 if status:
                     self.ended = RAISED
-                self.close(unwinding=True)
+                self.close(cut_off=True)
             leave(status)
 
         os._exit = _exit
@@ -158,9 +158,9 @@ class Session:
                 signal.signal(signal.SIGALRM, self._interrupted)
         threading.Thread(target=self._watch, args=(leave,), daemon=True, name="amplint").start()
 
-    def close(self, *, unwinding: bool = False) -> None:
+    def close(self, *, cut_off: bool = False) -> None:
         """Ends the observation and writes the recording; once, and only in the process that began it.
-        ``unwinding``: the program is cut off."""
+        ``cut_off``: the process is about to be gone, and torch may stay as it is."""
         with self._lock:
             if not self._open or os.getpid() != self.process:
                 return
@@ -168,10 +168,12 @@ class Session:
         self.lines.stop()
         if self.observer.stopping and self.ended == recordings.FINISHED:
             self.ended = STOPPED
-        self.observer.end(KILLED if unwinding else self.ended)
-        self.probe.stop()
+        self.observer.end(KILLED if cut_off else self.ended)
+        if not cut_off:
+            self.probe.stop()
         self.write()
-        self._stop.close()
+        if not cut_off:
+            self._stop.close()
         Session.current = None
 
     def write(self) -> None:
@@ -238,7 +240,12 @@ class Session:
             if told is None and deadline is not None and now > deadline:
                 told, self.ended = now, TIMED_OUT
                 self.observer.stop_soon()
-            if told is not None and now > told + self.order.patience and not interrupted and not self.observer.stopping:
+            if (
+                told is not None
+                and now > told + self.order.patience
+                and not interrupted
+                and not self.observer.stopping
+            ):
                 interrupted = True
                 _interrupt()
             if told is not None and now > told + self.order.grace:
@@ -251,15 +258,16 @@ class Session:
 
     def _leave(self, leave: Callable[[int], Any]) -> None:
         """Ends a process that does not unwind."""
-        self.close()
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
+        try:
+            self.close(cut_off=True)
+            for stream in (sys.stdout, sys.stderr):
                 stream.flush()
-        leave(OUT_OF_TIME if self.ended == TIMED_OUT else 0)
+        finally:
+            leave(OUT_OF_TIME if self.ended == TIMED_OUT else 0)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
         self.ended, self.status = KILLED, 128 + number
-        self.close(unwinding=True)
+        self.close(cut_off=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

@@ -66,7 +66,8 @@ def probed(server: subprocess.Popen[str], tmp_path: Path) -> Probed:
         folder.mkdir(exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
-        order = Order(str(folder), str(tmp_path), "simulated-cuda", command=tuple(program), **options)  # type: ignore[arg-type]
+        options = {"device": "simulated-cuda", **options}
+        order = Order(str(folder), str(tmp_path), command=tuple(program), **options)  # type: ignore[arg-type]
         out, err = tmp_path / "stdout.txt", tmp_path / "stderr.txt"
         wanted = {
             "command": program,

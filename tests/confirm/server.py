@@ -15,6 +15,7 @@ from typing import Any
 
 def main() -> None:
     import torch
+    import torch._dynamo  # the first optimizer would import it
 
     import amplint.confirm.child
     import amplint.confirm.probe

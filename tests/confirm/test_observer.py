@@ -1,0 +1,133 @@
+"""The observer with events made by hand: it counts, and it ends runs at the right place."""
+
+from __future__ import annotations
+
+import pytest
+
+from amplint.confirm.observer import Observer, Stopped
+from amplint.confirm.recording import FINISHED, KILLED, STOPPED, Recording
+from amplint.events import (
+    Backward,
+    DType,
+    Event,
+    Forward,
+    FunctionEnded,
+    OptimizerStepped,
+    Place,
+    Region,
+    RegionEntered,
+    RegionExited,
+    ScalerUsed,
+)
+from amplint.findings import Span
+from amplint.rules import all_rules
+from amplint.rules.base import FlowRule
+
+RULES = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
+
+
+def at(line: int) -> Place:
+    return Place("train.py", line, lambda: Span(line, 1, line, 9), lambda: "text")
+
+
+REGION = Region(at(1), 1, "cuda", DType.FLOAT16)
+MADE = Recording("simulated-cuda")
+
+
+def told(observer: Observer) -> dict[str, int]:
+    return {seen.finding.name: seen.count for seen in observer.recording(MADE).seen}
+
+
+def test_findings_are_counted_by_place() -> None:
+    observer = Observer(RULES)
+    for _ in range(5):
+        observer.hear(Backward(at(2), (REGION,), ".backward()"))
+    assert told(observer) == {"backward-in-autocast": 5}
+
+
+def test_what_a_rule_tells_once_is_counted_each_time_that_it_is_true() -> None:
+    observer = Observer(RULES)
+    observer.hear(RegionEntered(at(1), (REGION,)))
+    for _ in range(4):
+        observer.hear(Forward(at(2), (REGION,), "model"))
+        observer.hear(OptimizerStepped(at(3), (REGION,), "optimizer"))
+    observer.hear(RegionExited(at(1), (), REGION))
+    assert told(observer)["epoch-wide-autocast"] == 3
+
+
+def test_a_rule_that_gives_way_gives_way_here() -> None:
+    observer = Observer(RULES)
+    for _ in range(2):
+        observer.hear(Forward(at(2), (REGION,), "model"))
+        observer.hear(OptimizerStepped(at(3), (REGION,), "optimizer"))
+    assert set(told(observer)) == {"epoch-wide-autocast"}
+
+
+def test_places_are_counted_with_and_without_a_region() -> None:
+    observer = Observer(RULES)
+    observer.hear(Backward(at(2), (), ".backward()"))
+    observer.hear(Backward(at(2), (REGION,), ".backward()"))
+    [reached] = observer.recording(MADE).reached
+    assert (reached.kind, reached.count, reached.inside) == ("Backward", 2, 1)
+
+
+def test_memory_does_not_grow_with_the_length_of_a_run() -> None:
+    observer = Observer(RULES)
+    for _ in range(1000):
+        observer.hear(RegionEntered(at(1), (REGION,)))
+        observer.hear(Backward(at(2), (REGION,), ".backward()"))
+        observer.hear(RegionExited(at(1), (), REGION))
+    recording = observer.recording(MADE)
+    assert (len(recording.seen), len(recording.reached), len(recording.opened)) == (1, 3, 1)
+
+
+STEP = OptimizerStepped(at(3), (), "optimizer")
+NEXT = RegionEntered(at(1), (REGION,))
+
+
+def test_a_run_ends_when_the_step_after_the_last_begins() -> None:
+    observer = Observer(RULES, steps=2)
+    observer.hear(STEP)
+    observer.hear(NEXT)
+    observer.hear(STEP)
+    with pytest.raises(Stopped):
+        observer.hear(NEXT)
+    assert observer.steps == 2
+    observer.hear(STEP)
+    assert observer.steps == 2, "what happens while the program unwinds counts for nothing"
+
+
+def test_a_run_does_not_end_between_the_step_of_a_scaler_and_its_update() -> None:
+    observer = Observer(RULES, steps=1)
+    observer.hear(ScalerUsed(at(4), (), "scaler", "step"))
+    observer.hear(NEXT)
+    observer.hear(ScalerUsed(at(5), (), "scaler", "update"))
+    with pytest.raises(Stopped):
+        observer.hear(NEXT)
+
+
+def test_a_step_that_the_scaler_left_out_is_a_step() -> None:
+    observer = Observer(RULES)
+    observer.hear(ScalerUsed(at(4), (), "scaler", "step"))
+    observer.hear(ScalerUsed(at(5), (), "scaler", "update"))
+    observer.hear(ScalerUsed(at(4), (), "scaler", "step"))
+    observer.hear(OptimizerStepped(at(4), (), "optimizer", via_scaler=True))
+    assert (observer.steps, observer.skipped) == (2, 1)
+
+
+@pytest.mark.parametrize(("ended", "heard"), [(FINISHED, 1), (STOPPED, 1), (KILLED, 0)])
+def test_only_a_run_that_is_over_is_judged_at_its_end(ended: str, heard: int) -> None:
+    observer = Observer(RULES)
+    observer.end(ended)
+    observer.hear(FunctionEnded(at(9), ()))
+    assert sum(reached.count for reached in observer.recording(MADE).reached) == heard
+
+
+def test_a_rule_that_fails_does_not_fail_the_program() -> None:
+    class Broken(FlowRule):
+        def on_backward(self, state: object, event: Event, report: object) -> None:
+            raise ZeroDivisionError
+
+    observer = Observer([Broken()])
+    observer.hear(Backward(at(2), (), ".backward()"))
+    assert any("internal error" in note for note in observer.notes)

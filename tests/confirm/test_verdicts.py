@@ -1,0 +1,182 @@
+"""What a recording says of a finding. Nothing runs here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from amplint.confirm.recording import (
+    KILLED,
+    NoRecording,
+    Opened,
+    Raised,
+    Reached,
+    Recording,
+    Seen,
+    merged,
+    read,
+    write,
+)
+from amplint.confirm.verdicts import Status, Verdict, cross_check
+from amplint.findings import Finding, Level, Span, TrailStep
+from amplint.rules import all_rules
+
+CODES = {rule.name: rule.code for rule in all_rules()}
+REGION = Span(3, 6, 3, 30)
+BACKWARD = Span(5, 9, 5, 24)
+
+
+def finding(name: str = "backward-in-autocast", span: Span = BACKWARD, path: str = "train.py") -> Finding:
+    trail = (TrailStep(path, REGION, "autocast is enabled here"),)
+    return Finding(CODES[name], name, Level.WARNING, "it is so", path, span, trail)
+
+
+def run(**what: object) -> Recording:
+    made = Recording("simulated-cuda", torch="2.13.0", steps=3, files={"train.py": "abc"})
+    return replace(made, **what)  # type: ignore[arg-type]
+
+
+def verdict(recording: Recording, wanted: Finding | None = None, digest: str | None = "abc") -> Verdict:
+    wanted = wanted or finding()
+    return cross_check([wanted], recording, all_rules(), {wanted.path: digest}).findings[0]
+
+
+RAN = Reached("Backward", "train.py", BACKWARD, 12)
+
+
+def test_confirmed_with_how_often_and_the_evidence() -> None:
+    seen = Seen(finding(), 12, ("backward ran in the float16 region of train.py:3",))
+    found = verdict(run(seen=(seen,), reached=(RAN,)))
+    assert (found.status, found.count, found.evidence) == (Status.CONFIRMED, 12, seen.evidence)
+    assert found.reason == "CUDA simulated on CPU"
+
+
+def test_confirmed_where_the_static_pass_names_the_call_that_led_there() -> None:
+    inner = Finding(
+        CODES["backward-in-autocast"],
+        "backward-in-autocast",
+        Level.WARNING,
+        "",
+        "helper.py",
+        Span(1, 1, 1, 5),
+        (TrailStep("train.py", BACKWARD, "called from here"),),
+    )
+    assert verdict(run(seen=(Seen(inner, 2),))).status is Status.CONFIRMED
+
+
+def test_confirmed_by_an_exception() -> None:
+    raised = Raised("TypeError", "Got unsupported ScalarType BFloat16", (("train.py", 5),))
+    found = verdict(run(raised=(raised,)), finding("bfloat16-to-numpy"))
+    assert found.status is Status.CONFIRMED
+    assert found.evidence == ("raised TypeError: Got unsupported ScalarType BFloat16",)
+
+
+def test_another_exception_confirms_nothing() -> None:
+    raised = Raised("TypeError", "no", (("train.py", 5),))
+    found = verdict(run(raised=(raised,), lines={"train.py": {5: 1}}), finding("bfloat16-to-numpy"))
+    assert found.status is Status.INCONCLUSIVE
+
+
+def test_refuted_where_its_line_ran_and_it_was_false_each_time() -> None:
+    found = verdict(run(reached=(RAN,)))
+    assert (found.status, found.count) == (Status.REFUTED, 12)
+    assert found.evidence == ("never in an enabled region",)
+
+
+def test_refuted_where_no_half_precision_tensor_met_the_op() -> None:
+    found = verdict(run(lines={"train.py": {5: 7}}), finding("missing-float"))
+    assert (found.status, found.count) == (Status.REFUTED, 7)
+
+
+def test_an_event_within_the_expression_is_not_that_of_the_expression() -> None:
+    part = Reached("Op", "train.py", Span(5, 9, 5, 12), 3)
+    found = verdict(run(reached=(part,)), finding("useless-float"))
+    assert found.status is Status.INCONCLUSIVE
+
+
+def test_lines_are_enough_where_python_knows_no_more() -> None:
+    line = Reached("Backward", "train.py", Span(5, 1, 5, 80), 3)
+    assert verdict(run(reached=(line,), exact=False)).status is Status.REFUTED
+
+
+def test_not_reached() -> None:
+    assert verdict(run(lines={"train.py": {1: 1}})).status is Status.NOT_REACHED
+    assert verdict(run(), finding(path="other.py"), None).status is Status.NOT_REACHED
+
+
+def test_not_observable_where_no_run_shows_it() -> None:
+    assert verdict(run(reached=(RAN,)), finding("deprecated-amp-api")).status is Status.NOT_OBSERVABLE
+
+
+def test_a_plain_run_on_the_cpu_refutes_nothing_about_cuda() -> None:
+    off = Opened("train.py", REGION, "cuda", "float16", False, 12)
+    found = verdict(run(device="cpu", reached=(RAN,), opened=(off,)))
+    assert found.status is Status.NOT_OBSERVABLE
+    assert "--device simulated-cuda" in found.reason
+
+
+def test_a_plain_run_on_the_cpu_is_evidence_about_regions_for_the_cpu() -> None:
+    on = Opened("train.py", REGION, "cpu", "bfloat16", True, 12)
+    assert verdict(run(device="cpu", reached=(RAN,), opened=(on,))).status is Status.REFUTED
+
+
+def test_inconclusive_where_the_run_was_cut_off_before_its_end() -> None:
+    cast = Reached("ModuleCast", "train.py", BACKWARD, 1)
+    assert verdict(run(reached=(cast,), ended=KILLED), finding("half-model")).status is Status.INCONCLUSIVE
+    assert verdict(run(reached=(cast,)), finding("half-model")).status is Status.REFUTED
+
+
+def test_a_file_that_has_changed_is_told() -> None:
+    found = verdict(run(reached=(RAN,)), digest="def")
+    assert found.status is Status.INCONCLUSIVE
+    assert "not the one that was linted" in found.reason
+
+
+def test_a_file_is_known_by_its_content_wherever_it_lies() -> None:
+    here = finding(path="src/train.py")
+    assert verdict(run(reached=(RAN,)), here).status is Status.REFUTED
+
+
+def test_missed_is_what_only_the_run_saw() -> None:
+    seen = Seen(finding(span=Span(9, 1, 9, 10)), 4)
+    crossed = cross_check([finding()], run(seen=(seen,)), all_rules(), {"train.py": "abc"})
+    assert [(each.status, each.count) for each in crossed.missed] == [(Status.MISSED, 4)]
+
+
+def test_what_the_project_does_not_want_to_hear_of_is_not_missed() -> None:
+    recording = run(seen=(Seen(finding(), 4),))
+    crossed = cross_check([], recording, all_rules(), {}, lambda finding: False)
+    assert crossed.missed == ()
+
+
+def test_a_recording_survives_its_file(tmp_path: Path) -> None:
+    recording = run(
+        seen=(Seen(finding(), 12, ("so",), (0,)),),
+        reached=(replace(RAN, dtypes=("float16",)),),
+        opened=(Opened("train.py", REGION, "cuda", None, True, 2),),
+        raised=(Raised("KeyError", "x", (("train.py", 5),)),),
+        lines={"train.py": {5: 12}},
+        notes=("torch.compile was off",),
+    )
+    write(recording, tmp_path / "run.json")
+    assert read(tmp_path / "run.json") == recording
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 0}', '{"format": 1}'])
+def test_what_is_no_recording_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(NoRecording):
+        read(tmp_path / "run.json")
+
+
+def test_ranks_are_merged_and_told_apart() -> None:
+    first = run(ranks=(0,), seen=(Seen(finding(), 2),), reached=(RAN,), lines={"train.py": {5: 1}})
+    second = run(ranks=(1,), seen=(Seen(finding(), 3),), reached=(RAN,), lines={"train.py": {5: 1}})
+    both = merged([first, second, run(ranks=(2,))])
+    assert both.ranks == (0, 1, 2)
+    assert both.lines == {"train.py": {5: 2}}
+    assert both.reached[0].count == 24
+    found = verdict(both)
+    assert (found.status, found.count, found.ranks) == (Status.CONFIRMED, 5, (0, 1))
