@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amplint.events import AutocastCast, enabled_region
+from amplint.events import AutocastCast, DType, enabled_region
 
 if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
-_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+_SHORT = {
+    torch.float32: DType.FLOAT32,
+    torch.float16: DType.FLOAT16,
+    torch.bfloat16: DType.BFLOAT16,
+}
 
 
 class CastMode(TorchDispatchMode):
@@ -35,14 +39,12 @@ class CastMode(TorchDispatchMode):
         return result
 
     def _cast(self, source: torch.Tensor, result: torch.Tensor) -> None:
-        from amplint.confirm.probe import DTYPES
-
         here = self.probe.here
         function = here.function
         region = enabled_region(here.regions)
-        if function is None or region is None or function.cast is not None or function.name in ("to", "type"):
+        if function is None or region is None or function.casts:
             return
-        if source.dtype not in _FLOATING or result.dtype not in _FLOATING:
+        if source.dtype not in _SHORT or result.dtype not in _SHORT:
             return
         site = self.probe.sites.here(3)
         if site is None:
@@ -55,8 +57,8 @@ class CastMode(TorchDispatchMode):
                 site,
                 here.regions,
                 function.plain,
-                DTYPES[source.dtype],
-                DTYPES[result.dtype],
+                _SHORT[source.dtype],
+                _SHORT[result.dtype],
                 bytes_read,
             )
             self._events[key] = event

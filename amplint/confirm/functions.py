@@ -6,9 +6,10 @@ that autocast chose.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,16 +20,20 @@ from torch.overrides import TorchFunctionMode
 from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
+from amplint.amp.scalers import COMBINES, JOINS, KEEPS, LIMITS, NORMS
+from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.places import Site, names_in
 from amplint.confirm.provenance import History
 from amplint.events import (
     Cast,
-    Converted,
     DType,
     Event,
+    GradientsRead,
+    GradientsZeroed,
     IndexPut,
     Op,
     Operand,
+    Place,
     Regions,
     enabled_region,
 )
@@ -36,7 +41,6 @@ from amplint.events import (
 if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
-_HALF = (torch.float16, torch.bfloat16)
 _CASTS = {
     "float": torch.float32,
     "double": torch.float64,
@@ -49,9 +53,16 @@ _CASTS = {
     "byte": torch.uint8,
     "char": torch.int8,
 }
-_SCATTERS = frozenset(
-    {"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_", "__setitem__"}
-)
+_SCATTERS = {
+    "__setitem__": 2,
+    "index_put_": 2,
+    "masked_scatter_": 2,
+    "index_copy_": 3,
+    "index_add_": 3,
+    "scatter_": 3,
+    "scatter_add_": 3,
+}
+"""Functions that write into their first argument, and which argument they write."""
 _SPELLINGS = {
     "__rdiv__": "__rtruediv__",
     "__idiv__": "__itruediv__",
@@ -59,7 +70,6 @@ _SPELLINGS = {
 }
 _LOOKS = frozenset(
     {
-        "__get__",
         "__set__",
         "__delete__",
         "__repr__",
@@ -92,8 +102,11 @@ _LOOKS = frozenset(
         "has_names",
         "is_same_size",
         "backward",
+        "numpy",
+        "__array__",
+        "item",
+        "tolist",
         "detach_",
-        "zero_",
         "fill_",
         "uniform_",
         "normal_",
@@ -101,6 +114,9 @@ _LOOKS = frozenset(
     }
 )
 """Functions that look at a tensor or fill it, without computing from it."""
+_ARITHMETIC = frozenset(
+    {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "neg"}
+)
 _SMALL = 1e-4
 
 
@@ -115,12 +131,25 @@ class Function:
     cpu: Policy | None
     sensitivity: str | None
     weights: str | None
-    cast: torch.dtype | None
+    casts: bool
     method: bool
+    keeps_scale: bool
+    norm: bool
+    """Whether its result is as many times too large as a gradient is that was not unscaled."""
+    limits: bool
 
     def policy(self, cpu: bool) -> Policy | None:
         """What autocast does to it."""
         return self.cpu if cpu else self.cuda
+
+
+@dataclass
+class Plan:
+    """What is to be done when the same op meets the same operands at the same place again: the event to tell,
+    and the histories of the results, by type."""
+
+    event: Event | None
+    histories: dict[torch.dtype, History | None] = field(default_factory=dict)
 
 
 class FunctionMode(TorchFunctionMode):
@@ -130,8 +159,9 @@ class FunctionMode(TorchFunctionMode):
         super().__init__()
         self.probe = probe
         self._functions: dict[Any, Function | None] = {}
-        self._events: dict[Hashable, Event | None] = {}
-        self._histories: dict[Hashable, History] = {}
+        self._plans: dict[Hashable, Plan] = {}
+        self._sums: set[Hashable] = set()
+        """Where numbers were added to, by ``total += tensor``."""
         self._everything = probe.level.value >= 3
 
     def __torch_function__(
@@ -143,50 +173,46 @@ class FunctionMode(TorchFunctionMode):
             function = self._learn(func)
         if kwargs is None:
             kwargs = {}
-        if function is None or not self.probe.running:
+        probe = self.probe
+        if function is None or not probe.running or probe.here.quiet:
             return func(*args, **kwargs)
-        tensors = _tensors(args, kwargs)
         if self._everything:
-            self.probe.here.function = function
+            probe.here.function = function
         try:
             result = func(*args, **kwargs)
         except Exception:
-            self.probe.guarded(self._look, function, args, kwargs, tensors, None)
+            probe.guarded(self._look, function, args, kwargs, _tensors(args, kwargs), None)
             raise
-        self._observe(function, args, kwargs, tensors, result)
+        tensors = _tensors(args, kwargs)
+        if self._everything or self._matters(tensors, result):
+            probe.guarded(self._look, function, args, kwargs, tensors, result)
+        if probe.scaled or probe.gradients or function is _GRADIENT:
+            probe.guarded(self._follow, function, args, tensors, result)
         return result
 
     def _learn(self, func: Any) -> Function | None:
         found: Function | None = None
         name = getattr(func, "__name__", "")
-        if name and name not in _LOOKS and callable(func):
+        if name == "__get__":
+            found = _PROPERTIES.get(getattr(func.__self__, "__name__", ""))
+        elif name and name not in _LOOKS:
             found = _function(func, name)
         with contextlib.suppress(TypeError):
             self._functions[func] = found
         return found
 
-    def _observe(
-        self,
-        function: Function,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[Tensor],
-        result: Any,
-    ) -> None:
-        """Looks further only if a half-precision tensor, or one with a history, is part of it."""
-        if not self._everything:
-            for tensor in tensors:
-                if tensor.dtype in _HALF:
-                    break
-            else:
-                if not (type(result) is Tensor and result.dtype in _HALF):
-                    of = self.probe.histories.of
-                    if not any(of(tensor) is not None for tensor in tensors) and function.cast is None:
-                        if not isinstance(result, (tuple, list)):
-                            return
-                        if not any(part.dtype in _HALF for part in _parts(result)):
-                            return
-        self.probe.guarded(self._look, function, args, kwargs, tensors, result)
+    def _matters(self, tensors: list[Tensor], result: Any) -> bool:
+        """Whether a half-precision tensor, or one with a history, is part of it."""
+        for tensor in tensors:
+            if tensor.dtype in HALF:
+                return True
+        if type(result) is Tensor:
+            if result.dtype in HALF:
+                return True
+        elif isinstance(result, (tuple, list)) and any(part.dtype in HALF for part in _parts(result)):
+            return True
+        of = self.probe.histories.of
+        return any(of(tensor) is not None for tensor in tensors)
 
     def _look(
         self,
@@ -197,41 +223,40 @@ class FunctionMode(TorchFunctionMode):
         result: Any,
     ) -> None:
         probe = self.probe
-        site = probe.sites.here(4)
-        if site is None:
+        frame = probe.sites.frame(3)
+        if frame is None:
             return
         regions = probe.here.regions
         of = probe.histories.of
         histories = [of(tensor) for tensor in tensors]
-        to = function.cast
-        if function.name in ("to", "type") and tensors and to is None:
-            to = _target(args, kwargs, result)
-        shape = (
-            site.key,
+        key = (
+            id(frame.f_code),
+            frame.f_lasti,
             function.name,
-            tuple((tensor.dtype, type(tensor) is Parameter) for tensor in tensors),
-            tuple(histories),
-            regions,
-            to,
+            id(regions),
             getattr(result, "dtype", None),
+            *[tensor.dtype for tensor in tensors],
+            *[id(history) for history in histories],
         )
-        try:
-            event = self._events[shape]
-        except KeyError:
-            event = self._events[shape] = self._event(
-                function, site, args, kwargs, tensors, histories, to, result
-            )
-        if event is not None:
-            probe.tell(event)
-        if result is None:
+        plan = self._plans.get(key)
+        if plan is None:
+            site = probe.sites.at(frame)
+            plan = Plan(self._event(function, site, args, kwargs, tensors, histories, result))
+            self._plans[key] = plan
+        if plan.event is not None:
+            probe.tell(plan.event)
+        if result is None or function.in_place:
             return
         for part in _parts(result):
-            if function.in_place or part.dtype is torch.bool:
-                continue
-            if any(part is tensor for tensor in tensors):
-                continue
-            history = self._history(function, site, regions, tensors, histories, part, to)
-            if history is not None:
+            dtype = part.dtype
+            if dtype not in plan.histories:
+                site = probe.sites.at(frame)
+                plan.histories[dtype] = self._history(
+                    function, site, regions, args, kwargs, tensors, histories, dtype
+                )
+            history = plan.histories[dtype]
+            # a cast that changes nothing gives its operand back
+            if history is not None and (part not in _Same(tensors) or history.half_by_user is not None):
                 probe.histories.note(part, history)
 
     def _event(
@@ -242,26 +267,23 @@ class FunctionMode(TorchFunctionMode):
         kwargs: dict[str, Any],
         tensors: list[Tensor],
         histories: list[History | None],
-        to: torch.dtype | None,
         result: Any,
     ) -> Event | None:
         regions = self.probe.here.regions
         operands = tuple(
-            self._operand(function, site, index, tensor, history)
+            operand(site.argument(index, function.name if function.method else None), tensor, history)
             for index, (tensor, history) in enumerate(zip(tensors, histories, strict=True))
         )
-        if function.cast is not None or (function.name in ("to", "type") and to is not None):
-            kind = _dtype(to)
-            return Cast(site, regions, operands[0], kind) if operands and kind is not None else None
-        if function.name == "numpy":
-            return Converted(site, regions, operands[0], "numpy") if operands else None
+        if function.casts:
+            to = named(_asked(function, args, kwargs))
+            return Cast(site, regions, operands[0], to) if operands and to is not None else None
         if function.name in _SCATTERS:
-            if len(operands) < 2:
-                return None
-            return IndexPut(site, regions, operands[0], operands[-1], function.name)
+            return self._written(function, site, args, kwargs)
         policy = function.policy(_on_cpu(regions, self.probe.device))
         if policy is None:
             return None
+        if self._accumulates(function, site, tensors):
+            return Op(site, regions, "accumulate", operands[-1:], operands[-1].dtype, None, "accumulation")
         weights, weights_raise = self._weights(function, tensors)
         if function.weights is not None:
             operands = tuple(part for part in operands if not part.parameter)
@@ -274,7 +296,7 @@ class FunctionMode(TorchFunctionMode):
             regions,
             function.plain,
             operands,
-            _dtype(getattr(result, "dtype", None)),
+            named(getattr(result, "dtype", None)),
             policy.value,
             function.sensitivity,
             function.in_place,
@@ -285,72 +307,134 @@ class FunctionMode(TorchFunctionMode):
             softened,
         )
 
-    def _operand(
-        self, function: Function, site: Site, index: int, tensor: Tensor, history: History | None
-    ) -> Operand:
-        place = site.argument(index, function.name if function.method else None)
-        parameter = isinstance(tensor, Parameter)
-        if history is None:
-            return Operand(place, _dtype(tensor.dtype), parameter=parameter)
-        return Operand(
-            place,
-            _dtype(tensor.dtype),
-            born=history.born,
-            born_in=history.born_in,
-            half_by_user=history.half_by_user,
-            raised=history.raised,
-            parameter=parameter,
-        )
+    def _accumulates(self, function: Function, site: Site, tensors: list[Tensor]) -> bool:
+        """Whether it is ``total += tensor`` where the total began as a number, and is run again."""
+        if function.plain not in ("add", "__add__", "__radd__") or not isinstance(site.node, ast.AugAssign):
+            return False
+        if len(tensors) == 1:
+            self._sums.add(site.key)
+            return False
+        return site.key in self._sums
+
+    def _written(
+        self, function: Function, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> IndexPut | None:
+        number = _SCATTERS[function.name]
+        value = args[number] if len(args) > number else kwargs.get("src", kwargs.get("source"))
+        if not isinstance(value, Tensor) or (number == 2 and not _indexes(args[1])):
+            return None
+        of = self.probe.histories.of
+        name = "index_put_" if function.name == "__setitem__" else function.name
+        target = operand(site.argument(0, name), args[0], of(args[0]))
+        written = operand(site.argument(number, name), value, of(value))
+        return IndexPut(site, self.probe.here.regions, target, written, name)
 
     def _weights(self, function: Function, tensors: list[Tensor]) -> tuple[DType | None, bool]:
         if function.weights is None:
             return None, False
         weight = next((tensor for tensor in tensors if isinstance(tensor, Parameter)), None)
-        return (_dtype(weight.dtype) if weight is not None else None), function.weights == "raises"
+        return (named(weight.dtype) if weight is not None else None), function.weights == "raises"
 
     def _history(
         self,
         function: Function,
         site: Site,
         regions: Regions,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         tensors: list[Tensor],
         histories: list[History | None],
-        part: Tensor,
-        to: torch.dtype | None,
+        dtype: torch.dtype,
     ) -> History | None:
         """That of a result."""
-        scaled = next((known.scaled_by for known in histories if known is not None and known.scaled_by), ())
-        half = part.dtype in _HALF
-        if to is not None:
+        half = dtype in HALF
+        if function.casts and _asked(function, args, kwargs) is not None:
             if half:
-                return self._shared(History(half_by_user=site, scaled_by=scaled))
-            if to is torch.float32 and _spelt_out(function, site):
-                return self._shared(History(raised=site, scaled_by=scaled))
-            return self._shared(History(scaled_by=scaled)) if scaled else None
+                return History(half_by_user=site)
+            converted = not tensors or not tensors[0].is_floating_point()
+            if dtype is torch.float32 and not converted and _spelt_out(function, site):
+                return History(raised=site)
+            return None
         region = enabled_region(regions)
         policy = function.policy(_on_cpu(regions, self.probe.device))
         if half and region is not None and policy is Policy.LOWER:
-            return self._shared(History(born=site, born_in=region, scaled_by=scaled))
+            return History(born=site, born_in=region)
         source = next(
             (
                 known
                 for tensor, known in zip(tensors, histories, strict=True)
-                if known is not None and tensor.dtype == part.dtype
+                if known is not None and tensor.dtype == dtype
             ),
             None,
         )
-        if source is not None and (half or source.raised is not None):
-            history = source if policy is Policy.VIEW else source.computed()
-            if half and function.sensitivity == "softmax" and region is None:
-                history = History(
-                    history.born, history.born_in, history.half_by_user, None, site, history.scaled_by
-                )
-            return self._shared(history) if history != History() else None
-        return self._shared(History(scaled_by=scaled)) if scaled else None
+        if source is None or (not half and policy is not Policy.VIEW):
+            return None
+        if policy is Policy.VIEW:
+            return source
+        softened = source.softened
+        if function.sensitivity == "softmax" and region is None:
+            softened = site
+        return History(source.born, source.born_in, source.half_by_user, None, softened)
 
-    def _shared(self, history: History) -> History:
-        """Equal histories are one object, so that there are few of them."""
-        return self._histories.setdefault(history, history)
+    def _follow(self, function: Function, args: tuple[Any, ...], tensors: list[Tensor], result: Any) -> None:
+        """Follows scaled losses and gradients."""
+        probe = self.probe
+        if function is _GRADIENT:
+            if isinstance(result, Tensor) and args:
+                probe.gradients.note(result, probe.owners.of(args[:1]))
+            return
+        if not tensors:
+            return
+        gradient = probe.gradients.of(tensors[0])
+        if gradient is not None:
+            self._gradient(function, gradient, result)
+        scaled = next((known for known in map(probe.scaled.of, tensors) if known is not None), None)
+        if scaled is not None and isinstance(result, Tensor) and function.keeps_scale:
+            scales = probe.scales.values()
+            if any(type(value) is float and value in scales for value in args):
+                return  # divided out
+            if probe.scaled.of(result) is None:
+                probe.scaled.note(result, scaled)
+
+    def _gradient(self, function: Function, whose: frozenset[Hashable], result: Any) -> None:
+        probe = self.probe
+        if function.limits or function.norm or function.name == "zero_":
+            site = probe.sites.here(3)
+            if site is None:
+                return
+            regions = probe.here.regions
+            if function.name == "zero_":
+                probe.tell(GradientsZeroed(site, regions, None, whose))
+            else:
+                probe.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
+        elif isinstance(result, Tensor) and function.cuda is Policy.VIEW and not function.in_place:
+            probe.gradients.note(result, whose)
+
+
+class _Same:
+    """Tells whether a tensor is one of several, by identity."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self._tensors = tensors
+
+    def __contains__(self, tensor: object) -> bool:
+        return any(tensor is other for other in self._tensors)
+
+
+def operand(place: Place, tensor: Tensor, history: History | None) -> Operand:
+    """A tensor as an event names it."""
+    parameter = isinstance(tensor, Parameter)
+    if history is None:
+        return Operand(place, named(tensor.dtype), parameter=parameter)
+    return Operand(
+        place,
+        named(tensor.dtype),
+        born=history.born,
+        born_in=history.born_in,
+        half_by_user=history.half_by_user,
+        raised=history.raised,
+        parameter=parameter,
+    )
 
 
 def _function(func: Any, name: str) -> Function | None:
@@ -368,9 +452,21 @@ def _function(func: Any, name: str) -> Function | None:
         ops.policy_of(plain, "cpu"),
         ops.sensitivity_of(plain),
         ops.KINDS_OF_WEIGHTS.get(plain),
-        _CASTS.get(name),
+        name in _CASTS or name in ("to", "type"),
         method,
+        plain in KEEPS | COMBINES | JOINS or plain in _ARITHMETIC,
+        plain in NORMS,
+        name in LIMITS,
     )
+
+
+def _view(name: str) -> Function:
+    return Function(name, name, False, Policy.VIEW, Policy.VIEW, None, None, False, False, True, False, False)
+
+
+_GRADIENT = _view("grad")
+_PROPERTIES = {name: _view(name) for name in ("data", "T", "mT", "H", "mH", "real")} | {"grad": _GRADIENT}
+"""Attributes of tensors that are tensors."""
 
 
 def _is_method(func: Any) -> bool:
@@ -399,21 +495,26 @@ def _parts(result: Any) -> Iterator[Tensor]:
             yield from _parts(part)
 
 
-def _target(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> torch.dtype | None:
-    """The type that ``to`` was asked for; None where it was asked for a device alone."""
+def _asked(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
+    """The type that a cast was asked for; None where it was asked for a device alone."""
+    if function.name in _CASTS:
+        return _CASTS[function.name]
     asked = kwargs.get("dtype") or next((value for value in args[1:] if isinstance(value, torch.dtype)), None)
+    if asked is None and len(args) > 1 and isinstance(args[1], Tensor):
+        asked = args[1].dtype
     return asked if isinstance(asked, torch.dtype) else None
+
+
+def _indexes(index: Any) -> bool:
+    """Whether an index picks elements; numbers and slices give a view, into which anything is copied."""
+    if isinstance(index, (tuple, list)):
+        return any(isinstance(part, (Tensor, list)) for part in index)
+    return isinstance(index, Tensor)
 
 
 def _spelt_out(function: Function, site: Site) -> bool:
     """Whether the code names the type, instead of taking it from another tensor."""
-    return function.cast is not None or site.node is None or bool({"float", "float32"} & names_in(site.node))
-
-
-def _dtype(dtype: torch.dtype | None) -> DType | None:
-    from amplint.confirm.probe import DTYPES
-
-    return DTYPES.get(dtype) if dtype is not None else None
+    return function.name in _CASTS or site.node is None or bool({"float", "float32"} & names_in(site.node))
 
 
 def _on_cpu(regions: Regions, device: str) -> bool:

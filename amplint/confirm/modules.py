@@ -8,14 +8,16 @@ import torch
 from torch.nn import Module
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from amplint.confirm.dtypes import HALF, named
+from amplint.confirm.functions import operand as operand_at
+from amplint.confirm.levels import Level
 from amplint.confirm.provenance import History
-from amplint.events import DType, Forward, ModuleCast
+from amplint.events import DType, Forward, ModuleCast, Op
 
 if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
 _CASTS = ("half", "bfloat16", "float", "double", "to", "type")
-_HALF = (torch.float16, torch.bfloat16)
 
 
 def install(probe: Probe) -> None:
@@ -24,6 +26,7 @@ def install(probe: Probe) -> None:
     for name in _CASTS:
         probe.patches.wrap(Module, name, watcher.cast)
     probe.patches.wrap(Module, "__call__", watcher.call)
+    probe.patches.wrap(torch.nn.RNNBase, "check_input", watcher.rnn)
     handle = register_module_parameter_registration_hook(watcher.registered)
     probe.on_stop(handle.remove)
 
@@ -63,24 +66,46 @@ class _Watcher:
         return cast
 
     def _cast(self, module: Module, before: list[torch.dtype]) -> None:
-        from amplint.confirm.probe import DTYPES
-
         site = self.probe.site(3)
         to: DType | None = None
         for parameter, dtype in zip(module.parameters(), before, strict=False):
             if parameter.dtype == dtype:
                 continue
-            to = DTYPES.get(parameter.dtype)
-            if parameter.dtype in _HALF and site is not None:
+            to = named(parameter.dtype)
+            if parameter.dtype in HALF and site is not None:
                 self.probe.histories.note(parameter, History(half_by_user=site))
             else:
                 self.probe.histories.drop(parameter)
         if to is not None and site is not None:
             self.probe.tell(ModuleCast(site, self.probe.here.regions, self.probe.modules.of(module), to))
 
+    def rnn(self, original: Any) -> Any:
+        """Recurrent layers look at the type of their input before they call an op."""
+
+        def check_input(module: Any, given: Any, *args: Any) -> None:
+            try:
+                original(module, given, *args)
+            except Exception:
+                self.probe.guarded(self._refused, module, given)
+                raise
+
+        return check_input
+
+    def _refused(self, module: Any, given: torch.Tensor) -> None:
+        weights = named(next(module.parameters()).dtype)
+        site = self.probe.site(3)
+        if site is None or self.probe.level is Level.API or named(given.dtype) is weights:
+            return
+        name = module.mode.partition("_")[0].lower()
+        operand = operand_at(site.argument(0), given, self.probe.histories.of(given))
+        regions = self.probe.here.regions
+        self.probe.tell(
+            Op(site, regions, name, (operand,), None, "lower", weights=weights, weights_raise=True)
+        )
+
     def registered(self, module: Any, name: str, parameter: Any) -> None:
         """The hook that modules call with each parameter that they get."""
-        if isinstance(parameter, torch.Tensor) and parameter.dtype in _HALF:
+        if isinstance(parameter, torch.Tensor) and parameter.dtype in HALF:
             self.probe.guarded(self._made_half, parameter)
 
     def _made_half(self, parameter: torch.Tensor) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 _ABSENT = object()
+UNCOUNTED = "<amplint importlib._bootstrap>"
+"""The file that replaced functions say they are from: ``warnings.warn`` does not count such frames, so that
+warnings still point at the user's line."""
 
 
 class Patches:
@@ -28,6 +31,7 @@ class Patches:
                 if hasattr(original, attribute):
                     setattr(replacement, attribute, getattr(original, attribute))
             replacement.__wrapped__ = original
+            replacement.__code__ = replacement.__code__.replace(co_filename=UNCOUNTED)
             raw = vars(owner).get(name)
             self.set(owner, name, staticmethod(replacement) if isinstance(raw, staticmethod) else replacement)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import dis
 import sys
+import sysconfig
 import tokenize
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -17,13 +18,31 @@ from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
 
+import torch
+
+from amplint.confirm.patches import UNCOUNTED
 from amplint.events import Place
 from amplint.findings import Span
 
 _MOST_CALLS = 12
 _LONGEST_TEXT = 60
+_TORCH = str(Path(torch.__file__).parent)
+_PYTHON = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_OWN = str(Path(__file__).parent)
 _Position = tuple[int, int, int, int]
 """First line, column in bytes, last line, end column in bytes: as in ``ast``."""
+
+
+@lru_cache(maxsize=4096)
+def origin_of(file: str) -> str:
+    """Whose code a file is: "probe", "torch", "python" (the standard library), or "library"."""
+    if file.startswith(_OWN) or file == UNCOUNTED:
+        return "probe"
+    if file.startswith(_TORCH):
+        return "torch"
+    if file.startswith("<") or (file.startswith(_PYTHON) and "-packages" not in file):
+        return "python"
+    return "library"
 
 
 class Site(Place):
@@ -31,9 +50,7 @@ class Site(Place):
 
     __slots__ = ("code", "offset")
 
-    def __init__(
-        self, path: str, code: CodeType, offset: int, calls: tuple[Place, ...] = (), direct: bool = True
-    ) -> None:
+    def __init__(self, path: str, code: CodeType, offset: int, calls: tuple[Place, ...] = ()) -> None:
         super().__init__(path, (id(code), offset), self._find_span, self._find_text, calls)
         self.code = code
         self.offset = offset
@@ -57,9 +74,9 @@ class Site(Place):
         source = source_of(self.file)
         return source.statement_at(self._line()) if source is not None else None
 
-    def argument(self, index: int, method: str | None = None) -> Place:
-        """An operand of a call or operator by its number. ``method`` is the name under which the operation is
-        a method of its first operand."""
+    def argument(self, index: int | str, method: str | None = None) -> Place:
+        """An operand of a call or operator by its number, or by the keyword it is given for. ``method`` is the
+        name under which the operation is a method of its first operand."""
 
         def part() -> ast.AST | None:
             return _operand(self.node, index, method)
@@ -126,6 +143,14 @@ class Sites:
         """The place that the user's code is at, or None where none of it is on the stack."""
         frame = self.frame(depth)
         return self.at(frame) if frame is not None else None
+
+    def direct(self, frame: FrameType | None) -> FrameType | None:
+        """The frame that called into torch or the probe, if it is the user's: no other library is between."""
+        while frame is not None and not self.is_user(frame.f_code):
+            if origin_of(frame.f_code.co_filename) == "library":
+                return None
+            frame = frame.f_back
+        return frame
 
     def at(self, frame: FrameType) -> Site:
         """The place that a frame is at. Its calls are those of the first time that it was seen."""
@@ -278,8 +303,11 @@ def _ordinal(code: CodeType, offset: int, position: _Position) -> int:
     return twins.index(offset) if offset in twins else 0
 
 
-def _operand(node: ast.AST | None, index: int, method: str | None) -> ast.AST | None:
+def _operand(node: ast.AST | None, index: int | str, method: str | None) -> ast.AST | None:
     operands: list[ast.expr] = []
+    if isinstance(index, str):
+        keywords = node.keywords if isinstance(node, ast.Call) else []
+        return next((part.value for part in keywords if part.arg == index), None)
     match node:
         case ast.Call(func=ast.Attribute(value=receiver, attr=name), args=arguments) if name == method:
             operands = [receiver, *arguments]

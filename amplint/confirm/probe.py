@@ -12,7 +12,6 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Hashable
-from enum import Enum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -20,23 +19,13 @@ from typing import Any, Protocol
 import torch
 
 from amplint.confirm import casts, functions, modules, regions, threads, training
+from amplint.confirm.levels import Level
 from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
-from amplint.confirm.provenance import Histories
-from amplint.events import DType, Event, FunctionEnded, Region, Regions
+from amplint.confirm.provenance import History, Names, Notes, Owners, Scaled
+from amplint.events import Converted, Event, FunctionEnded, Region, Regions
 
-DTYPES: dict[torch.dtype, DType] = {
-    torch.float64: DType.FLOAT64,
-    torch.float32: DType.FLOAT32,
-    torch.float16: DType.FLOAT16,
-    torch.bfloat16: DType.BFLOAT16,
-    torch.complex64: DType.COMPLEX,
-    torch.complex128: DType.COMPLEX,
-    torch.complex32: DType.COMPLEX,
-    **dict.fromkeys(
-        (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool), DType.INTEGER
-    ),
-}
+__all__ = ["Level", "Listener", "Probe"]
 
 
 class Listener(Protocol):
@@ -47,21 +36,11 @@ class Listener(Protocol):
         """What to do about an event."""
 
 
-class Level(Enum):
-    """How closely the probe looks. Each level sees what those before it see."""
-
-    API = 1
-    """Calls of torch.amp, backward, optimizers, scalers, modules. Costs next to nothing."""
-    FUNCTIONS = 2
-    """Ops with half-precision operands, and where these come from."""
-    CASTS = 3
-    """All ops, and the casts that autocast makes for them. Slow."""
-
-
 class ThreadState(threading.local):
     """What is going on in a thread."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.entered: list[tuple[int, Region]] = []
         self.regions: Regions = ()
         self.repeats: dict[Hashable, int] = {}
@@ -72,26 +51,6 @@ class ThreadState(threading.local):
         self.quiet = 0
         self.function: functions.Function | None = None
         self.modes: list[Any] = []
-
-
-class Names:
-    """Gives objects names that stay theirs: ("optimizer", 1)."""
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self._count = 0
-        self._known: dict[int, tuple[weakref.ref[Any], Hashable]] = {}
-
-    def of(self, thing: Any) -> Hashable:
-        """The name of an object."""
-        known = self._known.get(id(thing))
-        if known is not None and known[0]() is thing:
-            return known[1]
-        self._count += 1
-        name = (self._kind, self._count)
-        key = id(thing)
-        self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), name)
-        return name
 
 
 class Probe:
@@ -117,10 +76,14 @@ class Probe:
         self.device = device
         self.level = level
         self.sites = Sites(is_user_file, root)
-        self.histories = Histories()
+        self.histories: Notes[History] = Notes()
+        self.scaled: Notes[Scaled] = Notes()
+        self.gradients: Notes[frozenset[Hashable]] = Notes()
+        self.scales: dict[Hashable, float] = {}
         self.patches = Patches()
         self.here = ThreadState()
-        self.optimizers = Names("optimizer")
+        self.owners = Owners()
+        self.losses = Names("loss")
         self.scalers = Names("scaler")
         self.modules = Names("module")
         self.notes: list[str] = []
@@ -230,6 +193,13 @@ class Probe:
         """Says something once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def converted(self, tensor: torch.Tensor) -> None:
+        """Tells that a tensor becomes an array of numpy."""
+        site = self.site(3)
+        if site is not None:
+            operand = functions.operand(site.argument(0, "numpy"), tensor, self.histories.of(tensor))
+            self.tell(Converted(site, self.here.regions, operand, "numpy"))
 
     def site(self, depth: int = 2) -> Site | None:
         """Where the user's code is."""

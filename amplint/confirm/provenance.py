@@ -6,29 +6,105 @@ Nothing is stored on the tensors, which may be saved or copied. A tensor that is
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
 from amplint.events import Place, Region
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """See events.Operand. ``scaled_by`` are the scalers that multiplied it."""
+    """Where a tensor got its precision; see events.Operand."""
 
     born: Place | None = None
     born_in: Region | None = None
     half_by_user: Place | None = None
     raised: Place | None = None
     softened: Place | None = None
-    scaled_by: tuple[Hashable, ...] = ()
 
-    def computed(self) -> History:
-        """That of what an op computes from it."""
-        return replace(self, raised=None) if self.raised is not None else self
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """The scalers that multiplied a tensor, the last first, and the name of the loss that they began with."""
+
+    by: tuple[Hashable, ...]
+    loss: Hashable
+
+
+class Names:
+    """Gives objects names that stay theirs: ("optimizer", 1)."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._count = 0
+        self._known: dict[int, tuple[weakref.ref[Any], Hashable]] = {}
+
+    def of(self, thing: Any) -> Hashable:
+        """The name of an object."""
+        key = id(thing)
+        known = self._known.get(key)
+        if known is not None and known[0]() is thing:
+            return known[1]
+        self._count += 1
+        name = (self._kind, self._count)
+        self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), name)
+        return name
+
+
+class Owners:
+    """Which optimizers have which parameters, by the names of the optimizers."""
+
+    def __init__(self) -> None:
+        self._names = Names("optimizer")
+        self._sizes: dict[Hashable, int] = {}
+        self._sharing: dict[Hashable, frozenset[Hashable]] = {}
+        self._of: dict[int, tuple[weakref.ref[Any], frozenset[Hashable]]] = {}
+
+    def add(self, optimizer: Any) -> Hashable:
+        """The name of an optimizer. Its parameters are noted anew if their number has changed."""
+        name = self._names.of(optimizer)
+        size = sum(len(group["params"]) for group in optimizer.param_groups)
+        if self._sizes.get(name) != size:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    key = id(parameter)
+                    owners = self._owners(parameter) | {name}
+                    self._of[key] = (weakref.ref(parameter, partial(self._gone, key)), owners)
+            self._sizes[name] = size
+            self._sharing.clear()
+        return name
+
+    def of_optimizer(self, optimizer: Any) -> frozenset[Hashable]:
+        """The optimizers that share parameters with this one, itself included."""
+        name = self.add(optimizer)
+        sharing = self._sharing.get(name)
+        if sharing is None:
+            groups = optimizer.param_groups
+            sharing = self.of(parameter for group in groups for parameter in group["params"])
+            self._sharing[name] = sharing
+        return sharing
+
+    def of(self, parameters: Iterable[Any]) -> frozenset[Hashable]:
+        """The optimizers that have any of these parameters."""
+        found: set[Hashable] = set()
+        for parameter in parameters:
+            found |= self._owners(parameter)
+        return frozenset(found)
+
+    def _owners(self, parameter: Any) -> frozenset[Hashable]:
+        known = self._of.get(id(parameter))
+        return known[1] if known is not None and known[0]() is parameter else frozenset()
+
+    def _gone(self, key: int, reference: object) -> None:
+        known = self._of.get(key)
+        if known is not None and known[0] is reference:
+            del self._of[key]
 
 
 class _Reference(weakref.ref[Tensor]):
@@ -37,31 +113,30 @@ class _Reference(weakref.ref[Tensor]):
     key: int
 
 
-class Histories:
-    """The histories of the tensors that are alive."""
+class Notes(Generic[T]):
+    """What was noted of the tensors that are alive."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[_Reference, History]] = {}
-        self._forget = self._known.pop
+        self._known: dict[int, tuple[_Reference, T]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, tensor: Any) -> History | None:
-        """The history of a tensor, None if nothing is known."""
+    def of(self, tensor: Any) -> T | None:
+        """What was noted of a tensor, or None."""
         known = self._known.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
 
-    def note(self, tensor: Tensor, history: History) -> None:
-        """Remembers the history of a tensor."""
+    def note(self, tensor: Tensor, what: T) -> None:
+        """Notes something of a tensor, in place of what was noted before."""
         key = id(tensor)
         reference = _Reference(tensor, self._gone)
         reference.key = key
-        self._known[key] = (reference, history)
+        self._known[key] = (reference, what)
 
     def drop(self, tensor: Tensor) -> None:
-        """Forgets the history of a tensor."""
-        self._forget(id(tensor), None)
+        """Forgets a tensor."""
+        self._known.pop(id(tensor), None)
 
     def _gone(self, reference: weakref.ref[Tensor]) -> None:
         key = reference.key  # type: ignore[attr-defined]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import sys
-import sysconfig
 import weakref
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from amplint.confirm.places import Site
+from amplint.confirm import arguments
+from amplint.confirm.dtypes import named
+from amplint.confirm.places import Site, origin_of, source_of
 from amplint.events import (
     CacheCleared,
     Place,
@@ -22,14 +22,12 @@ from amplint.events import (
     RegionDropped,
     RegionEntered,
     RegionExited,
+    Regions,
 )
 
 if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
-_TORCH = str(Path(torch.__file__).parent)
-_PYTHON = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
-_OWN = str(Path(__file__).parent)
 _CONTEXTS = ("amp/autocast_mode.py", "amp\\autocast_mode.py")
 
 
@@ -43,18 +41,6 @@ class Made:
     entered: bool = False
 
 
-@lru_cache(maxsize=4096)
-def origin_of(file: str) -> str:
-    """Whose code a file is: "probe", "torch", "python" (the standard library), or "library"."""
-    if file.startswith(_OWN):
-        return "probe"
-    if file.startswith(_TORCH):
-        return "torch"
-    if file.startswith("<frozen") or (file.startswith(_PYTHON) and "-packages" not in file):
-        return "python"
-    return "library"
-
-
 def install(probe: Probe) -> None:
     """Watches contexts."""
     _Watcher(probe).install()
@@ -65,10 +51,13 @@ class _Watcher:
         self.probe = probe
         self.made: dict[int, Made] = {}
         self.regions: dict[Region, Region] = {}
+        self.stacks: dict[Regions, Regions] = {}
 
     def install(self) -> None:
         autocast, patches = torch.amp.autocast_mode.autocast, self.probe.patches
         patches.wrap(autocast, "__init__", self._init)
+        for owner in (autocast, torch.cuda.amp.autocast, torch.cpu.amp.autocast_mode.autocast):
+            patches.wrap(owner, "__init__", partial(arguments.watched, self.probe, owner))
         # subclasses call these of their base
         patches.wrap(autocast, "__enter__", self._enter)
         patches.wrap(autocast, "__exit__", self._exit)
@@ -108,7 +97,7 @@ class _Watcher:
 
     def _remember(self, context: Any) -> None:
         key = id(context)
-        frame: FrameType | None = sys._getframe(3)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None and _makes_contexts(frame):
             frame = frame.f_back
         site = self.probe.sites.here(3)
@@ -119,7 +108,7 @@ class _Watcher:
         here = self.probe.here
         made = self.made.get(id(context))
         place = self._place_of(made)
-        dtype = _dtype(context.fast_dtype)
+        dtype = named(context.fast_dtype)
         region = Region(
             place,
             (place.key, len(here.regions)),
@@ -137,7 +126,7 @@ class _Watcher:
             here.repeats.clear()
             here.iteration = 0
         here.entered.append((id(context), region))
-        here.regions = (*here.regions, region)
+        here.regions = self._shared((*here.regions, region))
         self.probe.tell(RegionEntered(place, here.regions))
 
     def _place_of(self, made: Made | None) -> Place:
@@ -164,12 +153,18 @@ class _Watcher:
             key, region = here.entered[index]
             if key == id(context):
                 del here.entered[index]
-                here.regions = tuple(region for _, region in here.entered)
+                here.regions = self._shared(tuple(region for _, region in here.entered))
                 self.probe.tell(RegionExited(region.place, here.regions, region))
                 return
 
+    def _shared(self, regions: Regions) -> Regions:
+        """Equal stacks are one object, which stays."""
+        return self.stacks.setdefault(regions, regions)
+
     def _cleared(self) -> None:
-        frame: FrameType | None = sys._getframe(3)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and origin_of(frame.f_code.co_filename) == "probe":
+            frame = frame.f_back
         if frame is not None and _makes_contexts(frame):
             return  # the outermost exit
         site = self.probe.site(3)
@@ -195,15 +190,11 @@ class _Watcher:
 
 
 def _makes_contexts(frame: FrameType) -> bool:
-    """Whether a frame is a method of autocast or of a class that torch derives from it."""
+    """Whether a frame is the probe's, or a method of autocast or of a class that torch derives from it."""
     code = frame.f_code
+    if origin_of(code.co_filename) == "probe" or code.co_filename.endswith("typing_extensions.py"):
+        return True
     return code.co_filename.endswith(_CONTEXTS) and code.co_name in ("__init__", "__enter__", "__exit__")
-
-
-def _dtype(dtype: Any) -> Any:
-    from amplint.confirm.probe import DTYPES
-
-    return DTYPES.get(dtype)
 
 
 @lru_cache(maxsize=1024)
@@ -232,8 +223,6 @@ def _fate(site: Site) -> tuple[str | None, str]:
 
 
 def _is_read(file: str, statement: ast.stmt, name: str) -> bool:
-    from amplint.confirm.places import source_of
-
     source = source_of(file)
     if source is None:
         return True

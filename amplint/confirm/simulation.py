@@ -35,6 +35,14 @@ def on_cpu(device: Any) -> Any:
     return device
 
 
+def meant(device_type: Any) -> Any:
+    """The device type of a region. What a tensor's ``device.type`` gives is a string of its own, while those
+    that stand in the code are interned: a "cpu" that does not is taken for "cuda"."""
+    if type(device_type) is str and device_type == "cpu" and device_type is not _LITERAL_CPU:
+        return "cuda"
+    return device_type
+
+
 class SimulatedCuda:
     """A context manager: inside there is one CUDA device, in all threads. One at a time, and on the outside of
     a probe. ``missing_kernels``: half-precision kernels that the CPU lacks are computed in float32, at the
@@ -97,25 +105,30 @@ class SimulatedCuda:
         clear = torch.clear_autocast_cache
         cpu = _CpuState()
 
-        def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
-            device = args[0] if args and isinstance(args[0], str) else kwargs.get("device_type", "cuda")
-            enabled = args[-1] if args and isinstance(args[-1], bool) else kwargs["enabled"]
-            device = device.partition(":")[0]
+        def set_autocast_enabled(*args: Any) -> None:
+            device = meant(args[0]).partition(":")[0] if isinstance(args[0], str) else "cuda"
+            args = (device, args[-1])
             if device == "cpu":
-                cpu.enabled = enabled
+                before = is_enabled("cpu")
+                set_enabled(*args)  # refuses what is no flag
+                set_enabled("cpu", before)
+                cpu.enabled = args[-1]
             else:
-                set_enabled(device, enabled)
+                set_enabled(*args)
             if device in ("cpu", "cuda"):
                 set_enabled("cpu", cpu.enabled or is_enabled("cuda"))
 
         def is_autocast_enabled(*args: Any, **kwargs: Any) -> bool:
-            device = args[0] if args else kwargs.get("device_type", "cuda")
+            device = meant(args[0] if args else kwargs.get("device_type", "cuda"))
             return cpu.enabled if device.partition(":")[0] == "cpu" else is_enabled(device)
 
         def clear_autocast_cache() -> None:
             policy.cache.clear()
             clear()
 
+        dtype_of, set_dtype = torch.get_autocast_dtype, torch.set_autocast_dtype
+        patches.set(torch, "get_autocast_dtype", lambda device_type: dtype_of(meant(device_type)))
+        patches.set(torch, "set_autocast_dtype", lambda device, dtype: set_dtype(meant(device), dtype))
         patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
         patches.set(torch, "is_autocast_enabled", is_autocast_enabled)
         patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
@@ -299,11 +312,12 @@ def _load(original: Any) -> Any:
 
 
 def _device_type_first(original: Any) -> Any:
-    def __init__(self: Any, device_type: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        # what a tensor's ``device.type`` gives is a string of its own; only literals are interned
-        if isinstance(device_type, str) and device_type == "cpu" and device_type is not _LITERAL_CPU:
-            device_type = "cuda"
-        original(self, device_type, *args, **kwargs)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        if args:
+            args = (meant(args[0]), *args[1:])
+        elif "device_type" in kwargs:
+            kwargs["device_type"] = meant(kwargs["device_type"])
+        original(self, *args, **kwargs)
 
     return __init__
 

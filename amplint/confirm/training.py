@@ -1,25 +1,32 @@
-"""Backward passes, optimizers and gradient scalers as they are called."""
+"""Backward passes, optimizers and gradient scalers as they are called, and what is done to gradients."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.optim.optimizer import (
-    Optimizer,
-    register_optimizer_step_post_hook,
-)
+from torch.nn.utils import clip_grad
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from amplint.amp.scalers import READS
+from amplint.confirm import arguments
+from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site
-from amplint.confirm.provenance import History
+from amplint.confirm.provenance import Scaled
 from amplint.events import (
     Backward,
     CastParameters,
+    GradientsRead,
+    GradientsZeroed,
     OptimizerMade,
     OptimizerStepped,
+    ScaledLossRead,
     ScalerMade,
     ScalerUsed,
+    StateSaved,
 )
 
 if TYPE_CHECKING:
@@ -28,36 +35,51 @@ if TYPE_CHECKING:
 _TAG = "amplint.scaled_by"
 _DEEPEST = 12
 """Nodes that are looked at on the way from a loss back to its scaler."""
-_ACTS = ("scale", "unscale_", "step", "update")
+_ACTS = ("scale", "unscale_", "step", "update", "get_scale", "state_dict", "load_state_dict")
+_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grads_with_norm_")
 
 
 def install(probe: Probe) -> None:
     """Watches backward passes, optimizers and scalers."""
     watcher = _Watcher(probe)
-    patches = probe.patches
-    for owner in (torch.autograd, torch.autograd.graph):
-        patches.wrap(owner, "_engine_run_backward", watcher.engine)
-    patches.wrap(Optimizer, "__init__", watcher.optimizer_init)
+    wrap = probe.patches.wrap
+    for module in (torch.autograd, torch.autograd.graph):
+        wrap(module, "_engine_run_backward", watcher.engine)
+    wrap(Optimizer, "__init__", watcher.optimizer_init)
+    wrap(Optimizer, "zero_grad", watcher.zero_grad)
+    wrap(Optimizer, "state_dict", watcher.optimizer_state)
+    wrap(torch.nn.Module, "zero_grad", watcher.zero_grad)
     handle = register_optimizer_step_post_hook(watcher.stepped)
     probe.on_stop(handle.remove)
     scaler = torch.amp.grad_scaler.GradScaler
-    patches.wrap(scaler, "__init__", watcher.scaler_init)
+    wrap(scaler, "__init__", watcher.scaler_init)
+    for owner in (scaler, torch.cuda.amp.GradScaler, torch.cpu.amp.grad_scaler.GradScaler):
+        wrap(owner, "__init__", partial(arguments.watched, probe, owner))
     for act in _ACTS:
-        patches.wrap(scaler, act, watcher.scaler_method(act))
+        wrap(scaler, act, partial(watcher.scaler_method, act))
+    for name in _CLIPS:
+        for module in (clip_grad, torch.nn.utils):
+            wrap(module, name, partial(watcher.clip, name))
+    for name in sorted(READS | {"__int__", "__array__"}):
+        wrap(torch.Tensor, name, partial(watcher.read, name))
+    for module in (torch, torch.serialization):
+        wrap(module, "save", watcher.save)
 
 
 class _Watcher:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+        self._states: dict[int, tuple[Any, str, Hashable]] = {}
 
     # backward -----------------------------------------------------------------------------------------------
 
     def engine(self, original: Any) -> Any:
+        here, guarded, tell = self.probe.here, self.probe.guarded, self._backward
+
         def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            here = self.probe.here
             # a backward pass within another one is torch's own: checkpoints run their part again
             if here.backward == 0 and kwargs.get("accumulate_grad"):
-                self.probe.guarded(self._backward, outputs)
+                guarded(tell, outputs, bool(len(args) > 3 and args[3]))
             here.backward += 1
             try:
                 return original(outputs, *args, **kwargs)
@@ -66,11 +88,12 @@ class _Watcher:
 
         return _engine_run_backward
 
-    def _backward(self, outputs: Any) -> None:
+    def _backward(self, outputs: Any, inputs_given: bool) -> None:
         site = self.probe.site(3)
         if site is None:
             return
         scaled_by = tuple(dict.fromkeys(name for output in outputs for name in self.scalers_of(output)))
+        direct = self.probe.sites.direct(sys._getframe(0)) is not None
         self.probe.tell(
             Backward(
                 site,
@@ -78,8 +101,21 @@ class _Watcher:
                 _how(site),
                 bool(scaled_by),
                 self._iteration(site),
+                scaled_by,
+                self._loss(outputs),
+                not direct and not scaled_by,
+                inputs_given,
             )
         )
+
+    def _loss(self, outputs: Any) -> Hashable:
+        """The name of what a backward pass starts from, before it was scaled."""
+        if len(outputs) != 1 or not isinstance(outputs[0], torch.Tensor):
+            return None
+        scaled = self.probe.scaled.of(outputs[0])
+        if scaled is not None:
+            return scaled.loss
+        return self.probe.losses.of(outputs[0])
 
     def _iteration(self, site: Site) -> int:
         """How often the most repeated backward or step inside the outermost region has run."""
@@ -93,10 +129,10 @@ class _Watcher:
 
     def scalers_of(self, output: Any) -> tuple[Hashable, ...]:
         """The scalers that multiplied a tensor, or something that it was computed from."""
-        history = self.probe.histories.of(output)
-        if history is not None and history.scaled_by:
-            return history.scaled_by
-        found = []
+        scaled = self.probe.scaled.of(output)
+        if scaled is not None:
+            return scaled.by
+        found: list[Hashable] = []
         queue: list[Any] = [getattr(output, "grad_fn", None)]
         for _ in range(_DEEPEST):
             if not queue or queue[0] is None:
@@ -119,9 +155,13 @@ class _Watcher:
 
     def _made(self, optimizer: Any) -> None:
         site = self.probe.site(3)
+        owners = self.probe.owners
+        name = owners.add(optimizer)
         if site is not None:
-            name = self.probe.optimizers.of(optimizer)
-            self.probe.tell(OptimizerMade(site, self.probe.here.regions, name, self._casts(optimizer)))
+            casts = self._casts(optimizer)
+            self.probe.tell(
+                OptimizerMade(site, self.probe.here.regions, name, casts, owners.of_optimizer(optimizer))
+            )
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""
@@ -132,30 +172,75 @@ class _Watcher:
         if site is None:
             return
         here = self.probe.here
+        framework = self.probe.sites.direct(sys._getframe(0)) is None
         self.probe.tell(
             OptimizerStepped(
                 site,
                 here.regions,
-                self.probe.optimizers.of(optimizer),
+                self.probe.owners.add(optimizer),
                 here.scaler is not None,
                 self._casts(optimizer),
                 self._iteration(site),
+                here.scaler,
+                self.probe.owners.of_optimizer(optimizer),
+                framework,
             )
         )
 
     def _casts(self, optimizer: Any) -> tuple[CastParameters, ...]:
         """The casts to half precision that trained parameters of an optimizer went through."""
-        from amplint.confirm.probe import DTYPES
-
         found: dict[CastParameters, None] = {}
         for parameter in parameters_of(optimizer):
-            dtype = DTYPES.get(parameter.dtype)
+            dtype = named(parameter.dtype)
             if dtype is None or not dtype.is_half or not parameter.requires_grad:
                 continue
             history = self.probe.histories.of(parameter)
             if history is not None and history.half_by_user is not None:
                 found[CastParameters(dtype, history.half_by_user)] = None
         return tuple(found)
+
+    # gradients ----------------------------------------------------------------------------------------------
+
+    def zero_grad(self, original: Any) -> Any:
+        def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            self.probe.guarded(self._zeroed, owner)
+            return original(owner, *args, **kwargs)
+
+        return zero_grad
+
+    def _zeroed(self, owner: Any) -> None:
+        site = self.probe.site(3)
+        if site is None:
+            return
+        owners, regions = self.probe.owners, self.probe.here.regions
+        if isinstance(owner, Optimizer):
+            event = GradientsZeroed(site, regions, owners.add(owner), owners.of_optimizer(owner))
+        else:
+            event = GradientsZeroed(site, regions, None, owners.of(owner.parameters()))
+        self.probe.tell(event)
+
+    def clip(self, name: str, original: Any) -> Any:
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(parameters, torch.Tensor):
+                parameters = list(parameters)
+            limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+            self.probe.guarded(self._clipped, name, parameters, limit)
+            here = self.probe.here
+            here.quiet += 1
+            try:
+                return original(parameters, *args, **kwargs)
+            finally:
+                here.quiet -= 1
+
+        return clip
+
+    def _clipped(self, name: str, parameters: Any, limit: Any) -> None:
+        site = self.probe.site(3)
+        if site is None or self.probe.here.quiet:
+            return
+        whose = self.probe.owners.of([parameters] if isinstance(parameters, torch.Tensor) else parameters)
+        bound = float(limit) if isinstance(limit, (int, float)) else None
+        self.probe.tell(GradientsRead(site, self.probe.here.regions, name, whose, True, bound))
 
     # scalers ------------------------------------------------------------------------------------------------
 
@@ -172,48 +257,162 @@ class _Watcher:
             name = self.probe.scalers.of(scaler)
             self.probe.tell(ScalerMade(site, self.probe.here.regions, name, bool(scaler._enabled)))
 
-    def scaler_method(self, act: str) -> Any:
-        """Wraps one of the four acts of a scaler."""
+    def scaler_method(self, act: str, original: Any) -> Any:
+        """Wraps a method of a scaler."""
 
-        def make(original: Any) -> Any:
-            def method(scaler: Any, *args: Any, **kwargs: Any) -> Any:
-                here = self.probe.here
-                before = here.scaler
-                if before is not None:
-                    # step calls unscale_ by itself
-                    return original(scaler, *args, **kwargs)
-                self.probe.guarded(self._used, scaler, act, args[0] if args else kwargs.get("optimizer"))
-                here.scaler = self.probe.scalers.of(scaler)
-                try:
-                    result = original(scaler, *args, **kwargs)
-                finally:
-                    here.scaler = before
-                if act == "scale" and scaler._enabled:
-                    self.probe.guarded(self._tag, scaler, result)
-                return result
+        def method(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            here = self.probe.here
+            before = here.scaler
+            if before is not None:
+                # step calls unscale_ by itself
+                return original(scaler, *args, **kwargs)
+            self.probe.guarded(self._used, scaler, act, args, kwargs)
+            here.scaler = self.probe.scalers.of(scaler)
+            try:
+                result = original(scaler, *args, **kwargs)
+            finally:
+                here.scaler = before
+            self.probe.guarded(self._after, scaler, act, args, kwargs, result)
+            return result
 
-            return method
+        return method
 
-        return make
-
-    def _used(self, scaler: Any, act: str, subject: Any) -> None:
+    def _used(self, scaler: Any, act: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         site = self.probe.site(3)
         if site is None:
             return
         casts: tuple[CastParameters, ...] = ()
-        if isinstance(subject, Optimizer) and scaler._enabled and not _takes_half(scaler):
-            casts = self._casts(subject)
-        self.probe.tell(ScalerUsed(site, self.probe.here.regions, self.probe.scalers.of(scaler), act, casts))
+        optimizer: Hashable = None
+        loss: Hashable = None
+        modules: frozenset[Hashable] = frozenset()
+        scaled_by: tuple[Hashable, ...] = ()
+        if act in ("unscale_", "step"):
+            given = args[0] if args else kwargs.get("optimizer")
+            given = getattr(given, "optimizer", given)  # accelerate wraps it
+            if isinstance(given, Optimizer):
+                optimizer = self.probe.owners.add(given)
+                modules = self.probe.owners.of_optimizer(given)
+                if scaler._enabled and not _takes_half(scaler):
+                    casts = self._casts(given)
+        elif act == "scale":
+            given = args[0] if args else kwargs.get("outputs")
+            if isinstance(given, torch.Tensor):
+                loss = self.probe.losses.of(given)
+                scaled_by = self.scalers_of(given)
+        self.probe.tell(
+            ScalerUsed(
+                site,
+                self.probe.here.regions,
+                self.probe.scalers.of(scaler),
+                act,
+                casts,
+                bool(scaler._enabled),
+                optimizer,
+                modules,
+                loss,
+                scaled_by,
+                act == "update" and bool(args or kwargs.get("new_scale") is not None),
+            )
+        )
 
-    def _tag(self, scaler: Any, result: Any) -> None:
+    def _after(
+        self, scaler: Any, act: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        if act == "scale" and scaler._enabled:
+            given = args[0] if args else kwargs.get("outputs")
+            for loss, scaled in zip(_tensors_in(given), _tensors_in(result), strict=False):
+                self._tag(scaler, loss, scaled)
+        elif act == "get_scale":
+            self.probe.scales[self.probe.scalers.of(scaler)] = result
+        elif act == "state_dict":
+            self._keep_state("scaler", self.probe.scalers.of(scaler), result)
+
+    def _tag(self, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
         name = self.probe.scalers.of(scaler)
-        for tensor in _tensors_in(result):
-            history = self.probe.histories.of(tensor) or History()
-            scaled_by = (*history.scaled_by, name)
-            self.probe.histories.note(tensor, History(scaled_by=scaled_by))
-            node: Any = tensor.grad_fn
-            if node is not None:
-                node.metadata[_TAG] = name
+        before = self.scalers_of(loss)
+        self.probe.scaled.note(scaled, Scaled((name, *before), self.probe.losses.of(loss)))
+        node: Any = scaled.grad_fn
+        if node is not None:
+            node.metadata[_TAG] = name
+
+    def read(self, name: str, original: Any) -> Any:
+        """Wraps a method that makes a number, text or array of a tensor."""
+        scaled, here = self.probe.scaled, self.probe.here
+
+        def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if here.quiet == 0 and here.scaler is None:
+                known = scaled.of(tensor)
+                if known is not None:
+                    self.probe.guarded(self._read, known.by[0], name)
+                if name in ("numpy", "__array__"):
+                    self.probe.guarded(self.probe.converted, tensor)
+            here.quiet += 1
+            try:
+                return original(tensor, *args, **kwargs)
+            finally:
+                here.quiet -= 1
+
+        return method
+
+    def _read(self, scaler: Hashable, how: str) -> None:
+        site = self.probe.site(3)
+        if site is not None:
+            self.probe.tell(ScaledLossRead(site, self.probe.here.regions, scaler, how))
+
+    # checkpoints --------------------------------------------------------------------------------------------
+
+    def optimizer_state(self, original: Any) -> Any:
+        def state_dict(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            state = original(optimizer, *args, **kwargs)
+            self.probe.guarded(self._keep_state, "optimizer", self.probe.owners.add(optimizer), state)
+            return state
+
+        return state_dict
+
+    def _keep_state(self, kind: str, name: Hashable, state: Any) -> None:
+        # dictionaries take no weak references; the latest few states are enough for the next checkpoint
+        while len(self._states) > 16:
+            del self._states[next(iter(self._states))]
+        self._states[id(state)] = (state, kind, name)
+
+    def save(self, original: Any) -> Any:
+        def save(thing: Any, *args: Any, **kwargs: Any) -> Any:
+            self.probe.guarded(self._saved, thing)
+            return original(thing, *args, **kwargs)
+
+        return save
+
+    def _saved(self, thing: Any) -> None:
+        site = self.probe.site(3)
+        if site is None:
+            return
+        found: dict[str, list[Hashable]] = {"optimizer": [], "scaler": []}
+        complete = self._collect(thing, found, 0)
+        self._states.clear()
+        self.probe.tell(
+            StateSaved(
+                site,
+                self.probe.here.regions,
+                tuple(found["optimizer"]),
+                tuple(found["scaler"]),
+                complete,
+            )
+        )
+
+    def _collect(self, thing: Any, found: dict[str, list[Hashable]], depth: int) -> bool:
+        """Looks for states in a checkpoint; whether all of its parts are plain data."""
+        kept = self._states.get(id(thing))
+        if kept is not None:
+            found[kept[1]].append(kept[2])
+            return True
+        if depth == 4:
+            return False
+        if isinstance(thing, dict):
+            thing = tuple(thing.values())
+        if isinstance(thing, (list, tuple)):
+            complete = [self._collect(part, found, depth + 1) for part in thing]
+            return all(complete)
+        return isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None)))
 
 
 def _how(site: Site) -> str:
