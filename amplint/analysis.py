@@ -17,6 +17,7 @@ from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, Mend, Refusal, offered
 from amplint.flow.attributes import dotted_name
 from amplint.flow.engine import Engine, entry_points
+from amplint.flow.functions import tell_of_definitions
 from amplint.flow.paths import Path as Way
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
@@ -136,6 +137,7 @@ def _judge_file(
                 piece.module.visit(rule.visitor(view, report))
     if not flow_rules:
         return
+    tell_of_definitions(engine, file)
     for outline, assumed in entry_points(engine, file):
         if outline is file.outline.module:
             engine.run_module(file)
@@ -167,6 +169,11 @@ class View:
         self.piece = piece
         self._imports = dict(file.outline.imports)
         self._imports.update(_local_imports(piece))
+
+    @property
+    def text(self) -> str:
+        """The whole text of the file."""
+        return self.file.text
 
     def resolve(self, node: cst.CSTNode) -> str | None:
         """The qualified name of what a name stands for; project modules stand for themselves."""

@@ -162,7 +162,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RegionEntered(Event):
-    """An autocast context was entered; it is the last of ``regions``."""
+    """An autocast context was entered; it is the last of ``regions``. ``instance`` identifies the object that
+    was entered where the code keeps it: entered once more, it is the same one."""
+
+    instance: Hashable = None
+    by_hand: str | None = None
+    """The local name on which ``__enter__`` was called, if nothing else can call its ``__exit__``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,117 @@ class RegionDropped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratorDecorated(Event):
+    """An autocast context decorates a function whose body runs only after the call: ``kind`` is "generator",
+    "coroutine" or "context manager"."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class AutocastSwitched(Event):
+    """``torch.set_autocast_enabled(enabled)``; None where the value is not known."""
+
+    enabled: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadBegan(Event):
+    """A function starts in a thread of its own, where autocast is off, or a replica of a module in a thread of
+    nn.DataParallel, where only the flag is kept. ``how`` says which; ``started_in`` are the regions of the
+    thread that starts it, ``regions`` those of the new one."""
+
+    how: str
+    started_in: Regions
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadEnded(Event):
+    """What the thread runs came to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured(Event):
+    """A callable was recorded: ``how`` is the function of torch that does it, such as "torch.jit.trace";
+    ``trains`` says that parameters of it take gradients, ``decorated`` where an autocast context decorates
+    it."""
+
+    how: str
+    trains: bool = True
+    decorated: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBegan(Event):
+    """Code that torch.compile has compiled begins to run with gradients. ``compiled`` is where that was asked
+    for."""
+
+    compiled: Place
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledEnded(Event):
+    """The compiled code came to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomFunction:
+    """A torch.autograd.Function of the project, as far as autocast goes. ``forward`` and ``backward`` are where
+    they are defined; a decorator is None where it is not known, and False where there is none."""
+
+    name: str
+    forward: Place | None
+    backward: Place | None
+    custom_fwd: bool | None = False
+    custom_bwd: bool | None = False
+    forward_device: str | None = None
+    backward_device: str | None = None
+    cast_inputs: bool = False
+    """Whether custom_fwd casts the inputs and switches autocast off."""
+    setup_context: bool = False
+    """Whether forward is of the new style, without ``ctx``."""
+    hands_on: bool = False
+    """Whether ``ctx`` goes to other code, which may do what a decorator does."""
+    by_hand: bool = False
+    """Whether its methods mind autocast or types themselves."""
+    products: bool = False
+    """Whether both forward and backward run matrix products or convolutions."""
+    restored: Place | None = None
+    """Where backward enters autocast with a flag that forward has saved, and without the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionDefined(Event):
+    """A file defines a Function that uses custom_fwd, custom_bwd or autocast."""
+
+    function: CustomFunction
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionApplied(Event):
+    """``Function.apply`` ran. ``float32`` says that a float32 tensor is surely among its arguments."""
+
+    function: CustomFunction
+    float32: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WeightCast(Event):
+    """Autocast casts a float32 leaf that takes gradients, and keeps the copy. ``owner`` identifies it."""
+
+    owner: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterWritten(Event):
+    """Parameters of a module, or a leaf tensor, were written in place. ``how`` is the method or statement."""
+
+    owner: Hashable
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
 class CacheCleared(Event):
     """``torch.clear_autocast_cache()``: the next forward casts the weights anew."""
 
@@ -219,6 +335,10 @@ class Forward(Event):
 
     module: Hashable
     trains: bool = True
+    gradients: bool = True
+    """Whether it ran with gradients switched on."""
+    opaque: bool = False
+    """Whether its code is out of sight, or that of a layer of torch."""
 
 
 @dataclass(frozen=True, slots=True)

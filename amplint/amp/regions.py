@@ -78,6 +78,16 @@ DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia
 GENERIC_ENTRIES = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
 """Entries of torch that take the device as a string."""
 
+
+def _decorator(name: str) -> frozenset[str]:
+    modules = ("torch.amp", "torch.amp.autocast_mode", "torch.cuda.amp", "torch.cuda.amp.autocast_mode")
+    return frozenset(f"{module}.{name}" for module in modules)
+
+
+CUSTOM_FWD = _decorator("custom_fwd")
+CUSTOM_BWD = _decorator("custom_bwd")
+"""The decorators for the methods of a torch.autograd.Function."""
+
 NO_DEVICES = {"gpu": "cuda", "tpu": "xla", "rocm": "cuda", "hip": "cuda", "meta": None}
 """Strings that name no device for autocast, with the one that is meant. Names that are not known may belong
 to a backend of another package."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _CASTS = (b"float16", b".half(", b"torch.half")
+_APEX = rb"(?:from|import)[ \t]+apex\b"
 _TRAINING = (b"optim.", b"backward(", b"Optimizer", b"AdamW(")
 
 STRONG: tuple[tuple[bytes, ...], ...] = ((b"autocast",), (b"GradScaler",), (b"custom_fwd",), (b"custom_bwd",))
@@ -12,9 +13,11 @@ GATE: tuple[tuple[bytes, ...], ...] = (
     *STRONG,
     *((cast, training) for cast in _CASTS for training in _TRAINING),
     (b"float16", b".numpy("),
+    (b"apex", b"amp"),
 )
 """A file is looked at if all tokens of one row occur in it. Half-precision casts matter only where
-something is trained (half-model) or turned into numpy (bfloat16-to-numpy)."""
+something is trained (half-model) or turned into numpy (bfloat16-to-numpy). apex has an AMP of its own
+(apex-amp)."""
 
 REGIONS_AND_SCALERS = r"autocast|GradScaler"
 """A definition whose text has one of these is walked as an entry point."""
@@ -30,5 +33,7 @@ TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\("
 
 def is_worth_reading(data: bytes) -> bool:
     """Whether a file that passed the gate by a half-precision type and a training token really casts
-    something. Files with an AMP name always are."""
-    return any(token in data for (token,) in STRONG) or re.search(HALF_CASTS.encode(), data) is not None
+    something. Files with an AMP name, or with an import of apex, always are."""
+    if any(token in data for (token,) in STRONG) or re.search(_APEX, data) is not None:
+        return True
+    return re.search(HALF_CASTS.encode(), data) is not None

@@ -99,6 +99,17 @@ TRANSPARENT_CALLS = frozenset(
 )
 """Calls that give back the module or function which is their first argument, as far as AMP can tell."""
 
+CAPTURES = {
+    "torch.jit.trace": "torch.jit.trace",
+    "torch.jit.trace_module": "torch.jit.trace_module",
+    "torch.jit.script": "torch.jit.script",
+    "torch.cuda.graph": "torch.cuda.graph",
+    "torch.cuda.graphs.graph": "torch.cuda.graph",
+    "torch.cuda.make_graphed_callables": "torch.cuda.make_graphed_callables",
+    "torch.cuda.graphs.make_graphed_callables": "torch.cuda.make_graphed_callables",
+}
+"""Calls that record what a callable does, with the name under which users know them."""
+
 OPTIMIZER_FACTORIES = frozenset(
     {
         "timm.optim.create_optimizer",

@@ -12,6 +12,8 @@ from amplint.events import DType
 from amplint.flow import modules, tensors
 from amplint.flow.values import (
     UNKNOWN,
+    Alternatives,
+    Autocast,
     BoundMethod,
     ClassValue,
     Constant,
@@ -117,14 +119,16 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
             found = walker.engine.member(base.file, name)
             return walker.pin(found) if found is not None else UNKNOWN
         case Instance():
-            return walker.pin(_of_instance(walker, base, name, node))
+            return _chosen(walker, base.identity, name, _of_instance(walker, base, name, node))
         case ClassValue():
             return _of_class(walker, base, name)
         case Tensor():
             return _of_tensor(base, name)
         case Parameters(named=False, one=True) if name == "device":
             return DeviceValue()
-        case Parameters(named=False, one=True) if name in ("data", "grad"):
+        case Parameters(named=False, one=True) if name == "data":
+            return base
+        case Parameters(named=False, one=True) if name == "grad":
             return Gradient(base.module) if name == "grad" else UNKNOWN
         case Gradient() if name == "data":
             return base
@@ -133,7 +137,7 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
         case Unknown():
             stored = walker.path.load(base.symbol, name) if base.symbol is not None else None
             if stored is not None:
-                return walker.pin(stored)
+                return _chosen(walker, base.symbol, name, stored)
             return _unknown(walker, base.symbol, name, node)
         case Optimizer() | Scaler() | Scheduler() | Sequence() | Mapping() | Parameters() | Gradient():
             return BoundMethod(base, name)
@@ -142,6 +146,15 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
         case DeviceValue():
             return UNKNOWN
     return _unknown(walker, None, name, node) if not isinstance(base, BoundMethod) else UNKNOWN
+
+
+def _chosen(walker: Expressions, owner: Hashable, name: str, value: Value) -> Value:
+    """One of the alternatives, which the attribute then has for the rest of the path."""
+    if not isinstance(value, Alternatives):
+        return value
+    chosen = walker.pin(value)
+    walker.path.store(owner, name, chosen)
+    return chosen
 
 
 def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribute) -> Value:
@@ -166,7 +179,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
         if isinstance(found, Optimizer):
             return replace(found, owner=base.identity)
         if found is not None:
-            return _with_kind(walker, found, node)
+            return _with_kind(walker, _own(found, base), node)
         found = walker.engine.class_attribute(base.made_of, name)
         if found is not None:
             return found
@@ -182,6 +195,15 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
     return Unknown((base.identity, name), kind)
 
 
+def _own(value: Value, owner: Instance) -> Value:
+    """A context that a constructor made is another one for each object."""
+    if isinstance(value, Autocast):
+        return replace(value, identity=(value.identity, owner.identity))
+    if isinstance(value, Alternatives) and any(isinstance(option, Autocast) for option, _ in value.options):
+        return Alternatives(tuple((_own(option, owner), facts) for option, facts in value.options))
+    return value
+
+
 def _with_kind(walker: Expressions, value: Value, node: cst.Attribute) -> Value:
     """An unknown value with what the text shows of it."""
     dotted = dotted_name(node)
@@ -194,6 +216,8 @@ def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:
     method = walker.engine.find_method(base, name)
     if method is not None:
         return method
+    if name == "apply" and walker.engine.is_static_function_class(base):
+        return BoundMethod(base, name)
     found = walker.engine.class_attribute(base, name)
     return found if found is not None else Unknown(((base.file.display, base.outline.name), name))
 

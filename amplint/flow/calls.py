@@ -12,8 +12,8 @@ import libcst as cst
 
 from amplint.amp.scalers import METHODS
 from amplint.amp.wrappers import OBJECTS, Role
-from amplint.events import ObjectMade, Place
-from amplint.flow import attributes, contexts, kinds, libraries, modules, scaling, tensors
+from amplint.events import Captured, GeneratorDecorated, ObjectMade, Place
+from amplint.flow import attributes, contexts, functions, kinds, libraries, modules, scaling, tensors, threads
 from amplint.flow.budget import OutOfBudget
 from amplint.flow.paths import Path, merge
 from amplint.flow.scopes import Scope
@@ -281,6 +281,8 @@ def _call_bound(
             return scaling.scaled_gradient_method(walker, base, name, given.positional, node)
         case Scheduler():
             return scaling.schedule(walker, base, name, node)
+        case ClassValue() if name == "apply":
+            return functions.apply(walker, base, given, node)
         case Autocast() if name == "__enter__":
             contexts.enter_by_hand(walker, base, node)
             return base
@@ -295,6 +297,13 @@ def _call_bound(
             return _append(walker, base, name, given, node)
         case Mapping():
             return _mapping(walker, base, name, given, node)
+        case Parameters(one=True) if tensors.writes(name):
+            modules.written(walker, base.module, f"{name}()", node)
+            return base
+        case Instance() if base.library is not None and threads.is_thread_class(base.library):
+            return threads.method(walker, base, name, given, node)
+        case Instance() if threads.start_of(walker, base, name, node):
+            return UNKNOWN
         case Parameters() if name in ("requires_grad_",):
             flag = given.positional[0] if given.positional else Constant(True)
             walker.path.store(base.module, "<frozen>", Constant(flag == Constant(False)))
@@ -325,6 +334,8 @@ def _unknown_method(
         if role is not None:
             return play(walker, role, base, given, node)
         return UNKNOWN
+    if name == "run_in_executor" and threads.elsewhere(walker, name, given, node):
+        return Unknown(walker.fresh(node))
     if base.kind == "scaler" and name in METHODS:
         walker.exists(base)
         return scaling.scaler_method(walker, Scaler(base.symbol), name, given, node)
@@ -438,11 +449,66 @@ def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: c
 # functions of the project ---------------------------------------------------------------------------------------
 
 
+def tell_of_decorated(
+    walker: Expressions,
+    context: Value,
+    node: cst.FunctionDef,
+    decorator: cst.Decorator,
+    *,
+    scripted: bool = False,
+) -> None:
+    """Tells of an autocast context around a function whose body does not run during the call, and around one
+    that is compiled by torch.jit.script."""
+    if not isinstance(context, Autocast):
+        return
+    if scripted:
+        walker.emit(
+            Captured(
+                walker.place(node.name), walker.path.regions, "torch.jit.script", decorated=context.place
+            )
+        )
+    kind = _kind_of_body(node)
+    if kind is not None:
+        place = walker.place(decorator.decorator)
+        walker.emit(GeneratorDecorated(place, walker.path.regions, node.name.value, kind))
+
+
+class _Yields(cst.CSTVisitor):
+    """Looks for ``yield`` in a function, not in those inside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def visit_Yield(self, node: cst.Yield) -> bool:
+        self.found = True
+        return False
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
+
+
+def _kind_of_body(node: cst.FunctionDef) -> str | None:
+    """ "generator", "coroutine" or "context manager" for a function that only returns one of these."""
+    yields = _Yields()
+    node.body.visit(yields)
+    if yields.found:
+        names = [attributes.dotted_name(decorator.decorator) or "" for decorator in node.decorators]
+        managed = any(name.endswith("contextmanager") for name in names)
+        return "context manager" if managed else "generator"
+    return "coroutine" if node.asynchronous is not None else None
+
+
 def decorate(walker: Expressions, function: FunctionValue, decorators: Items[cst.Decorator]) -> Value:
     """A function with its decorators applied, the lowest first."""
     value: Value = function
     for decorator in reversed(decorators):
         made = walker.evaluate(decorator.decorator)
+        if function.node is not None and isinstance(function.node, cst.FunctionDef):
+            tell_of_decorated(walker, made, function.node, decorator)
         value = apply_decorator(walker, made, value, decorator)
     return value
 
@@ -462,6 +528,8 @@ def apply_decorator(walker: Expressions, decorator: Value, value: Value, node: c
             return result if isinstance(result, (FunctionValue, Decorated, Partial)) else value
         case Library() if decorator.name == "contextlib.contextmanager" and isinstance(value, FunctionValue):
             return replace(value, undecorated=True, context_manager=True)
+        case Library("torch.compile"):
+            return libraries.compiled(walker, value, node)
         case Library() if contexts.is_entry(walker, decorator):
             return value
     if isinstance(decorator, Library) and libraries.grad_mode(decorator.name) is not None:
@@ -474,7 +542,10 @@ def invoke(
 ) -> Value:
     """Walks a function of the project with these arguments, ``always`` or if it can matter."""
     key: object = function.outline if function.outline is not None else function.node
-    if any(key is other for other in walker.active) or len(walker.active) >= MAX_DEPTH:
+    if any(key is other for other in walker.active):
+        _enter_again(walker, function, node)
+        return scaling.out_of_sight(walker, given, node)
+    if len(walker.active) >= MAX_DEPTH:
         return scaling.out_of_sight(walker, given, node)
     if (
         not always
@@ -491,6 +562,15 @@ def invoke(
             return call_value(walker, value, given, call)
         function = value if isinstance(value, FunctionValue) else function
     return walker.choose_exit(lambda: summarised(walker, function, given, node))  # type: ignore[arg-type]
+
+
+def _enter_again(walker: Expressions, function: FunctionValue, node: cst.CSTNode) -> None:
+    """A function that calls itself enters the contexts that decorate it once more."""
+    value: Value = function if function.undecorated else walker.engine.decorated(walker, function)
+    while isinstance(value, Decorated):
+        opened, _ = contexts.enter(walker, value.context, cst.Pass())
+        contexts.close(walker, opened, node)
+        value = value.function
 
 
 def summarised(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.amp import regions as known
-from amplint.events import Constructed, DType, Given, Place, Region, RegionEntered, RegionExited, innermost
+from amplint.events import (
+    CompiledBegan,
+    CompiledEnded,
+    Constructed,
+    DType,
+    Given,
+    Place,
+    Region,
+    RegionEntered,
+    RegionExited,
+    innermost,
+)
 from amplint.flow import calls
 from amplint.flow.values import (
     UNKNOWN,
@@ -39,6 +51,7 @@ class Opened:
     gradients: bool | None = None
     instance: Instance | None = None
     stack: Hashable = None
+    compiled: bool = False
 
 
 def is_entry(walker: Expressions, value: Value) -> bool:
@@ -67,9 +80,14 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
     elif unclear:
         enabled = None
     cache = arguments.get("cache_enabled")
+    place = walker.place(node)
+    identity: Hashable = (id(node), walker.scope.chain)
+    if walker.scope.is_module:
+        # one object, whether the file is walked or a function asks for the name
+        identity = (place.path, place.span)
     return Autocast(
-        walker.place(node),
-        (id(node), walker.scope.chain),
+        place,
+        identity,
         device,
         dtype,
         dtype_given,
@@ -202,24 +220,34 @@ def region_of(walker: Expressions, context: Autocast, node: cst.CSTNode) -> Regi
     )
 
 
-def open_region(walker: Expressions, region: Region) -> None:
+def open_region(
+    walker: Expressions, region: Region, instance: Hashable = None, by_hand: str | None = None
+) -> None:
     """Enters a region and tells the listeners."""
     walker.path.enter(region)
-    walker.emit(RegionEntered(region.place, walker.path.regions))
+    walker.emit(RegionEntered(region.place, walker.path.regions, instance, by_hand))
 
 
-def enter(walker: Expressions, value: Value, node: cst.CSTNode) -> tuple[Opened, Value]:
+def enter(
+    walker: Expressions, value: Value, node: cst.CSTNode, by_hand: str | None = None
+) -> tuple[Opened, Value]:
     """Enters a context manager; gives what has to be closed, and what ``as`` binds."""
     value = walker.pin(walker.engine.reveal(value))
     match value:
         case Autocast():
             region = region_of(walker, value, node)
-            open_region(walker, region)
+            kept = isinstance(node, (cst.Name, cst.Attribute, cst.Pass)) or by_hand is not None
+            open_region(walker, region, value.identity if kept else None, by_hand)
             return Opened((region,)), value
         case Context(kind="grad off" | "grad on"):
             before = walker.path.gradients
             walker.path.gradients = value.kind == "grad on"
             return Opened(gradients=before), UNKNOWN
+        case Context(kind="compiled", place=Place() as place):
+            if not walker.path.gradients:
+                return Opened(), UNKNOWN
+            walker.emit(CompiledBegan(walker.place(node), walker.path.regions, place))
+            return Opened(compiled=True), UNKNOWN
         case Context(kind="regions"):
             for region in value.regions:
                 open_region(walker, region)
@@ -243,6 +271,8 @@ def close(walker: Expressions, opened: Opened, node: cst.CSTNode) -> None:
         close_region(walker, region, node)
     if opened.gradients is not None:
         walker.path.gradients = opened.gradients
+    if opened.compiled:
+        walker.emit(CompiledEnded(walker.place(node), walker.path.regions))
     if opened.instance is not None and opened.instance.made_of is not None:
         method = walker.engine.find_method(opened.instance.made_of, "__exit__")
         if method is not None:
@@ -265,9 +295,23 @@ def close_region(walker: Expressions, region: Region, node: cst.CSTNode) -> None
 
 def enter_by_hand(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
     """``context.__enter__()``: open until ``__exit__`` is called."""
-    opened, _ = enter(walker, value, node)
+    opened, _ = enter(walker, value, node, _local_name(walker, node))
     if opened.regions and isinstance(value, Autocast):
         walker.path.store(value.identity, "<open>", Context("regions", opened.regions))
+
+
+def _local_name(walker: Expressions, node: cst.CSTNode) -> str | None:
+    """The name in ``name.__enter__()``, if the text uses it for nothing but entering and leaving."""
+    if not (isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)):
+        return None
+    if not isinstance(node.func.value, cst.Name):
+        return None
+    name = node.func.value.value
+    text = walker.scope.text_around(rf"\b{name}\b")
+    if text is None or name not in walker.path.names:
+        return None
+    handed_on = re.compile(rf"\b{name}\b(?!\s*=[^=]|\s*:[^=\n]*=[^=]|\.__enter__\(|\.__exit__\()")
+    return None if handed_on.search(text) else name
 
 
 def exit_by_hand(walker: Expressions, value: Value, node: cst.CSTNode) -> None:

@@ -14,7 +14,7 @@ from amplint.amp.survey import names_that_touch, names_with_effects
 from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
-from amplint.events import Event, FunctionEnded, Place
+from amplint.events import CustomFunction, Event, FunctionEnded, Place
 from amplint.findings import Span
 from amplint.flow import attributes, calls, contexts, kinds, modules
 from amplint.flow.budget import Budget, OutOfBudget
@@ -133,6 +133,7 @@ class Engine:
         self._building: list[Hashable] = []
         self._effects: dict[int, bool] = {}
         self._busy: set[Hashable] = set()
+        self.custom_functions: dict[int, CustomFunction] = {}
         self.budget = Budget(MAX_STEPS)
         self.disabling: dict[FilePath, frozenset[str]] = {}
 
@@ -205,11 +206,14 @@ class Engine:
             module_scope = Scope(file, scope.slice, None)
             walker.scope = module_scope
             names = path.enter_scope({})
+            scripted = False
             for decorator in decorators:
                 value = walker.evaluate(decorator.decorator)
                 found = self._context_of(walker, value)
                 if found is not None:
                     around.append(found)
+                    calls.tell_of_decorated(walker, found, node, decorator, scripted=scripted)
+                scripted = scripted or value == Library("torch.jit.script")
             path = walker.path
             path.enter_scope(names)
             walker.scope = scope

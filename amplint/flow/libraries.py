@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from amplint.amp import ops
-from amplint.amp.regions import ENTRIES, GRAD_OFF, NULL_CONTEXTS
+from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES, GRAD_OFF, NULL_CONTEXTS
 from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.amp.wrappers import (
+    CAPTURES,
     MODEL_FACTORIES,
     OBJECTS,
     OPTIMIZER_FACTORIES,
@@ -19,21 +21,26 @@ from amplint.amp.wrappers import (
     TRANSPARENT_CALLS,
 )
 from amplint.events import (
+    AutocastSwitched,
     CacheCleared,
+    Captured,
     CastParameters,
     Converted,
     DType,
     OptimizerMade,
+    Place,
     ScalerMade,
     enabled_region,
 )
-from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
+from amplint.flow import attributes, calls, contexts, modules, scaling, tensors, threads
 from amplint.flow.values import (
     NONE,
     UNKNOWN,
+    Autocast,
     BoundMethod,
     Constant,
     Context,
+    Decorated,
     DeviceValue,
     DTypeValue,
     FunctionValue,
@@ -65,6 +72,8 @@ _GRAD_MODES = {
     "torch.enable_grad": "grad on",
     "torch.autograd.enable_grad": "grad on",
 }
+_SWITCH = re.compile(r"torch\.set_autocast_(?:\w+_)?enabled")
+_SWITCHES = re.compile(r"set_autocast_(?:\w+_)?enabled\(")
 _FIRST_ARGUMENT = frozenset(
     {
         "builtins.list",
@@ -123,6 +132,10 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         return contexts.make(walker, name, given, node)
     if name in OBJECTS:
         return Instance((id(node), walker.scope.chain), None, name)
+    if threads.is_thread_class(name):
+        return threads.made(walker, name, given, node)
+    if name == "asyncio.to_thread" and threads.elsewhere(walker, name, given, node):
+        return Unknown(walker.fresh(node))
     if name in _FIRST_ARGUMENT:
         return given.positional[0] if given.positional else Sequence()
     if name in SCALERS:
@@ -133,7 +146,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         kind = "stack" if name == "contextlib.ExitStack" else "null"
         return Context(kind, identity=(id(node), walker.scope.chain))
     if name in TRANSPARENT_CALLS:
-        return _transparent(name, given)
+        return _transparent(walker, name, given, node)
     match name:
         case "functools.partial":
             if given.positional:
@@ -186,18 +199,24 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
     return scaling.out_of_sight(walker, given, node)
 
 
-def _transparent(name: str, given: calls.Arguments) -> Value:
+def _transparent(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:
     """The first argument, which is a module if it is to be run in parallel."""
     first = given.positional[0] if given.positional else given.keyword("module") or UNKNOWN
+    if name == "torch.jit.script":
+        _capture(walker, name, given, node)
+    if name == "torch.compile":
+        return compiled(walker, first, node)
     if isinstance(first, Unknown) and name.endswith("Parallel"):
-        return Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
+        first = Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
+    if name.endswith(".DataParallel"):
+        walker.path.store(modules.identity_of(first), "<replicas>", Constant(True))
     return first
 
 
 def _sharded(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:
     """``FullyShardedDataParallel(module)``: the module, with a note that its parameters are split among
     processes from here on, unless the strategy keeps them whole or is not known."""
-    wrapped = _transparent("Parallel", given)
+    wrapped = _transparent(walker, "Parallel", given, node)
     strategy = given.keyword("sharding_strategy")
     split = strategy is None or strategy == NONE
     if isinstance(strategy, Library):
@@ -206,6 +225,42 @@ def _sharded(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Val
     if split and identity is not None:
         walker.path.store(identity, scaling.SHARDED, Sharded(walker.place(node)))
     return wrapped
+
+
+def compiled(walker: Expressions, value: Value, node: cst.CSTNode) -> Value:
+    """What torch.compile gives back: the module, marked; or the function, in a context of its own."""
+    place = walker.place(node)
+    if modules.is_module(walker, value):
+        walker.path.store(modules.identity_of(value), "<compiled>", Context("compiled", place=place))
+        return value
+    if isinstance(value, (FunctionValue, BoundMethod, Decorated, Partial)):
+        return Decorated(value, Context("compiled", place=place))
+    return value
+
+
+def _capture(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> None:
+    """Tells that a callable is recorded, or a graph is."""
+    if name not in CAPTURES:
+        return
+    first = given.positional[0] if given.positional else UNKNOWN
+    trains = modules.is_module(walker, first) and modules.takes_gradients(walker, first)
+    decorated: Place | None = None
+    if isinstance(first, FunctionValue) and not first.undecorated:
+        first = walker.engine.decorated(walker, first)
+    if isinstance(first, Decorated) and isinstance(first.context, Autocast):
+        decorated = first.context.place
+    walker.emit(Captured(walker.place(node), walker.path.regions, CAPTURES[name], trains, decorated))
+
+
+def _switch(walker: Expressions, given: calls.Arguments, node: cst.Call) -> None:
+    """``torch.set_autocast_enabled(…)``: who else sets it in this file may well be its end."""
+    flag = given.keyword("enabled") or (given.positional[-1] if given.positional else UNKNOWN)
+    known = flag.value if isinstance(flag, Constant) and isinstance(flag.value, bool) else None
+    text = walker.scope.text_around(_SWITCH.pattern)
+    alone = text is not None and len(_SWITCHES.findall(text)) == len(
+        _SWITCHES.findall(walker.scope.file.text)
+    )
+    walker.emit(AutocastSwitched(walker.place(node), walker.path.regions, known if alone else None))
 
 
 def _half_asked(given: calls.Arguments) -> bool:
@@ -237,8 +292,15 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         return Context(_GRAD_MODES[name])
     if name in NULL_CONTEXTS:
         return Context("null")
+    if name in CUSTOM_FWD or name in CUSTOM_BWD:
+        return given.positional[0] if given.positional else Partial(Library(name), (), given.keywords)
     if name in TRANSPARENT_CALLS:
-        return _transparent(name, given)
+        return _transparent(walker, name, given, node)
+    if name.startswith(("torch.jit.trace", "torch.cuda.")):
+        _capture(walker, name, given, node)
+    if _SWITCH.fullmatch(name):
+        _switch(walker, given, node)
+        return NONE
     match name:
         case "torch.cuda.is_available" if walker.engine.device == "cuda":
             # what is linted is the run on the device that AMP is for
@@ -275,6 +337,10 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             return calls.call_value(walker, given.positional[0], inner, node) if given.positional else UNKNOWN
         case "torch.nn.init.xavier_uniform_" | "torch.nn.init.kaiming_normal_" | "torch.nn.init.normal_":
             return given.positional[0] if given.positional else UNKNOWN
+    if name.startswith("torch.nn.init.") and name.endswith("_") and given.positional:
+        tensors.write(walker, given.positional[0], f"{name}()", node)
+    if name == "torch.nn.utils.vector_to_parameters" and len(given.positional) > 1:
+        tensors.write(walker, given.positional[1], f"{name}()", node)
     if name.startswith("torch.nn.functional."):
         return tensors.function(walker, node, name[20:], given)
     scaled = scaling.computed(name, given)

@@ -9,18 +9,29 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.amp import ops
-from amplint.events import Certainty, DType, Forward, ModuleCast, Place, enabled_region
-from amplint.flow import calls, scaling, tensors
+from amplint.events import (
+    Certainty,
+    DType,
+    Forward,
+    ModuleCast,
+    ParameterWritten,
+    Place,
+    enabled_region,
+)
+from amplint.flow import calls, contexts, libraries, scaling, tensors, threads
 from amplint.flow.values import (
     NONE,
     UNKNOWN,
     Alternatives,
     Constant,
+    Context,
     DTypeValue,
     Instance,
+    Library,
     Mapping,
     Optimizer,
     Parameters,
+    Partial,
     Sequence,
     StateDict,
     Tensor,
@@ -123,6 +134,21 @@ def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Val
     return value
 
 
+def takes_gradients(walker: Expressions, value: Value) -> bool:
+    """Whether the parameters of a module take gradients, as far as is known."""
+    return Constant(True) not in _possible(walker, identity_of(value), "<frozen>")
+
+
+def written(walker: Expressions, owner: Hashable, how: str, node: cst.CSTNode) -> None:
+    """Tells that parameters are written in place, if autocast may have cast them."""
+    if owner is None or not walker.path.regions or Constant(True) in _possible(walker, owner, "<frozen>"):
+        return
+    types = (mark.dtype for mark in _possible(walker, owner, "<dtype>") if isinstance(mark, Tensor))
+    if any(dtype is not None and dtype.is_half for dtype in types):
+        return
+    walker.emit(ParameterWritten(walker.place(node), walker.path.regions, owner, how))
+
+
 def freeze(walker: Expressions, value: Value, frozen: bool) -> None:
     """``module.requires_grad_(False)``."""
     walker.path.store(identity_of(value), "<frozen>", Constant(frozen))
@@ -196,13 +222,31 @@ def parameters_in(walker: Expressions, value: Value, depth: int = 0) -> frozense
 
 def call(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Call) -> Value:
     """``module(…)``."""
+    identity = identity_of(value)
+    if Constant(True) in _possible(walker, identity, "<replicas>"):
+        inside = threads.replicated(walker)
+        if inside is not None:
+            function = Partial(Library("<replica>"), (value,))
+            return threads.run(walker, "nn.DataParallel", function, given, node, inside)
+    compiled = walker.path.load(identity, "<compiled>")
+    if not isinstance(compiled, Context):
+        return run(walker, value, given, node)
+    opened, _ = contexts.enter(walker, compiled, node)
+    result = run(walker, value, given, node)
+    contexts.close(walker, opened, node)
+    return result
+
+
+def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Call) -> Value:
+    """The forward of a module, in the thread that is being walked."""
     place = walker.place(node)
     identity = identity_of(value)
     frozen = walker.path.load(identity, "<frozen>") == Constant(True)
     if isinstance(value, Instance) and value.library is not None:
         return _call_library(walker, value, given, node, place)
     trains = not frozen
-    walker.emit(Forward(place, walker.path.regions, identity, trains))
+    opaque = not (isinstance(value, Instance) and value.made_of is not None)
+    walker.emit(Forward(place, walker.path.regions, identity, trains, walker.path.gradients, opaque))
     if isinstance(value, Instance) and value.made_of is not None:
         forward = walker.engine.find_method(value.made_of, "forward")
         if forward is None:
@@ -229,7 +273,7 @@ def _call_library(
     name = value.library or ""
     if name == "torch.nn.Sequential":
         items = items_of(walker, value)
-        walker.emit(Forward(place, walker.path.regions, value.identity))
+        walker.emit(Forward(place, walker.path.regions, value.identity, gradients=walker.path.gradients))
         if items is None or not items.exact:
             return UNKNOWN
         result: Value = given.positional[0] if given.positional else UNKNOWN
@@ -242,7 +286,10 @@ def _call_library(
     if op is None:
         return UNKNOWN
     if op in ops.KINDS_OF_WEIGHTS:
-        walker.emit(Forward(place, walker.path.regions, value.identity))
+        trains = takes_gradients(walker, value)
+        walker.emit(
+            Forward(place, walker.path.regions, value.identity, trains, walker.path.gradients, opaque=True)
+        )
     values = list(given.positional) or [v for k, v in given.keywords if k in ("input", "query")]
     if not values:
         return UNKNOWN
@@ -290,7 +337,7 @@ def method(
                         return cast(walker, base, value.dtype, node)
                     walker.path.store(identity, "<dtype>", value)
             return base
-        case "cuda" | "cpu" | "train" | "eval" | "xpu" | "npu" | "compile" | "apply" | "share_memory":
+        case "cuda" | "cpu" | "train" | "eval" | "xpu" | "npu" | "apply" | "share_memory":
             return base
         case "requires_grad_":
             flag = given.positional[0] if given.positional else Constant(True)
@@ -306,7 +353,14 @@ def method(
             return NONE
         case "state_dict":
             return StateDict("module", identity)
-        case "load_state_dict" | "register_buffer" | "register_parameter":
+        case "load_state_dict":
+            if given.keyword("assign") in (None, Constant(False)):
+                written(walker, identity, name, node)
+            return UNKNOWN
+        case "compile":
+            libraries.compiled(walker, base, node)
+            return NONE
+        case "register_buffer" | "register_parameter":
             if name.startswith("register_") and isinstance(base, Instance) and len(given.positional) >= 2:
                 key, tensor = given.positional[:2]
                 if isinstance(key, Constant) and isinstance(key.value, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,6 +44,20 @@ class Scope:
     is_context_manager: bool = False
     reached_from: Scope | None = None
     """The scope of the call."""
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is the top level of a file."""
+        return self.outline is not None and self.outline.name == "<module>"
+
+    def text_around(self, pattern: str) -> str | None:
+        """All the text that can use a local name; None for a name of the file that definitions mention."""
+        if not self.is_module:
+            return self.slice.text
+        definitions = self.file.outline.definitions()
+        if any(re.search(pattern, self.file.text_of(part)) for part in definitions):
+            return None
+        return self.file.text
 
     def uses(self, dotted: str) -> set[str]:
         """The methods that the text calls on a name, here and in the functions around."""

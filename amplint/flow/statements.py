@@ -160,12 +160,16 @@ class Walker(Expressions):
             self.path.store(base.symbol, name, value)
             if name == "requires_grad" and base.kind == "module" and value == Constant(False):
                 self.path.store(base.symbol, "<frozen>", value)
+        elif name == "data":
+            tensors.write(self, base, ".data =", target)
         elif isinstance(base, Parameters) and name == "requires_grad":
             self.path.store(base.module, "<frozen>", Constant(value == Constant(False)))
 
     def _set_item(self, target: cst.Subscript, value: Value) -> None:
         base = self.evaluate(target.value)
         keys = [self.evaluate(part.slice.value) for part in target.slice if isinstance(part.slice, cst.Index)]
+        if isinstance(base, Tensor):
+            tensors.write(self, base, "[…] =", target)
         if isinstance(base, Tensor) and isinstance(value, Tensor):
             self.emit(
                 IndexPut(
@@ -380,20 +384,47 @@ class Walker(Expressions):
 
     def _try(self, node: cst.Try | cst.TryStar) -> None:
         entry = self.entry
-        body = self.run_suite(node.body, [entry.fork()])
+        begun = entry.fork()
+        marks = self._marks()
+        ladder = isinstance(node.body, cst.IndentedBlock) and any(
+            isinstance(part, (cst.Import, cst.ImportFrom))
+            for line in node.body.body
+            if isinstance(line, cst.SimpleStatementLine)
+            for part in line.body
+        )
+        if ladder:
+            # what an import ladder binds belongs together
+            begun.learn(("imported", id(node)), True)
+        body = self.run_suite(node.body, [begun])
         handled: list[Path] = []
         if not self._import_that_works(node):
             for handler in node.handlers:
                 start = entry.fork()
+                if ladder:
+                    start.learn(("imported", id(node)), False)
                 if handler.name is not None and isinstance(handler.name.name, cst.Name):
                     start.bind(handler.name.name.value, UNKNOWN)
                 handled.extend(self.run_suite(handler.body, [start]))
         if node.orelse is not None and body:
             body = self.run_suite(node.orelse.body, body)
         after = merge(body + handled)
-        if node.finalbody is not None and after:
-            after = self.run_suite(node.finalbody.body, after)
+        if node.finalbody is not None:
+            if after:
+                after = self.run_suite(node.finalbody.body, after)
+            self._run_last(node.finalbody.body, marks)
         self.after = after
+
+    def _run_last(self, suite: cst.BaseSuite, marks: tuple[int, int, int]) -> None:
+        """Runs what stands under ``finally`` on the paths that leave the block early."""
+        scope = self.scope
+        for paths, mark in ((scope.breaks, marks[1]), (scope.continues, marks[2])):
+            leaving = paths[mark:]
+            del paths[mark:]
+            paths += self.run_suite(suite, leaving) if leaving else []
+        returning = scope.returns[marks[0] :]
+        del scope.returns[marks[0] :]
+        for way, value in returning:
+            scope.returns += [(done, value) for done in self.run_suite(suite, [way])]
 
     def _import_that_works(self, node: cst.Try | cst.TryStar) -> bool:
         """Whether the body only imports what torch and the project surely have, so that no handler runs."""

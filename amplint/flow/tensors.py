@@ -11,8 +11,19 @@ import libcst as cst
 from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.events import Cast, Certainty, Converted, DType, IndexPut, Op, Operand, Region, enabled_region
-from amplint.flow import scaling
+from amplint.events import (
+    Cast,
+    Certainty,
+    Converted,
+    DType,
+    IndexPut,
+    Op,
+    Operand,
+    Region,
+    WeightCast,
+    enabled_region,
+)
+from amplint.flow import modules, scaling
 from amplint.flow.values import (
     FLOAT32_TENSOR,
     INTEGER_TENSOR,
@@ -69,6 +80,7 @@ _NOT_TENSORS = frozenset(
         "requires_grad_",
     }
 )
+_NO_WRITES = frozenset({"requires_grad_", "detach_", "share_memory_"})
 _KEEP = frozenset({"cpu", "cuda", "requires_grad_", "pin_memory", "xpu", "npu"})
 _PAIRS = frozenset({"topk", "sort", "max", "min", "median", "mode", "kthvalue", "cummax", "cummin"})
 _INTEGERS_TOO = frozenset(
@@ -204,6 +216,10 @@ def apply(
     weak = sensitivity == "softmax"
     tensors = [value for value in values if isinstance(value, Tensor)]
     halves = [value for value in tensors if value.is_half]
+    if policy is Policy.LOWER and region is not None and region.cache_enabled:
+        for value in tensors:
+            if value.parameter_of is not None and value.dtype is DType.FLOAT32:
+                walker.emit(WeightCast(walker.place(node), walker.path.regions, value.parameter_of))
     if halves or any(value.raised for value in tensors):
         pieces = nodes or [node] * len(values)
         operands = tuple(operand(walker, value, piece) for value, piece in zip(values, pieces, strict=False))
@@ -231,6 +247,19 @@ def apply(
             elif softened is not None:
                 result = replace(result, softened=softened)
     return result
+
+
+def writes(name: str) -> bool:
+    """Whether a method changes the tensor itself."""
+    return name.endswith("_") and not name.endswith("__") and name not in _NO_WRITES
+
+
+def write(walker: Expressions, value: Value, how: str, node: cst.CSTNode) -> None:
+    """Tells that a leaf is written in place."""
+    if isinstance(value, Tensor) and value.dtype is DType.FLOAT32:
+        modules.written(walker, value.parameter_of, how, node)
+    elif isinstance(value, Parameters):
+        modules.written(walker, value.module, how, node)
 
 
 def _is_floating(value: Value) -> bool:
@@ -337,6 +366,7 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
         if isinstance(target, (Number, Constant)) and isinstance(value, (Number, Constant)):
             return Number(walker.fresh(node))
         return UNKNOWN
+    write(walker, target, "an assignment in place", node)
     if isinstance(target, Tensor):
         apply(walker, node, f"__i{name[2:]}", [target, value], nodes=[node.target, node.value])
         return target
@@ -370,6 +400,13 @@ def cast(walker: Expressions, node: cst.CSTNode, value: Value, to: DType, *, spe
     return Tensor(to)
 
 
+def leaf(walker: Expressions, value: Value, node: cst.CSTNode) -> Value:
+    """A tensor that takes gradients from here on."""
+    if not isinstance(value, Tensor) or value.dtype is not DType.FLOAT32 or value.parameter_of is not None:
+        return value
+    return replace(value, parameter_of=(id(node), walker.scope.chain))
+
+
 def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: Arguments) -> Value | None:
     """A method of a tensor, or of something that may be one. None if it is no tensor method that is known."""
     is_tensor = isinstance(base, Tensor)
@@ -384,8 +421,12 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
     if name in ("type_as", "to_dense"):
         other = given.positional[0] if given.positional else UNKNOWN
         return Tensor(other.dtype) if isinstance(other, Tensor) else UNKNOWN
+    if name == "requires_grad_" and given.all != (Constant(False),):
+        return leaf(walker, base, node) if is_tensor else None
     if name in _KEEP:
         return base if is_tensor else None
+    if is_tensor and writes(name):
+        write(walker, base, f"{name}()", node)
     if name == "numpy":
         if is_tensor:
             walker.emit(
@@ -566,6 +607,8 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
                 weights_raise=ops.KINDS_OF_WEIGHTS[name] == "raises",
             )
     result = apply(walker, node, name, values, nodes=nodes, result_dtype=result_dtype)
+    if given.keyword("requires_grad") == Constant(True):
+        return leaf(walker, result, node)
     if isinstance(result, Tensor) and result_dtype is not None:
         return Tensor(result_dtype)
     if name in ("scaled_dot_product_attention",) or not isinstance(result, Unknown):

@@ -331,12 +331,13 @@ class Autocast(Value):
 
 @dataclass(frozen=True, slots=True)
 class Context(Value):
-    """Another context manager: "null", "grad off", "grad on", "stack", or "regions" for a function or object
-    that opens the given autocast regions."""
+    """Another context manager: "null", "grad off", "grad on", "stack", "regions" for a function or object
+    that opens the given autocast regions, or "compiled" around code that was compiled at ``place``."""
 
     kind: str
     regions: Regions = ()
     identity: Hashable = None
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,10 @@ class FlowRule(Rule):
 class SourceView(Protocol):
     """What a syntax rule may ask of the file that it visits."""
 
+    @property
+    def text(self) -> str:
+        """The whole text of the file."""
+
     def resolve(self, node: cst.CSTNode) -> str | None:
         """The qualified name that a name or attribute stands for, or None."""
 

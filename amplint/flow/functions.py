@@ -1,0 +1,201 @@
+"""Autograd Functions of the project: their decorators, and what their methods do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence as Items
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES
+from amplint.events import CustomFunction, DType, FunctionApplied, FunctionDefined, Place
+from amplint.findings import Span
+from amplint.flow import scaling
+from amplint.flow.paths import Path
+from amplint.flow.scopes import Scope
+from amplint.flow.values import (
+    ClassValue,
+    Constant,
+    FunctionValue,
+    Library,
+    Partial,
+    Tensor,
+    Value,
+)
+from amplint.source.project import ProjectFile
+
+if TYPE_CHECKING:
+    from amplint.flow.calls import Arguments
+    from amplint.flow.engine import Engine
+    from amplint.flow.expressions import Expressions
+
+_MINDS_AUTOCAST = re.compile(r"custom_fwd|custom_bwd|autocast")
+_MINDS_TYPES = re.compile(
+    r"autocast|\.to\(|\.type(?:_as)?\(|\.(?:float|half|bfloat16|double)\(|dtype|float16"
+)
+_PRODUCTS = re.compile(r"matmul|b?mm|(?:ba)?ddb?mm|einsum|linear|conv(?:_transpose)?\dd(?:_input|_weight)?")
+
+
+def tell_of_definitions(engine: Engine, file: ProjectFile) -> None:
+    """Tells of the Functions of a file that mind autocast."""
+    for outline in file.outline.classes.values():
+        if _MINDS_AUTOCAST.search(file.text_of(outline)) is None:
+            continue
+        value = engine.class_value(file, outline)
+        if not engine.is_static_function_class(value):
+            continue
+        found = describe(engine, value)
+        place = found.backward or found.forward
+        if place is not None:
+            engine.listener.hear(engine.listener.start(), FunctionDefined(place, (), found))
+
+
+def apply(walker: Expressions, value: ClassValue, given: Arguments, node: cst.Call) -> Value:
+    """``Function.apply(…)``."""
+    wide = any(isinstance(item, Tensor) and item.dtype is DType.FLOAT32 for item in given.all)
+    walker.emit(
+        FunctionApplied(walker.place(node), walker.path.regions, describe(walker.engine, value), wide)
+    )
+    return scaling.out_of_sight(walker, given, node)
+
+
+def describe(engine: Engine, value: ClassValue) -> CustomFunction:
+    """What a Function does about autocast. The answer is kept."""
+    known = engine.custom_functions.get(id(value.outline))
+    if known is None:
+        known = engine.custom_functions[id(value.outline)] = _describe(engine, value)
+    return known
+
+
+def _describe(engine: Engine, value: ClassValue) -> CustomFunction:
+    forward = engine.find_method(value, "forward")
+    backward = engine.find_method(value, "backward")
+    if forward is None or backward is None:
+        return CustomFunction(value.outline.name, None, None, None, None)
+    place, marked, device, casts = _decorators(engine, forward, CUSTOM_FWD)
+    back, back_marked, back_device, _ = _decorators(engine, backward, CUSTOM_BWD)
+    texts = [part.file.text_of(part.outline) for part in (forward, backward) if part.outline is not None]
+    return CustomFunction(
+        value.outline.name,
+        place,
+        back,
+        marked,
+        back_marked,
+        device,
+        back_device,
+        casts,
+        engine.find_method(value, "setup_context") is not None,
+        _hands_on(forward),
+        any(_MINDS_TYPES.search(text) for text in texts),
+        _multiplies(forward) and _multiplies(backward),
+        _restored(engine, backward),
+    )
+
+
+def _decorators(
+    engine: Engine, method: FunctionValue, wanted: frozenset[str]
+) -> tuple[Place | None, bool | None, str | None, bool]:
+    """Where a method stands; whether it has one of the wanted decorators, for which device, and whether that
+    casts the inputs."""
+    from amplint.flow.statements import Walker
+
+    assert method.outline is not None
+    node, piece = engine.parsed(method.file, method.outline)
+    if node is None:
+        return None, None, None, False
+    walker = Walker(engine, Scope(method.file, piece, None), Path(engine.base))
+    walker.silent = True
+    found, unknown = False, False
+    device: str | None = None
+    casts = False
+    for decorator in node.decorators:
+        value = walker.pin(engine.reveal(walker.evaluate(decorator.decorator)))
+        keywords = dict(value.keywords) if isinstance(value, Partial) else {}
+        function = value.function if isinstance(value, Partial) else value
+        if not isinstance(function, Library):
+            unknown = True
+        elif function.name in wanted:
+            found = True
+            given = keywords.get("device_type")
+            device = given.value if isinstance(given, Constant) and isinstance(given.value, str) else None
+            if function.name.startswith("torch.cuda."):
+                device = "cuda"
+            casts = keywords.get("cast_inputs", Constant(None)) != Constant(None)
+    return walker.place(node.name), True if found else None if unknown else False, device, casts
+
+
+def _first_parameter(method: FunctionValue) -> str:
+    assert method.outline is not None
+    return method.outline.parameters[0] if method.outline.parameters else ""
+
+
+def _body(method: FunctionValue) -> Items[ast.stmt]:
+    return method.outline.body if method.outline is not None else []
+
+
+def _hands_on(method: FunctionValue) -> bool:
+    """Whether ``ctx`` itself is an argument of a call, or gets what custom_fwd would note on it."""
+    context = _first_parameter(method)
+    for statement in _body(method):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and any(
+                isinstance(part, ast.Name) and part.id == context for part in node.args
+            ):
+                return True
+            if isinstance(node, ast.Attribute) and node.attr == "_fwd_used_autocast":
+                return True
+    return False
+
+
+def _multiplies(method: FunctionValue) -> bool:
+    for statement in _body(method):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+                return True
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and _PRODUCTS.fullmatch(node.func.attr)
+            ):
+                return True
+    return False
+
+
+def _restored(engine: Engine, backward: FunctionValue) -> Place | None:
+    """See CustomFunction.restored."""
+    context = _first_parameter(backward)
+    for statement in _body(backward):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and _takes_saved_flag(engine, backward.file, node, context):
+                return _place(backward.file, node)
+    return None
+
+
+def _takes_saved_flag(engine: Engine, file: ProjectFile, node: ast.Call, context: str) -> bool:
+    dotted = ast.unparse(node.func)
+    if not dotted.endswith("autocast") or not re.fullmatch(r"[\w.]+", dotted):
+        return False
+    value = engine.resolve(file, dotted)
+    entry = ENTRIES.get(value.name) if isinstance(value, Library) else None
+    if entry is None or any(isinstance(part, ast.Starred) for part in node.args):
+        return False
+    given: dict[str | None, ast.expr] = dict(zip(entry.parameters, node.args, strict=False))
+    given.update({part.arg: part.value for part in node.keywords})
+    flag = given.get("enabled")
+    if flag is None or "dtype" in given or None in given:
+        return False
+    return isinstance(flag, ast.Attribute) and isinstance(flag.value, ast.Name) and flag.value.id == context
+
+
+def _place(file: ProjectFile, node: ast.expr) -> Place:
+    first, last = node.lineno, node.end_lineno or node.lineno
+
+    def column(line: int, offset: int) -> int:
+        return len(file.lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
+
+    span = Span(first, column(first, node.col_offset), last, column(last, node.end_col_offset or 0))
+    return Place(
+        file.display, (file.display, "ast", first, node.col_offset), lambda: span, lambda: ast.unparse(node)
+    )

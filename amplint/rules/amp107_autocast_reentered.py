@@ -1,0 +1,130 @@
+"""Finds autocast contexts that are entered a second time while they are still open.
+
+## What it does
+
+Reports a context object, kept in a name or an attribute, that is entered inside its own block, also through
+calls; and functions decorated with an autocast context that call themselves, directly or through others: the
+decorator enters the same object each time.
+
+Silent where each use makes a context of its own, where the uses follow each other, and where the state at the
+second entry is the same as before the first, so that nothing is lost.
+
+## Why is this bad
+
+A context can be used again, but not while it is open. It remembers one previous state. The second entry
+overwrites it with the state inside, and on leaving the outer block autocast returns to that: it stays on for
+the rest of the thread. Everything after it runs in half precision, backward passes and optimizers included,
+and the weights that are cast from then on are kept for good.
+
+## What torch does at run time
+
+`autocast.__enter__` stores the current state in `self.prev` and `self.prev_fastdtype`, `__exit__` restores it.
+Measured with torch 2.13.0: after `with ctx:` around `with ctx:`, and after a recursive function decorated with
+`@torch.autocast("cpu")`, `torch.is_autocast_enabled("cpu")` is True. With a disabled context inside an enabled
+region the rest of that region runs with autocast off. Entered one after the other, also after an exception, the
+same object works.
+
+## Example
+
+```python
+import torch
+
+amp = torch.autocast("cpu", dtype=torch.bfloat16)
+with amp:
+    with amp:
+        pass
+assert torch.is_autocast_enabled("cpu")
+torch.set_autocast_enabled("cpu", False)
+```
+
+## Use instead
+
+```python
+from functools import partial
+
+import torch
+
+amp = partial(torch.autocast, "cpu", dtype=torch.bfloat16)
+with amp():
+    with amp():
+        pass
+assert not torch.is_autocast_enabled("cpu")
+```
+
+In a recursive function, open the region in the body with `with`, or decorate the function that starts the
+recursion.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, keep a factory instead of a context. The code after the
+block then runs in float32, which it was written for and has not done so far.
+
+## References
+
+* [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+* [Reusable and reentrant context managers](
+  https://docs.python.org/3/library/contextlib.html#reentrant-context-managers)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import Region, RegionEntered, RegionExited, Regions, enabled_region
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+
+Open = tuple[tuple[Region, Hashable], ...]
+"""The open regions whose context is kept somewhere, with what identifies it."""
+
+
+class AutocastReentered(FlowRule):
+    """See Open for the state."""
+
+    level = Level.ERROR
+    hears_assumed = True
+
+    def start(self) -> Open:
+        return ()
+
+    def on_region_entered(self, state: Open, event: RegionEntered, report: Report) -> Open:
+        if event.instance is None:
+            return state
+        region = event.regions[-1]
+        for first, instance in state:
+            if instance == event.instance and first in event.regions[:-1]:
+                before = event.regions[: event.regions.index(first)]
+                self._tell(first, before, event.regions[:-1], event, report)
+                break
+        return (*state, (region, event.instance))
+
+    def on_region_exited(self, state: Open, event: RegionExited, report: Report) -> Open:
+        if not event.regions:
+            return ()
+        return tuple(part for part in state if part[0].identity != event.region.identity)
+
+    def _tell(
+        self, first: Region, before: Regions, now: Regions, event: RegionEntered, report: Report
+    ) -> None:
+        device = first.device
+        if _state(before, device) == _state(now, device):
+            return
+        after = enabled_region(tuple(part for part in now if part.device == device))
+        what = "stays on" if after is not None else "stays off"
+        again = event.place
+        if again == first.place:
+            where = "the function is called again by itself"
+            advice = "Open the region with `with` in the body, or decorate the caller"
+        else:
+            where = f"it is open already since {line_of(first.place, again)}"
+            advice = "Make a context for each use, such as `functools.partial(torch.autocast, …)`"
+        message = (
+            f"this autocast context is entered while {where}: it forgets the state from before, and on leaving the "
+            f"outer block autocast {what}. {advice}."
+        )
+        report.add(self, again, message, trail=((first.place, "it is entered here first"),))
+
+
+def _state(regions: Regions, device: str | None) -> tuple[bool, object]:
+    region = enabled_region(tuple(part for part in regions if part.device == device))
+    return (region is not None, region.dtype if region is not None else None)

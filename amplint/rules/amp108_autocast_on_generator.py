@@ -1,0 +1,99 @@
+"""Finds autocast contexts that decorate a generator or an async function, and so do nothing.
+
+## What it does
+
+Reports `@torch.autocast(...)` on a function with `yield`, on an `async def`, and together with
+`@contextlib.contextmanager`, in either order.
+
+Silent for `with torch.autocast(...)` inside such functions, and for `@torch.no_grad()`, which torch wraps
+around generators in another way.
+
+## Why is this bad
+
+Calling a generator function or a coroutine function runs nothing of its body: it returns an object. The
+decorator enters autocast around that call and leaves it at once. The body runs later, with autocast off, or
+in the state of whoever resumes it.
+
+## What torch does at run time
+
+`torch.autocast.__call__` returns a wrapper that calls the function inside `with self`. Measured with torch
+2.13.0: `torch.is_autocast_enabled("cpu")` is False in the body of a decorated generator, of a decorated
+`async def`, and of a context manager, with autocast above or below `@contextmanager`.
+
+## Example
+
+```python
+import torch
+
+
+@torch.autocast("cpu", dtype=torch.bfloat16)
+def predictions(model, loader):
+    for x in loader:
+        yield model(x)
+
+
+model = torch.nn.Linear(8, 1)
+(prediction,) = predictions(model, [torch.randn(4, 8)])
+assert prediction.dtype == torch.float32
+```
+
+## Use instead
+
+Enter the region inside, around the forward. It should not span the `yield`: autocast would stay on in the code
+that consumes the values.
+
+```python
+import torch
+
+
+def predictions(model, loader):
+    for x in loader:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            prediction = model(x)
+        yield prediction
+
+
+model = torch.nn.Linear(8, 1)
+(prediction,) = predictions(model, [torch.randn(4, 8)])
+assert prediction.dtype == torch.bfloat16
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. After the edit the body runs in half precision for the first
+time; see autocast-not-entered for what comes with it.
+
+## References
+
+* [torch.autocast](https://docs.pytorch.org/docs/stable/amp.html#torch.autocast)
+* [contextlib.ContextDecorator](https://docs.python.org/3/library/contextlib.html#contextlib.ContextDecorator)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import GeneratorDecorated
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+
+_RETURNS = {
+    "generator": "a generator: its body runs while somebody iterates over it",
+    "coroutine": "a coroutine: its body runs while somebody awaits it",
+    "context manager": "a context manager: its body runs when that is entered",
+}
+
+
+class AutocastOnGenerator(FlowRule):
+    """Has no state."""
+
+    level = Level.ERROR
+    hears_assumed = True
+
+    def on_generator_decorated(self, state: Hashable, event: GeneratorDecorated, report: Report) -> Hashable:
+        message = (
+            f"this autocast context is left again before the body of `{event.name}` runs, and has no effect: the call "
+            f"only returns {_RETURNS[event.kind]}. Write `with {event.place.text}:` inside, around the forward."
+        )
+        report.add(self, event.place, message)
+        return state
