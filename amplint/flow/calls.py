@@ -521,6 +521,8 @@ def apply_decorator(walker: Expressions, decorator: Value, value: Value, node: c
             return Decorated(value, decorator)
         case FunctionValue() | Partial() | Decorated():
             call = decorator.function if isinstance(decorator, Partial) else decorator
+            if call == Library("torch.compile"):
+                return libraries.compiled(walker, value, node)
             if isinstance(call, Library):
                 return value
             text = cst.Call(cst.Name("decorator"))

@@ -205,7 +205,9 @@ def _transparent(walker: Expressions, name: str, given: calls.Arguments, node: c
     if name == "torch.jit.script":
         _capture(walker, name, given, node)
     if name == "torch.compile":
-        return compiled(walker, first, node)
+        return (
+            compiled(walker, first, node) if given.positional else Partial(Library(name), (), given.keywords)
+        )
     if isinstance(first, Unknown) and name.endswith("Parallel"):
         first = Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
     if name.endswith(".DataParallel"):

@@ -355,6 +355,7 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
         "__power__": "__pow__",
         "__matrixmultiply__": "__matmul__",
     }.get(name, name)
+    write(walker, target, "an assignment in place", node)
     if isinstance(target, Sequence) and isinstance(value, Sequence) and name == "__add__":
         return Sequence(target.items + value.items, target.exact and value.exact)
     if isinstance(target, ScaledLoss) or isinstance(value, ScaledLoss):
@@ -366,7 +367,6 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
         if isinstance(target, (Number, Constant)) and isinstance(value, (Number, Constant)):
             return Number(walker.fresh(node))
         return UNKNOWN
-    write(walker, target, "an assignment in place", node)
     if isinstance(target, Tensor):
         apply(walker, node, f"__i{name[2:]}", [target, value], nodes=[node.target, node.value])
         return target

@@ -1,0 +1,130 @@
+"""Finds modules that run first without and then with gradients in one autocast region, on torch before 2.11.
+
+## What it does
+
+Reports the second of two forwards of one module in one region, if the first ran under `torch.no_grad()` and the
+second takes gradients, where the project's requirements (or `--torch-version`) admit torch before 2.11.
+
+Silent with `cache_enabled=False`, after `torch.clear_autocast_cache()`, where the first forward that used the
+weights took gradients, for frozen modules, and where each forward has its own region.
+
+## Why is this bad
+
+Autocast keeps the half-precision copy of a weight until the region is left. The first forward makes it under
+`no_grad`, so the copy has no history. The second forward uses it: the gradient ends there, and the parameter gets
+none. The loss has a `grad_fn` as long as anything else takes part in it, and the module is not trained.
+This concerns self-conditioning, consistency and distillation losses, and generators that are sampled first.
+
+## What torch does at run time
+
+Measured on the CPU: in torch 2.3.1, 2.9.1 and 2.10.0 `weight.grad` is None after the backward, although the
+gradient of the input is there; if nothing else takes gradients, `backward` raises `RuntimeError: element 0 of
+tensors does not require grad`. In torch 2.13.0 the parameters do get their gradients: since 2.11 a copy made under
+`no_grad` is not used with gradients.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 8).to(device)
+x = torch.randn(4, 8, device=device)
+
+with torch.autocast(device, dtype=torch.bfloat16):
+    with torch.no_grad():
+        guess = model(x)
+    loss = model(x + guess).sum()
+loss.backward()
+assert (model.weight.grad is not None) or torch.__version__ < "2.11"
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 8).to(device)
+x = torch.randn(4, 8, device=device)
+
+with torch.no_grad(), torch.autocast(device, dtype=torch.bfloat16):
+    guess = model(x)
+with torch.autocast(device, dtype=torch.bfloat16):
+    loss = model(x + guess).sum()
+loss.backward()
+assert model.weight.grad is not None
+```
+
+Or pass `cache_enabled=False`, which casts the weights in each forward.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, both edits keep what is computed; on old releases the
+module is trained for the first time.
+
+## References
+
+* [pytorch#112583](https://github.com/pytorch/pytorch/issues/112583) and
+  [pytorch#65766](https://github.com/pytorch/pytorch/issues/65766): the missing gradients
+* [pytorch#165068](https://github.com/pytorch/pytorch/pull/165068): the change in torch 2.11
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.amp.versions import compare
+from amplint.events import CacheCleared, Forward, Place, RegionExited, enabled_region
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of, opened
+
+MENDED = (2, 11)
+"""The first torch release without the fault."""
+MOST = 24
+
+Seen = tuple[tuple[Hashable, Place | None], ...]
+"""Modules whose weights the outermost region has cast, and where that was if it was without gradients."""
+
+
+class NoGradThenGrad(FlowRule):
+    """The state is Seen, or None once it was told of for this region."""
+
+    level = Level.ERROR
+
+    def start(self) -> Seen | None:
+        return ()
+
+    def on_region_exited(self, state: Seen | None, event: RegionExited, report: Report) -> Seen | None:
+        return state if event.regions else ()
+
+    def on_cache_cleared(self, state: Seen | None, event: CacheCleared, report: Report) -> Seen | None:
+        return ()
+
+    def on_forward(self, state: Seen | None, event: Forward, report: Report) -> Seen | None:
+        old = compare(self.setting.torch, "<", MENDED)
+        region = enabled_region(event.regions)
+        if state is None or old is False or region is None or not region.cache_enabled:
+            return state
+        if not event.trains or event.module is None:
+            return state
+        for module, place in state:
+            if module == event.module:
+                if place is None or not event.gradients:
+                    return state
+                self._tell(place, event, report, Level.ERROR if old else Level.WARNING)
+                return None
+        first = None if event.gradients else event.place
+        return (*state, (event.module, first)) if len(state) < MOST else state
+
+    def _tell(self, first: Place, event: Forward, report: Report, level: Level) -> None:
+        region = event.regions[0]
+        message = (
+            f"before torch 2.11 this forward gives its parameters no gradients: the region on "
+            f"{line_of(region.place, event.place)} has cast them without history in the forward under no_grad on "
+            f"{line_of(first, event.place)}. Open a region for each forward, or pass `cache_enabled=False`."
+        )
+        trail = (opened(region), (first, "the weights are cast here, without gradients"))
+        report.add(self, event.place, message, level=level, trail=trail)
