@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
 import libcst as cst
 
-from amplint.config import Settings
+from amplint.config import Settings, fixable_codes
 from amplint.events import Place
 from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, Mend, Refusal, offered
@@ -73,12 +73,14 @@ def judge(
     settings: Settings,
     codes: frozenset[str] | None = None,
     keep: Callable[[Finding], bool] = lambda finding: True,
+    changed: Mapping[str, bytes] = {},
 ) -> tuple[list[Finding], list[Crash]]:
     """The findings in these files that are to be kept, in any order, with their fixes, and the mends that
     failed. ``project_files`` are all files that may be read to follow calls; ``codes`` names the rules to
-    run, None for all."""
+    run, None for all; ``changed`` holds bytes that count instead of those on the disk."""
     session = _session(tuple(project_files), settings, codes)
     engine, report = session.engine, session.report
+    engine.project.changed = changed
     report.drafts.clear()
     engine.project.extend([file.path for file in files])
     flow_rules, syntax_rules = session.flow_rules, session.syntax_rules
@@ -93,7 +95,9 @@ def judge(
             # what was made meanwhile stays until the end; the collector need not look at it
             gc.freeze()
             gc.enable()
-    drafted, crashes = _mended(remaining(report.drafts), Files(engine.project.text_of), keep)
+    drafted, crashes = _mended(
+        remaining(report.drafts), Files(engine.project.text_of), keep, fixable_codes(settings)
+    )
     return [finding for finding in findings if keep(finding)] + drafted, crashes
 
 
@@ -272,7 +276,7 @@ def _local_imports(piece: Slice) -> dict[str, str]:
 
 
 def _mended(
-    drafts: Iterable[Draft], files: Files, keep: Callable[[Finding], bool]
+    drafts: Iterable[Draft], files: Files, keep: Callable[[Finding], bool], fixable: frozenset[str]
 ) -> tuple[list[Finding], list[Crash]]:
     """The findings to keep, with the fixes that their mends offer. A mend that fails costs the fix alone."""
     findings: list[Finding] = []
@@ -283,7 +287,7 @@ def _mended(
         if not keep(finding):
             continue
         mend = draft.mend
-        if mend is not None:
+        if mend is not None and finding.code in fixable:
             try:
                 if mend not in known:
                     known[mend] = offered(mend, files)

@@ -68,11 +68,12 @@ def check(
     jobs: int = 0,
     stdin: Stdin | None = None,
     progress: Progress | None = None,
+    changed: Mapping[str, bytes] = {},
 ) -> CheckResult:
     """Check the files at and below the paths, or the text from standard input instead of them.
 
-    ``jobs`` is the number of worker processes, 0 for as many as the machine has processors. Raises
-    MissingPathError."""
+    ``jobs`` is the number of worker processes, 0 for as many as the machine has processors; ``changed`` holds
+    bytes by absolute path, to be read instead of those on the disk. Raises MissingPathError."""
     if stdin is not None:
         return _check_stdin(stdin, settings)
     discovery = files_to_check(paths, settings)
@@ -80,14 +81,16 @@ def check(
     if workers > 1 and len(discovery.files) > _MANY_FILES:
         from amplint.parallel import Crew
 
-        job = _job(paths, settings, discovery.files)
+        job = _job(paths, settings, discovery.files, changed)
         with Crew(job, workers) as crew:
             passed, others = _gated_by(crew, workers, discovery.files, settings)
             return _judge(job, passed, others, discovery, crew, workers, progress)
-    passed, others = gated(discovery.files, _gate(settings), refined=not settings.has_own_wrappers)
+    passed, others = gated(
+        discovery.files, _gate(settings), refined=not settings.has_own_wrappers, changed=changed
+    )
     if not passed and not discovery.obstacles:
         return CheckResult((), len(discovery.files))
-    job = _job(paths, settings, discovery.files)
+    job = _job(paths, settings, discovery.files, changed)
     return _judge(job, passed, others, discovery, None, workers, progress)
 
 
@@ -110,7 +113,7 @@ def _in_parts(files: Sequence[str], count: int) -> list[Sequence[str]]:
 
 
 def gated(
-    files: Sequence[str], gate: Gate, *, refined: bool = False
+    files: Sequence[str], gate: Gate, *, refined: bool = False, changed: Mapping[str, bytes] = {}
 ) -> tuple[list[tuple[str, int]], list[str]]:
     """The files that pass, with their sizes, and the others. One that cannot be read passes: it is reported
     when it cannot be decoded either. ``refined``: what passes is looked at once more, with is_worth_reading."""
@@ -120,7 +123,7 @@ def gated(
     others: list[str] = []
     for path in files:
         try:
-            data = read_bytes(path)
+            data = changed[path] if path in changed else read_bytes(path)
         except Unreadable:
             passed.append((path, 0))
             continue
@@ -170,8 +173,11 @@ def _judge(
     from amplint.findings import Crash
     from amplint.groups import Candidate, unreadable_file
 
-    everything = [*passed, *_second_round(passed, others, crew, workers)]
-    candidates = [Candidate(path, display_name(path), size) for path, size in everything]
+    everything = [*passed, *_second_round(job, passed, others, crew, workers)]
+    candidates = [
+        Candidate(path, display_name(path), size, decode(job.changed[path]) if path in job.changed else None)
+        for path, size in everything
+    ]
     findings: dict[Finding, None] = {}
     crashes: list[Crash] = []
     silencing: set[Word] = set()
@@ -201,15 +207,20 @@ def _judge(
     return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources)
 
 
-def _job(paths: Sequence[str | os.PathLike[str]], settings: Settings, files: Sequence[str]) -> Job:
+def _job(
+    paths: Sequence[str | os.PathLike[str]],
+    settings: Settings,
+    files: Sequence[str],
+    changed: Mapping[str, bytes] = {},
+) -> Job:
     from amplint.groups import Job
 
     settings = with_project_torch(settings, [Path(path) for path in paths])
-    return Job(settings, tuple(map(Path, files)))
+    return Job(settings, tuple(map(Path, files)), changed)
 
 
 def _second_round(
-    passed: Sequence[tuple[str, int]], others: Sequence[str], crew: Crew | None, workers: int
+    job: Job, passed: Sequence[tuple[str, int]], others: Sequence[str], crew: Crew | None, workers: int
 ) -> list[tuple[str, int]]:
     """Files without a token of their own that use what the first ones define, such as a script that hands its
     model to the function which opens the region."""
@@ -218,7 +229,8 @@ def _second_round(
     def with_bytes() -> Iterator[tuple[tuple[str, ...], bytes]]:
         for path, _ in passed:
             try:
-                yield (Path(path).stem, Path(path).parent.name), read_bytes(path)
+                data = job.changed[path] if path in job.changed else read_bytes(path)
+                yield (Path(path).stem, Path(path).parent.name), data
             except Unreadable:
                 continue
 
@@ -226,7 +238,7 @@ def _second_round(
     if not gate:
         return []
     if crew is None:
-        return gated(others, gate)[0]
+        return gated(others, gate, changed=job.changed)[0]
     found = crew.gate(_in_parts(others, 2 * workers), gate, refined=False)
     return [file for part, _ in found for file in part]
 

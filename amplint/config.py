@@ -44,6 +44,9 @@ class Settings:
     """Selectors of the rules to run; none means the rules that are on by default."""
     extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    fixable: tuple[str, ...] = ()
+    """Selectors of the rules whose findings may be fixed; none means all."""
+    unfixable: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     extend_exclude: tuple[str, ...] = ()
@@ -84,6 +87,15 @@ def load_settings(start: Path, config: Path | None = None, *, isolated: bool = F
             if table is not None:
                 return _settings(candidate, table)
     return Settings(root=Path.cwd())
+
+
+def fixable_codes(settings: Settings) -> frozenset[str]:
+    """The codes of the rules whose findings may be fixed."""
+    from amplint.catalog import rule_names
+    from amplint.selectors import enabled_codes
+
+    names = rule_names()
+    return enabled_codes(names, names, settings.fixable, (), settings.unfixable)
 
 
 def with_option(settings: Settings, key: str, value: object, option: str) -> Settings:
@@ -256,6 +268,8 @@ _KEYS: dict[str, Callable[[object, str], Any]] = {
     "select": _selectors,
     "extend-select": _selectors,
     "ignore": _selectors,
+    "fixable": _selectors,
+    "unfixable": _selectors,
     "per-file-ignores": _selectors_by_pattern,
     "exclude": _patterns,
     "extend-exclude": _patterns,

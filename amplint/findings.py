@@ -65,7 +65,8 @@ class Claim(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Fix:
     """A change that amplint can make. ``applicability`` is "safe" or "unsafe", ``title`` says what the change
-    is, and ``note`` why it is unsafe. The edits lie apart from each other."""
+    is, and ``note`` why it is unsafe. The edits lie apart from each other. ``bases`` tells the texts that they
+    speak of: for each path what ``digest_of`` says of its text."""
 
     applicability: str
     title: str
@@ -74,11 +75,24 @@ class Fix:
     note: str = ""
     minimum: Fix | None = None
     """The safe fix that is made instead where unsafe ones are not wanted, if there is one."""
+    bases: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_safe(self) -> bool:
         """Whether the change keeps all that the program does, but for what the finding is about."""
         return self.applicability == "safe"
+
+    def chosen(self, unsafe: bool) -> Fix | None:
+        """What is made of it, with unsafe fixes or without them."""
+        fix = self if unsafe or self.is_safe else self.minimum
+        return fix if fix is not None and fix.edits else None
+
+
+def digest_of(text: str) -> str:
+    """What tells a text from every other."""
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -58,6 +58,8 @@ class Job:
 
     settings: Settings
     project_files: tuple[Path, ...]
+    changed: Mapping[str, bytes] = field(default_factory=dict)
+    """Bytes by absolute path that count instead of those on the disk."""
 
     @property
     def codes(self) -> frozenset[str]:
@@ -90,7 +92,7 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     wanted = Wanted(job, texts)
 
     def judge_files(some: Sequence[SourceFile]) -> tuple[list[Finding], list[Crash]]:
-        return judge(some, job.project_files, job.settings, job.codes, wanted)
+        return judge(some, job.project_files, job.settings, job.codes, wanted, job.changed)
 
     found, crashes = _surviving(judge_files, files)
     findings = [*unreadable, *found]

@@ -109,7 +109,7 @@ def _judge(group: Sequence[Candidate]) -> Verdict:
 def _search(files: Sequence[str], gate: Gate, refined: bool) -> Passed:
     from amplint.check import gated
 
-    return gated(files, gate, refined=refined)
+    return gated(files, gate, refined=refined, changed=_assigned[0].changed)
 
 
 def _get_ready() -> None:

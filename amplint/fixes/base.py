@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amplint.findings import Claim, Edit, Fix
+from amplint.findings import Claim, Edit, Fix, digest_of
 from amplint.fixes.parsed import ParsedFile, Refusal
 
 __all__ = ["Files", "Mend", "NoMend", "ParsedFile", "Refusal", "make_fix", "offered"]
@@ -89,7 +89,9 @@ def _completed(fix: Fix, files: Files) -> Fix:
     """The fix with its edits in order, and claims that cover them."""
     claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
     minimum = _completed(fix.minimum, files) if fix.minimum is not None else None
-    return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)), minimum=minimum)
+    paths = sorted({edit.path for edit in fix.edits})
+    bases = tuple((path, digest_of(files.parsed(path).text)) for path in paths)
+    return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)), minimum=minimum, bases=bases)
 
 
 def joined(claims: Iterable[Claim]) -> tuple[Claim, ...]:

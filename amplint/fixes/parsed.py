@@ -18,7 +18,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
 
 from amplint.findings import Claim, Edit, Span
-from amplint.source.slices import split_lines
+from amplint.source.decoding import split_lines
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 

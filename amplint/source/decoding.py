@@ -110,6 +110,25 @@ def lines_of(text: str) -> list[str]:
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines of a source text with their ends kept. Form feeds and the like end no line in Python."""
+    lines: list[str] = []
+    start = 0
+    length = len(text)
+    while start < length:
+        line_feed = text.find("\n", start)
+        carriage = text.find("\r", start, line_feed if line_feed >= 0 else length)
+        if carriage >= 0 and carriage + 1 != line_feed:
+            end = carriage + 1
+        elif line_feed >= 0:
+            end = line_feed + 1
+        else:
+            end = length
+        lines.append(text[start:end])
+        start = end
+    return lines
+
+
 def encoding_of(data: bytes) -> str:
     """The encoding in which Python reads these bytes; raises Unreadable if it is none."""
     return _encoding(data)

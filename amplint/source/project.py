@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from amplint.source.decoding import SourceFile, Unreadable, read_source
+from amplint.source.decoding import SourceFile, Unreadable, decode, display_name, read_source, split_lines
 from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
-from amplint.source.slices import Slice, split_lines
+from amplint.source.slices import Slice
 
 
 class Unparsable(Exception):  # noqa: N818
@@ -90,6 +90,8 @@ class Project:
         self._texts: dict[str, str] = {}
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
+        self.changed: Mapping[str, bytes] = {}
+        """Bytes by absolute path that count instead of those on the disk."""
         self.extend(paths)
 
     def extend(self, paths: Sequence[Path]) -> None:
@@ -134,10 +136,14 @@ class Project:
         """The file at a path, or None if it cannot be read or parsed."""
         if path not in self._loaded:
             try:
-                self.add(read_source(path))
+                self.add(self._read(path))
             except (Unparsable, Unreadable, OSError):
                 self._loaded[path] = None
         return self._loaded[path]
+
+    def _read(self, path: Path) -> SourceFile:
+        data = self.changed.get(str(path))
+        return read_source(path) if data is None else SourceFile(path, display_name(path), decode(data))
 
     def is_loaded(self, path: Path) -> bool:
         """Whether a file was read already."""
@@ -145,7 +151,7 @@ class Project:
 
     def bytes_of(self, path: Path) -> bytes:
         """The bytes of a file that is not loaded, kept; empty if it cannot be read."""
-        data = self._bytes.get(path)
+        data = self._bytes.get(path) or self.changed.get(str(path))
         if data is None:
             try:
                 data = path.read_bytes()

@@ -13,12 +13,13 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from amplint.findings import Span
 from amplint.selectors import ALL, selects
-from amplint.source.decoding import lines_of
+from amplint.source.decoding import lines_of, split_lines
 
 _OWN = re.compile(
     r"#\s*amplint:\s*(?P<act>ignore-file|ignore)(?![\w-])\s*(?:\[(?P<rules>[^\]]*)\])?", re.IGNORECASE
@@ -86,6 +87,86 @@ class _Comment:
     whole_file: bool
     words: tuple[tuple[str, Span], ...]
     ours: bool = True
+
+
+def insertions(text: str, places: Iterable[tuple[int, str]], reason: str = "") -> list[tuple[int, int, str]]:
+    """What to insert into a text, as (start, end, replacement), so that rules are silenced on lines: names
+    are added to a comment of ours that silences the line already, or a comment is put at the end of a line of
+    the statement that may have one. ``places`` are lines and names of rules."""
+    source = lines_of(text)
+    extents = _extents(text, source)
+    tokens = _tokens(text)
+    if not extents or not tokens:
+        return []
+    comments = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
+    closed = _lines_without_room(tokens, source)
+    starts = [0, *accumulate(map(len, split_lines(text)))]
+    wanted: dict[tuple[int, int], tuple[str, set[str]]] = {}
+    for line, name in places:
+        found = _own_comment(comments, line, extents, source)
+        if found is not None:
+            number, match = found
+            column = comments[number].start[1] + match.end("rules")
+            known = [part.strip() for part in match["rules"].split(",") if part.strip()]
+            place = (starts[number - 1] + column, 0)
+            wanted.setdefault(place, (", " if known else "", set()))[1].add(name)
+            continue
+        room = _line_with_room(line, extents, closed)
+        if room is not None:
+            place = (starts[room - 1] + len(source[room - 1].rstrip()), 1)
+            wanted.setdefault(place, ("  # amplint: ignore[", set()))[1].add(name)
+    end = f"] {reason}".rstrip()
+    return [
+        (offset, offset, before + ", ".join(sorted(names)) + (end if is_new else ""))
+        for (offset, is_new), (before, names) in sorted(wanted.items())
+    ]
+
+
+def _own_comment(
+    comments: dict[int, tokenize.TokenInfo],
+    line: int,
+    extents: list[tuple[int, int]],
+    source: list[str],
+) -> tuple[int, re.Match[str]] | None:
+    """The line of a comment of ours with names in brackets that silences a line, and where it says so."""
+    for number, token in comments.items():
+        for match in _OWN.finditer(token.string):
+            if match["rules"] is None or match["act"].lower() == "ignore-file":
+                continue
+            own_line = not token.line[: token.start[1]].strip()
+            if line in _silenced_lines(_Comment(number, own_line, False, ()), extents, source):
+                return number, match
+    return None
+
+
+def _lines_without_room(tokens: Sequence[tokenize.TokenInfo], source: Sequence[str]) -> set[int]:
+    """The lines whose end lies in a string, or that go on after a backslash."""
+    closed = {number for number, line in enumerate(source, 1) if line.endswith("\\")}
+    opened: list[int] = []
+    for token in tokens:
+        name = tokenize.tok_name[token.type]
+        if name.endswith("STRING_START"):
+            opened.append(token.start[0])
+        elif name.endswith("STRING_END"):
+            closed.update(range(opened.pop(), token.end[0]))
+        elif token.type == tokenize.STRING:
+            closed.update(range(token.start[0], token.end[0]))
+    return closed
+
+
+def _line_with_room(line: int, extents: list[tuple[int, int]], closed: set[int]) -> int | None:
+    """The line nearest to this one, in the smallest statement around it, that may have a comment."""
+    around = [extent for extent in extents if extent[0] <= line <= extent[1]]
+    first, last = min(around, key=lambda extent: extent[1] - extent[0], default=(line, line))
+    room = [number for number in range(first, last + 1) if number not in closed]
+    return min(room, key=lambda number: (abs(number - line), -number), default=None)
+
+
+def _tokens(text: str) -> list[tokenize.TokenInfo]:
+    try:
+        return list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return []
 
 
 def _comments(text: str) -> Iterator[_Comment]:

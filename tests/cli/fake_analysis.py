@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from amplint.config import Settings
@@ -28,6 +28,7 @@ def judge(
     settings: Settings,
     rules: frozenset[str] | None = None,
     keep: Callable[[Finding], bool] = lambda finding: True,
+    changed: Mapping[str, bytes] = {},
 ) -> tuple[list[Finding], list[Crash]]:
     findings = []
     for file in files:

@@ -5,7 +5,8 @@ import libcst.matchers as matchers
 import pytest
 
 from amplint.findings import Span
-from amplint.source.slices import Slice, split_lines
+from amplint.source.decoding import split_lines
+from amplint.source.slices import Slice
 
 
 @pytest.mark.parametrize(

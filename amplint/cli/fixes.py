@@ -1,0 +1,163 @@
+"""What the command line does with fixes: write them, show them as a diff, or silence findings instead."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amplint.cli.failure import Failure
+from amplint.cli.output import style_for, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amplint.check import CheckResult, Progress, Stdin
+    from amplint.config import Settings
+    from amplint.findings import Finding
+    from amplint.fixing import Fixing
+
+_TEXT_FORMATS = ("full", "concise")
+"""Formats whose summary has room for what was fixed."""
+
+
+def is_wanted(options: dict[str, Any]) -> bool:
+    """Whether anything is to be fixed, shown as a diff or silenced."""
+    return bool(options["fix"] or options["fix_only"] or options["diff"] or options["add_ignore"] is not None)
+
+
+def refuse_contradictions(options: dict[str, Any]) -> None:
+    """Raises Failure for options that make no sense together."""
+    fixing = options["fix"] or options["fix_only"] or options["diff"]
+    ignoring = options["add_ignore"] is not None
+    if ignoring:
+        for name in ("fix", "fix_only", "unsafe_fixes", "exit_non_zero_on_fix", "statistics"):
+            if options[name]:
+                raise Failure(f"--add-ignore silences findings; it cannot be combined with {_option(name)}")
+        _refuse_bad_reason(options["add_ignore"])
+    elif options["exit_non_zero_on_fix"] and not fixing:
+        raise Failure("--exit-non-zero-on-fix needs --fix, --fix-only or --diff")
+    if options["statistics"] and (options["diff"] or options["fix_only"]):
+        name = "diff" if options["diff"] else "fix_only"
+        raise Failure(f"--statistics and {_option(name)} exclude each other: nothing is counted then")
+    if options["show_files"] and (fixing or ignoring):
+        raise Failure("--show-files shows files; it cannot be combined with options that change them")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _refuse_bad_reason(reason: str) -> None:
+    from amplint.source.suppressions import NONE, read_suppressions
+
+    if not reason.isprintable():
+        raise Failure("the reason given with --add-ignore has to be a single line of printable characters")
+    if read_suppressions(f"pass  # {reason}\n") != NONE or "[" in reason[:1]:
+        raise Failure("the reason given with --add-ignore would be read as a suppression of its own")
+
+
+def run(
+    paths: list[str],
+    settings: Settings,
+    options: dict[str, Any],
+    stdin: Stdin | None,
+    progress: Progress,
+    report: Callable[[CheckResult, str], None],
+) -> tuple[CheckResult, int]:
+    """Does what is wanted, reports what is left with ``report``, which takes a first line for people, and
+    gives the exit code, crashes aside."""
+    from amplint.fixing import fix, ignore
+
+    ignoring = options["add_ignore"] is not None
+    try:
+        if ignoring:
+            fixing = ignore(
+                paths, settings, options["add_ignore"], jobs=options["jobs"], stdin=stdin, progress=progress
+            )
+        else:
+            fixing = fix(
+                paths,
+                settings,
+                unsafe=options["unsafe_fixes"],
+                jobs=options["jobs"],
+                stdin=stdin,
+                progress=progress,
+            )
+    finally:
+        clear = getattr(progress, "clear", None)
+        if clear is not None:
+            clear()
+    if options["diff"]:
+        return fixing.result, _show_diff(fixing, options, ignoring)
+    if stdin is not None:
+        _write_source(fixing)
+    else:
+        fixing.write()
+    _tell_skipped(fixing)
+    done = summary_of(fixing.written, "Silenced" if ignoring else "Fixed")
+    result = fixing.result
+    if options["fix_only"]:
+        if done:
+            click.echo(done, err=True)
+        code = 0
+    else:
+        report(result, done)
+        code = 1 if result.findings and not options["exit_zero"] else 0
+    if options["exit_non_zero_on_fix"] and fixing.written:
+        code = 1
+    return result, 2 if fixing.skipped else code
+
+
+def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
+    from amplint.report.patch import unified_diff
+
+    style = style_for(options["output_file"])
+    write(
+        "".join(unified_diff(change.name, *change.texts, style) for change in fixing.changes),
+        options["output_file"],
+    )
+    _tell_skipped(fixing)
+    done = summary_of(fixing.written, "Would silence" if ignoring else "Would fix")
+    click.echo(done or f"Nothing to {'silence' if ignoring else 'fix'}.", err=True)
+    if fixing.skipped:
+        return 2
+    return 1 if fixing.changes and not options["exit_zero"] else 0
+
+
+def _write_source(fixing: Fixing) -> None:
+    """The source from standard input, mended, in its own encoding."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(fixing.source or b"")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        write("")
+
+
+def _tell_skipped(fixing: Fixing) -> None:
+    from amplint.report.text import escaped
+
+    for name, reason in fixing.skipped.items():
+        click.echo(f"amplint: {escaped(name)} is left as it is: {escaped(reason)}", err=True)
+
+
+def summary_of(findings: tuple[Finding, ...], act: str) -> str:
+    """ "Fixed 3 findings in 2 files: 2 half-model, 1 missing-float." Empty if there are none."""
+    from collections import Counter
+
+    from amplint.report.text import counted
+
+    if not findings:
+        return ""
+    rules = Counter(finding.name for finding in findings)
+    files = len({finding.path for finding in findings})
+    listed = ", ".join(f"{number} {name}" for name, number in rules.most_common())
+    return f"{act} {counted(len(findings), 'finding')} in {counted(files, 'file')}: {listed}."
+
+
+def has_room_for_summary(output_format: str, output_file: Path | None) -> bool:
+    """Whether a line for people may stand in the report."""
+    return output_file is None and output_format in _TEXT_FORMATS

@@ -1,0 +1,221 @@
+"""Fixing: lint, rounds of fixes, and the files that come of them. Nothing is written before ``write``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amplint.check import CheckResult, Progress, Stdin, check, files_to_check
+from amplint.config import Settings
+from amplint.findings import Edit, Finding
+from amplint.fixes.edits import applied
+from amplint.fixes.rounds import NotForFixing, Outcome, Rounds
+from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
+from amplint.source.writing import Replacement, Unwritable, Writer, encoded, remove_leftovers
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is to change. ``name`` is what reports call it."""
+
+    name: str
+    path: str
+    before: bytes
+    after: bytes
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The text before and after, with the line ends that are in the file."""
+        return decode(self.before), decode(self.after)
+
+
+@dataclass
+class Fixing:
+    """What fixing came to: what is left, what is mended, and what has to be written for it."""
+
+    result: CheckResult
+    """What linting says of the changed files; ``crashes`` holds the fixes that were taken back as well."""
+    changes: tuple[Change, ...] = ()
+    fixed: tuple[Finding, ...] = ()
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Files that are left as they are although something in them could be fixed, and why."""
+    together: tuple[frozenset[str], ...] = ()
+    source: bytes | None = None
+    """What came from standard input, as it is now."""
+
+    def write(self) -> bool:
+        """Writes the files, each at once, those that one fix changed together all or none. Files that cannot
+        be written are put into ``skipped``. Whether all went well."""
+        well = True
+        remove_leftovers({str(Path(change.path).resolve().parent) for change in self.changes})
+        with Writer() as writer:
+            for changes in _joined(self.changes, self.together):
+                replacements = [Replacement(change.path, change.before, change.after) for change in changes]
+                reason = writer.replace_all(replacements)
+                if reason:
+                    well = False
+                    self.skipped |= {change.name: reason for change in changes}
+        return well
+
+    @property
+    def written(self) -> tuple[Finding, ...]:
+        """The findings that are mended in files that were not skipped."""
+
+        def is_written(finding: Finding) -> bool:
+            fix = finding.fix.chosen(self.result.unsafe_fixes) if finding.fix else None
+            paths = {edit.path for edit in fix.edits} if fix else {finding.path}
+            return not paths & self.skipped.keys()
+
+        return tuple(filter(is_written, self.fixed))
+
+
+def fix(
+    paths: Sequence[str | os.PathLike[str]],
+    settings: Settings,
+    *,
+    unsafe: bool,
+    jobs: int = 0,
+    stdin: Stdin | None = None,
+    progress: Progress | None = None,
+) -> Fixing:
+    """Fixes what can be fixed at and below the paths, or in the text from standard input, with the unsafe
+    fixes if they are wanted. Raises MissingPathError."""
+    session = _Session(paths, settings, jobs, stdin, progress)
+    return session.fixing(Rounds(session.lint, session.text, unsafe=unsafe).run(), unsafe=unsafe)
+
+
+def ignore(
+    paths: Sequence[str | os.PathLike[str]],
+    settings: Settings,
+    reason: str,
+    *,
+    jobs: int = 0,
+    stdin: Stdin | None = None,
+    progress: Progress | None = None,
+) -> Fixing:
+    """Puts a comment on each finding that silences it. Raises MissingPathError."""
+    from amplint.source.suppressions import insertions
+
+    session = _Session(paths, settings, jobs, stdin, progress)
+    first = session.lint({})
+    outcome = Outcome(first)
+    silenced: dict[str, list[Finding]] = {}
+    for finding in first.findings:
+        silenced.setdefault(finding.path, []).append(finding)
+    for path, findings in silenced.items():
+        try:
+            text = session.text(path)
+        except NotForFixing:
+            continue  # it cannot be read, which stays a finding
+        places = [(finding.span.line, finding.name) for finding in findings]
+        edits = [Edit(path, start, end, new) for start, end, new in insertions(text, places, reason)]
+        if not edits:
+            continue
+        try:
+            session.bytes({path: applied(text, edits)})
+        except Unwritable as error:
+            outcome.skipped[path] = error.reason
+            continue
+        outcome.texts[path] = applied(text, edits)
+    if outcome.texts:
+        outcome.last = session.lint(outcome.texts)
+    return session.fixing(outcome, silenced=first.findings)
+
+
+class _Session:
+    """One run over the paths or over standard input: lints texts, and knows the bytes they come from."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        settings: Settings,
+        jobs: int,
+        stdin: Stdin | None,
+        progress: Progress | None,
+    ) -> None:
+        self._paths = paths
+        self._settings = settings
+        self._jobs = jobs
+        self._stdin = stdin
+        self._progress = progress
+        self._files: dict[str, str] = {}
+        self._before: dict[str, bytes] = {}
+        if stdin is not None:
+            name = display_name(stdin.path)
+            self._files[name] = str(stdin.path.absolute())
+            self._before[name] = stdin.data
+
+    def lint(self, texts: Mapping[str, str]) -> CheckResult:
+        """What linting says with these texts instead of those on the disk."""
+        changed = self.bytes(texts)
+        if self._stdin is not None:
+            data = next(iter(changed.values()), self._stdin.data)
+            return check(self._paths, self._settings, stdin=Stdin(self._stdin.path, data))
+        result = check(
+            self._paths,
+            self._settings,
+            jobs=self._jobs,
+            progress=self._progress,
+            changed={self._files[name]: data for name, data in changed.items()},
+        )
+        self._files.update(result.sources)
+        return result
+
+    def text(self, name: str) -> str:
+        """The text on the disk of the file that reports call by a name. Raises NotForFixing."""
+        try:
+            if name not in self._before:
+                self._before[name] = read_bytes(self._path(name))
+            text = decode(self._before[name])
+            encoded(text, self._before[name])
+        except Unreadable as error:
+            raise NotForFixing(error.message) from error
+        except Unwritable as error:
+            raise NotForFixing(error.reason) from error
+        return text
+
+    def bytes(self, texts: Mapping[str, str]) -> dict[str, bytes]:
+        """The bytes of texts, each in the encoding of its file. Raises Unwritable."""
+        return {name: encoded(text, self._before[name]) for name, text in texts.items()}
+
+    def fixing(self, outcome: Outcome, silenced: Iterable[Finding] = (), *, unsafe: bool = False) -> Fixing:
+        """What the outcome means for the files."""
+        result = outcome.last
+        assert isinstance(result, CheckResult)
+        after = self.bytes(outcome.texts)
+        changes = tuple(
+            Change(name, self._files[name], self._before[name], data)
+            for name, data in sorted(after.items())
+            if data != self._before[name]
+        )
+        result = result._replace(
+            crashes=(*result.crashes, *outcome.failures),
+            texts={**result.texts, **outcome.texts},
+            unsafe_fixes=unsafe,
+        )
+        left = set(result.findings)
+        fixed = outcome.fixed or [finding for finding in silenced if finding not in left]
+        source = None
+        if self._stdin is not None:
+            source = next(iter(after.values()), self._stdin.data)
+        return Fixing(result, changes, tuple(fixed), outcome.skipped, tuple(outcome.together), source)
+
+    def _path(self, name: str) -> str:
+        if name not in self._files:
+            found = files_to_check(self._paths, self._settings).files
+            self._files.update({display_name(path): path for path in found})
+        if name not in self._files:
+            raise NotForFixing("it is not among the files that were given")
+        return self._files[name]
+
+
+def _joined(changes: Sequence[Change], together: Iterable[frozenset[str]]) -> list[list[Change]]:
+    """The changes in groups that are written all or none."""
+    groups = [{change.name} for change in changes]
+    for names in together:
+        touched = [group for group in groups if group & names]
+        groups = [group for group in groups if not group & names]
+        groups.append(set().union(*touched))
+    return [[change for change in changes if change.name in group] for group in groups if group]

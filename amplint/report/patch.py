@@ -1,0 +1,111 @@
+"""Changes as people read them: unified diffs, and the small one below a finding."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from amplint.findings import Fix
+from amplint.fixes.edits import applied
+from amplint.report.sources import Sources
+from amplint.report.text import Style, escaped
+from amplint.source.decoding import split_lines
+
+_CONTEXT = 1
+"""Lines around a change below a finding."""
+
+
+def unified_diff(name: str, before: str, after: str, style: Style) -> str:
+    """The difference between two texts as ``git diff`` and ``patch -p1`` know it. Where it does not go to a
+    terminal, tabs, form feeds and carriage returns stay, so that it can be applied; all other control
+    characters are escaped."""
+    kept = "\t" if style.color or style.width else "\t\f\r"
+    lines = difflib.unified_diff(
+        split_lines(before), split_lines(after), f"a/{escaped(name)}", f"b/{escaped(name)}"
+    )
+    result = []
+    for number, line in enumerate(lines):
+        body = line.rstrip("\n")
+        text = body if number < 2 else _shown(body.rstrip("\r") if "\r" not in kept else body, kept)
+        result.append(style.paint(text, _color(line, number)) + "\n")
+        if not line.endswith(("\n", "\r")):
+            result.append("\\ No newline at end of file\n")
+    return "".join(result)
+
+
+def _color(line: str, number: int) -> str:
+    if number < 2:
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "plain")
+
+
+def _shown(text: str, kept: str) -> str:
+    return "".join(character if character in kept else escaped(character) for character in text)
+
+
+def fix_lines(fix: Fix, path: str, sources: Sources, style: Style, gutter: int) -> list[str]:
+    """What a fix changes, each changed piece with a line of context: old lines with ``-`` and their numbers,
+    new ones with ``+``. Pieces of other files than ``path`` have the name above them."""
+    wall = style.paint("|", "blue")
+    lines: list[str] = []
+    previous = path
+    for claim in fix.claims:
+        text = sources.text(claim.path)
+        source = split_lines(text)
+        starts = [0, *accumulate(map(len, source))]
+        if claim.last > len(starts):
+            continue  # the file is no longer what was read
+        begin, end = starts[claim.first - 1], starts[min(claim.last, len(source))]
+        edits = [
+            replace(edit, start=edit.start - begin, end=edit.end - begin)
+            for edit in fix.edits
+            if edit.path == claim.path
+            and begin <= edit.start
+            and (edit.start < end or edit.start == end == len(text))
+        ]
+        new = split_lines(applied(text[begin:end], edits))
+        piece = list(_piece(source, claim.first, claim.last, new, style, gutter))
+        if not piece:
+            continue
+        if claim.path != previous:
+            place = f"{escaped(claim.path)}:{claim.first}"
+            lines.append(" " * gutter + style.paint(" ::: ", "blue") + place)
+        elif lines:
+            lines.append(style.paint("...", "blue"))
+        previous = claim.path
+        lines += piece
+    return [f"{' ' * gutter} {wall}", *lines, f"{' ' * gutter} {wall}"] if lines else []
+
+
+def _piece(
+    source: Sequence[str], first: int, last: int, new: Sequence[str], style: Style, gutter: int
+) -> Iterator[str]:
+    old = list(source[first - 1 : last])
+    before = list(source[max(first - 1 - _CONTEXT, 0) : first - 1])
+    after = list(source[last : last + _CONTEXT])
+    old, new = before + old + after, before + list(new) + after
+    offset = first - len(before)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    groups = list(matcher.get_grouped_opcodes(_CONTEXT))
+    for position, group in enumerate(groups):
+        if position:
+            yield style.paint("...", "blue")
+        for tag, start, stop, new_start, new_stop in group:
+            if tag == "equal":
+                for number in range(start, stop):
+                    yield _row(offset + number, "|", old[number], style, gutter, "blue")
+                continue
+            for number in range(start, stop):
+                yield _row(offset + number, "-", old[number], style, gutter, "red")
+            for number in range(new_start, new_stop):
+                yield _row(None, "+", new[number], style, gutter, "green")
+
+
+def _row(number: int | None, sign: str, line: str, style: Style, gutter: int, color: str) -> str:
+    text = escaped(line.rstrip("\r\n").expandtabs(4)).rstrip()
+    shown = style.paint(f"{number if number is not None else '':>{gutter}}", "blue")
+    if sign != "|":
+        text = style.paint(text, color)
+    return f"{shown} {style.paint(sign, color)} {text}".rstrip()
