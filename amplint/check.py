@@ -51,7 +51,11 @@ class CheckResult(NamedTuple):
     sources: Mapping[str, str] = {}
     """Displayed name -> path on the disk."""
     texts: Mapping[str, str] = {}
-    """Displayed name -> text, for what came from standard input."""
+    """Displayed name -> text, for what came from standard input and what was fixed."""
+    unsafe_fixes: bool = False
+    """Whether unsafe fixes are to be shown as fixes that will be made."""
+    done: str = ""
+    """A line about what was fixed or silenced."""
 
 
 def files_to_check(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> Discovery:

@@ -19,7 +19,7 @@ from amplint.config import Settings
 from amplint.findings import Crash, Finding, Level, Span
 from amplint.selectors import selects
 from amplint.silence import Silence, Word
-from amplint.source.decoding import SourceFile, Unreadable, lines_of, read_source
+from amplint.source.decoding import SourceFile, Unreadable, decode, lines_of, read_source
 from amplint.source.nesting import RECURSION_LIMIT
 
 if TYPE_CHECKING:
@@ -106,11 +106,12 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     return Verdict(tuple(_with_fingerprints(kept, texts)), tuple(crashes), frozenset(wanted.silence.used))
 
 
-def _text_of(texts: dict[str, str], path: str) -> str | None:
+def _text_of(texts: dict[str, str], changed: Mapping[str, bytes], path: str) -> str | None:
     """The text of a file. A finding may lie in a file of another group, which is read then."""
     if path not in texts:
+        data = changed.get(str(Path(path).absolute()))
         try:
-            texts[path] = read_source(path, path).text
+            texts[path] = read_source(path, path).text if data is None else decode(data)
         except Unreadable:
             return None
     return texts[path]
@@ -167,7 +168,7 @@ class Wanted:
 
     def __init__(self, job: Job, texts: dict[str, str]) -> None:
         self._job = job
-        self.silence = Silence(partial(_text_of, texts))
+        self.silence = Silence(partial(_text_of, texts, job.changed))
 
     def __call__(self, finding: Finding) -> bool:
         return (

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from amplint.check import CheckResult, Stdin, check, files_to_check
+from amplint.cli import fixes
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.cli.progress import ProgressBar
@@ -25,7 +26,7 @@ from amplint.config import (
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 
-_LISTS = ("select", "extend-select", "ignore", "exclude", "extend-exclude")
+_LISTS = ("select", "extend-select", "ignore", "fixable", "unfixable", "exclude", "extend-exclude")
 _VALUES = ("force-exclude", "torch-version", "device", "output-format")
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -36,13 +37,34 @@ def list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
     return click.option(f"--{name}", multiple=True, metavar="LIST", help=help + " Separated by commas.")
 
 
-@click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
+class _CheckCommand(click.Command):
+    """``--add-ignore`` takes its value only behind an equals sign: the next word is a path."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = args[: args.index("--")] if "--" in args else args
+        given = [f"{option}=" if option == "--add-ignore" else option for option in options]
+        return super().parse_args(ctx, given + args[len(options) :])
+
+
+@click.command("check", cls=_CheckCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
 @list_option("extend-select", "Rules to run as well.")
 @list_option("ignore", "Rules not to run.")
 @click.option("--output-format", metavar="|".join(OUTPUT_FORMATS), help="How to report. [default: full]")
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to report to.")
+@click.option("--fix", is_flag=True, help="Make the safe fixes.")
+@click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: the unsafe fixes as well.")
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing.")
+@click.option("--fix-only", is_flag=True, help="Make fixes and report nothing that is left.")
+@click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit with 1 if anything was fixed.")
+@click.option(
+    "--add-ignore",
+    metavar="[=REASON]",
+    help="Put a comment that silences it on each finding.",
+)
+@list_option("fixable", "Rules whose findings may be fixed. [default: ALL]")
+@list_option("unfixable", "Rules whose findings are not to be fixed.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file to use.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
@@ -84,20 +106,43 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         raise Failure("--stdin-filename needs the path - (standard input)")
     if "-" in paths and len(paths) > 1:
         raise Failure("the path - (standard input) cannot be combined with other paths")
+    fixes.refuse_contradictions(options)
     settings = settings_from(paths, options)
     if options["show_files"]:
         return _show_files(paths, settings)
     stdin = _stdin(stdin_name) if paths == ["-"] else None
     progress = ProgressBar()
+    if fixes.is_wanted(options):
+        result, code = _fix(paths, settings, options, stdin, progress)
+        if result.crashes:
+            tell_crashes(result)
+        return 2 if result.crashes else code
     try:
         result = check(paths, settings, jobs=options["jobs"], stdin=stdin, progress=progress)
     finally:
         progress.clear()
+    result = result._replace(unsafe_fixes=options["unsafe_fixes"])
     _report(result, settings.output_format, options["output_file"], options["statistics"])
     if result.crashes:
         tell_crashes(result)
         return 2
     return 1 if result.findings and not options["exit_zero"] else 0
+
+
+def _fix(
+    paths: list[str], settings: Settings, options: dict[str, Any], stdin: Stdin | None, progress: ProgressBar
+) -> tuple[CheckResult, int]:
+    """Fixes or silences, and reports what is left."""
+    output_format, output_file = settings.output_format, options["output_file"]
+
+    def report(result: CheckResult, done: str) -> None:
+        if fixes.has_room_for_summary(output_format, output_file, options["statistics"]):
+            result = result._replace(done=done)
+        elif done:
+            click.echo(done, err=True)
+        _report(result, output_format, output_file, options["statistics"], err=stdin is not None)
+
+    return fixes.run(paths, settings, options, stdin, progress, report)
 
 
 def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:
@@ -135,16 +180,24 @@ def _show_files(paths: list[str], settings: Settings) -> int:
     return 0
 
 
-def _report(result: CheckResult, output_format: str, output_file: Path | None, statistics: bool) -> None:
-    style = style_for(output_file)
+def _report(
+    result: CheckResult,
+    output_format: str,
+    output_file: Path | None,
+    statistics: bool,
+    *,
+    err: bool = False,
+) -> None:
+    """Writes the report; ``err``: to standard error, where standard output has the mended source."""
+    style = style_for(output_file, err=err)
     if statistics:
         from amplint.report.statistics import render_statistics
 
-        write(render_statistics(result, style, as_json=output_format == "json"), output_file)
+        write(render_statistics(result, style, as_json=output_format == "json"), output_file, err=err)
         return
     from amplint.report import renderer
 
-    write(renderer(output_format)(result, style), output_file)
+    write(renderer(output_format)(result, style), output_file, err=err)
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format == "github" and step_summary:
         from amplint.report.github import write_step_summary

@@ -158,6 +158,7 @@ def summary_of(findings: tuple[Finding, ...], act: str) -> str:
     return f"{act} {counted(len(findings), 'finding')} in {counted(files, 'file')}: {listed}."
 
 
-def has_room_for_summary(output_format: str, output_file: Path | None) -> bool:
+def has_room_for_summary(output_format: str, output_file: Path | None, statistics: bool) -> bool:
     """Whether a line for people may stand in the report."""
-    return output_file is None and output_format in _TEXT_FORMATS
+    is_text = output_format in _TEXT_FORMATS or (statistics and output_format != "json")
+    return output_file is None and is_text

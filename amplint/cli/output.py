@@ -10,12 +10,12 @@ from amplint.cli.failure import Failure
 from amplint.report.text import Style
 
 
-def style_for(output_file: Path | None) -> Style:
+def style_for(output_file: Path | None, *, err: bool = False) -> Style:
     """Colours and wrapping for a terminal. NO_COLOR and FORCE_COLOR (https://no-color.org,
     https://force-color.org) decide about colours; a file never gets any."""
     if output_file is not None:
         return Style()
-    terminal = sys.stdout.isatty()
+    terminal = (sys.stderr if err else sys.stdout).isatty()
     color = terminal and os.environ.get("TERM") != "dumb"
     if os.environ.get("FORCE_COLOR"):
         color = True
@@ -24,22 +24,23 @@ def style_for(output_file: Path | None) -> Style:
     return Style(color, _width() if terminal else 0)
 
 
-def write(text: str, output_file: Path | None = None) -> None:
-    """Write to the file, else to standard output. A reader that has closed the pipe is no error."""
+def write(text: str, output_file: Path | None = None, *, err: bool = False) -> None:
+    """Write to the file, else to standard output or standard error. A reader that has closed the pipe is no error."""
     if output_file is not None:
         try:
             output_file.write_bytes(text.encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise Failure(f"cannot write {output_file}: {error.strerror or error}") from error
         return
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    stream = sys.stderr if err else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
         # Python flushes again when it exits; see the note on SIGPIPE in the documentation of ``signal``.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _width() -> int:

@@ -1,11 +1,12 @@
-"""One line for each finding: ``path:line:column: level[name] CODE message``."""
+"""One line for each finding: ``path:line:column: level[name] CODE message``; ``[*]`` before the message of
+one that ``--fix`` would mend."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
-from amplint.report.text import LEVEL_COLORS, Style, escaped, place_of, summary
+from amplint.report.text import LEVEL_COLORS, Style, ending, escaped, is_fixable, place_of
 
 if TYPE_CHECKING:
     from amplint.findings import Finding
@@ -13,11 +14,13 @@ if TYPE_CHECKING:
 
 def render(result: CheckResult, style: Style) -> str:
     """The report."""
-    lines = [_line(finding, style) for finding in result.findings]
-    return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"
+    lines = [_line(finding, style, result.unsafe_fixes) for finding in result.findings]
+    mark = "[*] " if any(is_fixable(finding, result.unsafe_fixes) for finding in result.findings) else ""
+    return "\n".join([*lines, *ending(result, Style(), mark)]) + "\n"
 
 
-def _line(finding: Finding, style: Style) -> str:
+def _line(finding: Finding, style: Style, unsafe: bool) -> str:
     place = style.paint(place_of(finding), "bold")
     level = style.paint(f"{finding.level.value}[{finding.name}]", LEVEL_COLORS[finding.level.value])
-    return f"{place}: {level} {finding.code} {escaped(finding.message)}"
+    mark = style.paint("[*] ", "green") if is_fixable(finding, unsafe) else ""
+    return f"{place}: {level} {finding.code} {mark}{escaped(finding.message)}"

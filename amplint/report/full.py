@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
 from amplint.report.sources import Sources
-from amplint.report.text import LEVEL_COLORS, Style, escaped, place_of, summary, wrapped
+from amplint.report.text import LEVEL_COLORS, Style, ending, escaped, place_of, wrapped
 
 if TYPE_CHECKING:
     from amplint.findings import Finding
@@ -16,8 +16,7 @@ def render(result: CheckResult, style: Style) -> str:
     """The report."""
     sources = Sources(result)
     blocks = ["\n".join(block(finding, sources, style)) + "\n" for finding in result.findings]
-    last = style.paint(summary(result.findings, result.checked), "bold" if result.findings else "green")
-    return "\n".join([*blocks, last]) + "\n"
+    return "\n".join([*blocks, *ending(result, style)]) + "\n"
 
 
 def block(finding: Finding, sources: Sources, style: Style) -> list[str]:
@@ -45,7 +44,7 @@ def block(finding: Finding, sources: Sources, style: Style) -> list[str]:
         lines += frame(sources.lines(path), [mark], style, color, gutter) or [
             " " * gutter + style.paint(" = ", "blue") + escaped(mark.label)
         ]
-    return lines + _help(finding, style, gutter)
+    return lines + _help(finding, sources, style, gutter)
 
 
 def _header(finding: Finding, style: Style) -> list[str]:
@@ -58,14 +57,24 @@ def _header(finding: Finding, style: Style) -> list[str]:
     return [first, *rest]
 
 
-def _help(finding: Finding, style: Style, gutter: int) -> list[str]:
+def _help(finding: Finding, sources: Sources, style: Style, gutter: int) -> list[str]:
+    """What the fix is and what it changes, or why there is none."""
+    fix = finding.fix
+    if fix is None:
+        return _note("no fix", finding.fix_note, "blue", style, gutter) if finding.fix_note else []
+    from amplint.report.patch import fix_lines
+
+    lines: list[str] = []
+    for offer in (fix.minimum, fix) if fix.minimum is not None else (fix,):
+        kind, color = ("fix", "green") if offer.is_safe else ("unsafe fix", "yellow")
+        because = f" ({offer.note})" if offer.note else ""
+        lines += _note(kind, offer.title + because, color, style, gutter)
+        lines += fix_lines(offer, finding.path, sources, style, gutter)
+    return lines
+
+
+def _note(kind: str, text: str, color: str, style: Style, gutter: int) -> list[str]:
     margin = " " * gutter + " "
-    if finding.fix is None:
-        return []
-    kind = "" if finding.fix.applicability == "safe" else f" ({finding.fix.applicability})"
-    first, *rest = wrapped(f"{margin}= help{kind}: {escaped(finding.fix.title)}", style, margin + "        ")
-    first = first.strip()
-    return [
-        margin + first.replace("= help", style.paint("= ", "blue") + style.paint("help", "green"), 1),
-        *rest,
-    ]
+    first, *rest = wrapped(f"{margin}= {kind}: {escaped(text)}", style, margin + "  ")
+    first = first.strip().replace(f"= {kind}", style.paint("= ", "blue") + style.paint(kind, color), 1)
+    return [margin + first, *rest]

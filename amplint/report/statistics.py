@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from amplint.check import CheckResult
-from amplint.report.text import LEVEL_COLORS, Style, summary
+from amplint.report.text import LEVEL_COLORS, Style, ending
 
 
 def render_statistics(result: CheckResult, style: Style, *, as_json: bool) -> str:
@@ -24,4 +24,4 @@ def render_statistics(result: CheckResult, style: Style, *, as_json: bool) -> st
         f"{count:>{width}}  {code}  {style.paint(f'{level.value:<7}', LEVEL_COLORS[level.value])}  {name}"
         for (code, name, level), count in rows
     ]
-    return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"
+    return "\n".join([*lines, *ending(result, Style())]) + "\n"

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from amplint.check import CheckResult
     from amplint.findings import Finding
 
 _SHOWN_AS_ESCAPE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -38,8 +39,8 @@ class Style(NamedTuple):
     width: int = 0
 
     def paint(self, text: str, color: str) -> str:
-        """The text in a colour, one of bold, dim, red, yellow, cyan, blue and green."""
-        return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.color and text else text
+        """The text in a colour, one of bold, dim, red, yellow, cyan, blue and green; "plain" is none."""
+        return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.color and text and color != "plain" else text
 
 
 def escaped(text: str) -> str:
@@ -97,8 +98,33 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {plural}"
 
 
+def is_fixable(finding: Finding, unsafe: bool) -> bool:
+    """Whether a finding would be fixed, with the unsafe fixes or without."""
+    return finding.fix is not None and finding.fix.chosen(unsafe) is not None
+
+
+def fixable_summary(findings: tuple[Finding, ...], unsafe: bool) -> str:
+    """A line about what can be fixed, such as "2 can be fixed with `--fix`, 1 more with `--unsafe-fixes`.";
+    empty if nothing can be."""
+    now = sum(is_fixable(finding, unsafe) for finding in findings)
+    all_in_all = sum(is_fixable(finding, True) for finding in findings)
+    option = "`--fix --unsafe-fixes`" if unsafe else "`--fix`"
+    if now == 0:
+        return f"{all_in_all} can be fixed with `--fix --unsafe-fixes`." if all_in_all else ""
+    more = f", {all_in_all - now} more with `--unsafe-fixes`" if all_in_all > now else ""
+    return f"{now} can be fixed with {option}{more}."
+
+
+def ending(result: CheckResult, style: Style, mark: str = "") -> list[str]:
+    """The last lines of a report: what was fixed, what there is, what can be fixed, with the mark that such
+    findings have."""
+    last = style.paint(summary(result.findings, result.checked), "bold" if result.findings else "green")
+    fixable = fixable_summary(result.findings, result.unsafe_fixes)
+    return [*([result.done] if result.done else []), last, *([mark + fixable] if fixable else [])]
+
+
 def summary(findings: tuple[Finding, ...], checked: int) -> str:
-    """The last line of a report."""
+    """The line of a report that counts the findings."""
     if not findings:
         return f"All good: no findings; checked {counted(checked, 'file')}."
     levels = Counter(finding.level.value for finding in findings)

@@ -92,7 +92,7 @@ class _Comment:
 def insertions(text: str, places: Iterable[tuple[int, str]], reason: str = "") -> list[tuple[int, int, str]]:
     """What to insert into a text, as (start, end, replacement), so that rules are silenced on lines: names
     are added to a comment of ours that silences the line already, or a comment is put at the end of a line of
-    the statement that may have one. ``places`` are lines and names of rules."""
+    the statement that may have one, one comment a statement. ``places`` are lines and names of rules."""
     source = lines_of(text)
     extents = _extents(text, source)
     tokens = _tokens(text)
@@ -101,6 +101,7 @@ def insertions(text: str, places: Iterable[tuple[int, str]], reason: str = "") -
     comments = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
     closed = _lines_without_room(tokens, source)
     starts = [0, *accumulate(map(len, split_lines(text)))]
+    rooms: dict[tuple[int, int], int | None] = {}
     wanted: dict[tuple[int, int], tuple[str, set[str]]] = {}
     for line, name in places:
         found = _own_comment(comments, line, extents, source)
@@ -111,7 +112,11 @@ def insertions(text: str, places: Iterable[tuple[int, str]], reason: str = "") -
             place = (starts[number - 1] + column, 0)
             wanted.setdefault(place, (", " if known else "", set()))[1].add(name)
             continue
-        room = _line_with_room(line, extents, closed)
+        around = [extent for extent in extents if extent[0] <= line <= extent[1]]
+        statement = min(around, key=lambda extent: extent[1] - extent[0], default=(line, line))
+        if statement not in rooms:
+            rooms[statement] = _line_with_room(line, statement, closed)
+        room = rooms[statement]
         if room is not None:
             place = (starts[room - 1] + len(source[room - 1].rstrip()), 1)
             wanted.setdefault(place, ("  # amplint: ignore[", set()))[1].add(name)
@@ -154,11 +159,9 @@ def _lines_without_room(tokens: Sequence[tokenize.TokenInfo], source: Sequence[s
     return closed
 
 
-def _line_with_room(line: int, extents: list[tuple[int, int]], closed: set[int]) -> int | None:
-    """The line nearest to this one, in the smallest statement around it, that may have a comment."""
-    around = [extent for extent in extents if extent[0] <= line <= extent[1]]
-    first, last = min(around, key=lambda extent: extent[1] - extent[0], default=(line, line))
-    room = [number for number in range(first, last + 1) if number not in closed]
+def _line_with_room(line: int, statement: tuple[int, int], closed: set[int]) -> int | None:
+    """The line of a statement nearest to this one that may have a comment."""
+    room = [number for number in range(statement[0], statement[1] + 1) if number not in closed]
     return min(room, key=lambda number: (abs(number - line), -number), default=None)
 
 

@@ -2,6 +2,10 @@
 
 It reports a line that holds BAD as backward-in-autocast, with a trail to the first line that holds autocast;
 WAIT reads a FIFO; CRASH, CRASH_IN_GROUP and DIE are what they say.
+
+What can be fixed is a word too: UNTIDY becomes TIDY by a safe fix, RISKY becomes TIDY by an unsafe one.
+BROKEN, EATEN and SPREADING have safe fixes that break the syntax, lose a comment and bring a BAD. TWIN_A becomes
+TIDY together with the TWIN_B of twin.py beside it.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from amplint.config import Settings
-from amplint.findings import Crash, Finding, Fix, Level, Span, TrailStep
-from amplint.source.decoding import SourceFile, lines_of
+from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Span, TrailStep, digest_of
+from amplint.source.decoding import SourceFile, lines_of, read_source
 from amplint.source.nesting import too_deep
 
 
@@ -55,7 +59,7 @@ def _judge(file: SourceFile) -> list[Finding]:
     lines = lines_of(file.text)
     opened = next((number for number, line in enumerate(lines, 1) if "autocast" in line), 1)
     step = TrailStep(file.display, Span(opened, 1, opened, 5), "the region opens here")
-    return [
+    return _fixable(file, lines) + [
         Finding(
             "AMP101",
             "backward-in-autocast",
@@ -69,6 +73,59 @@ def _judge(file: SourceFile) -> list[Finding]:
         for number, line in enumerate(lines, 1)
         if "BAD" in line
     ]
+
+
+def _fixable(file: SourceFile, lines: Sequence[str]) -> list[Finding]:
+    findings = []
+    for word, (applicability, new) in _FIXES.items():
+        for found in re.finditer(rf"\b{word}\b", file.text):
+            number = len(lines_of(file.text[: found.start()]))
+            column = lines[number - 1].index(word) + 1
+            edit = Edit(file.display, found.start(), found.end(), new)
+            claim = Claim(file.display, number, number)
+            edits, claims, bases = [edit], [claim], [(file.display, digest_of(file.text))]
+            if word == "EATEN":
+                end = file.text.index("#", found.end())
+                edits = [Edit(file.display, found.start(), end + 3, new)]
+            if word == "TWIN_A":
+                twin = read_source(file.path.parent / "twin.py")
+                start = twin.text.index("TWIN_B")
+                edits.append(Edit(twin.display, start, start + len("TWIN_B"), new))
+                claims.append(Claim(twin.display, 1, 1))
+                bases.append((twin.display, digest_of(twin.text)))
+            fix = Fix(
+                applicability,
+                f"write {new}",
+                tuple(edits),
+                tuple(claims),
+                _NOTES[applicability],
+                tuple(bases),
+            )
+            place = Span(number, column, number, column + len(word))
+            findings.append(
+                Finding(
+                    "AMP103",
+                    "step-in-autocast",
+                    Level.ADVICE,
+                    f"this is {word}",
+                    file.display,
+                    place,
+                    (),
+                    fix,
+                )
+            )
+    return findings
+
+
+_FIXES = {
+    "UNTIDY": ("safe", "TIDY"),
+    "RISKY": ("unsafe", "TIDY"),
+    "BROKEN": ("safe", "(("),
+    "EATEN": ("safe", "TIDY"),
+    "SPREADING": ("safe", "BAD"),
+    "TWIN_A": ("safe", "TIDY"),
+}
+_NOTES = {"safe": "", "unsafe": "it may be wanted"}
 
 
 def _syntax_error(file: SourceFile, message: str, line: int, column: int) -> Finding:

@@ -29,7 +29,7 @@ def test_findings_give_exit_code_1_and_a_frame(amplint, project: Path) -> None:
         "4 |     loss.backward()  # BAD\n"
         "  |                        ^^^\n"
         "  |\n"
-        "  = help: move it out of the region\n"
+        "  = fix: move it out of the region\n"
         "\n"
         "Found 1 finding (1 warning) in 1 file; checked 1 file.\n"
     )
@@ -70,7 +70,13 @@ def test_json_has_exactly_the_documented_keys(amplint, project: Path) -> None:
         "end_line": 4,
         "end_column": 27,
         "trail": [{"path": "src/bad.py", "line": 3, "column": 1, "message": "the region opens here"}],
-        "fix": {"applicability": "safe", "title": "move it out of the region", "note": "", "edits": []},
+        "fix": {
+            "applicability": "safe",
+            "title": "move it out of the region",
+            "note": "",
+            "edits": [],
+            "minimum": None,
+        },
         "fix_note": "",
     }
 

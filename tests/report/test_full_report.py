@@ -62,7 +62,7 @@ def test_the_trail_in_the_same_and_in_other_files() -> None:
 def test_a_fix_is_offered() -> None:
     safe = report("x\n", finding(Span(1, 1, 1, 2), fix=Fix("safe", "leave it")))
     unsafe = report("x\n", finding(Span(1, 1, 1, 2), fix=Fix("unsafe", "leave it")))
-    assert (safe[-1], unsafe[-1]) == ("  = help: leave it", "  = help (unsafe): leave it")
+    assert (safe[-1], unsafe[-1]) == ("  = fix: leave it", "  = unsafe fix: leave it")
 
 
 def test_a_finding_over_several_lines() -> None:
