@@ -1,10 +1,11 @@
 """A JSON array with one object for each finding.
 
 A ``fix`` is null or an object: ``applicability`` is "safe" or "unsafe", ``title`` says what it does, ``note``
-why it is unsafe (else empty), ``minimum`` is the safe fix that is made instead of an unsafe one (else null), and ``edits`` lists replacements, each with the ``path``, the range to replace
+why it is unsafe (else empty), and ``edits`` lists replacements, each with the ``path``, the range to replace
 (``line``, ``column``, ``end_line``, ``end_column``, counted from 1, columns in code points, the end being the
 first character that stays) and the ``content`` to put there, with the line ends of the file. The ranges speak
-of the file as it was read and do not overlap. ``fix_note`` says why there is no fix where one could be
+of the file as it was read and do not overlap. ``minimum`` is null, or for some unsafe fixes the safe one that is
+made instead where unsafe ones are not wanted. ``fix_note`` says why there is no fix where one could be
 expected.
 """
 

@@ -99,7 +99,7 @@ def _fixable(file: SourceFile, lines: Sequence[str]) -> list[Finding]:
                 tuple(edits),
                 tuple(claims),
                 _NOTES[applicability],
-                tuple(bases),
+                bases=tuple(bases),
             )
             place = Span(number, column, number, column + len(word))
             findings.append(
