@@ -185,6 +185,11 @@ def _overload(name: str) -> Any:
 
 
 def _with_appended_dtype(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    # the other overload has no defaults for these
+    if len(args) == 1:
+        kwargs.setdefault("p", 2)
+    elif len(args) == 3:
+        kwargs.setdefault("keepdim", False)
     return op(*args, **kwargs, dtype=torch.float32 if _eligible(args[0]) else args[0].dtype)
 
 

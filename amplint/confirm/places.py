@@ -162,6 +162,11 @@ class Sites:
             site = self._places[key] = Site(self.display(code.co_filename), code, frame.f_lasti, calls)
         return site
 
+    def chain(self, frame: FrameType) -> tuple[tuple[int, int], ...]:
+        """What tells apart the ways on which the user's code comes to a frame."""
+        here = (id(frame.f_code), frame.f_lasti)
+        return (here, *[(id(site.code), site.offset) for site in self._outer(frame)])
+
     def is_user(self, code: CodeType) -> bool:
         """Whether a code object is the user's."""
         return (self._codes.get(id(code)) or self._learn(code))[0]

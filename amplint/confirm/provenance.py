@@ -52,9 +52,18 @@ class Names:
         if known is not None and known[0]() is thing:
             return known[1]
         self._count += 1
-        name = (self._kind, self._count)
-        self._known[key] = (weakref.ref(thing, lambda _: self._known.pop(key, None)), name)
+        return self.give(thing, self._count)
+
+    def give(self, thing: Any, what: Hashable) -> Hashable:
+        """Gives an object a name that tells what it is; those of the same kind may share it."""
+        key, name = id(thing), (self._kind, what)
+        self._known[key] = (weakref.ref(thing, partial(self._gone, key)), name)
         return name
+
+    def _gone(self, key: int, reference: object) -> None:
+        known = self._known.get(key)
+        if known is not None and known[0] is reference:
+            del self._known[key]
 
 
 class Owners:

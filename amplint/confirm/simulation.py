@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.utils._device
+import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.confirm.cuda_policy import CudaPolicy
@@ -137,6 +138,7 @@ class SimulatedCuda:
         patches.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
         patches.wrap(torch.amp.autocast_mode.autocast, "__init__", _device_type_first)
         patches.wrap(torch.amp.autocast_mode, "_cast", _cast)
+        patches.set(torch.utils.checkpoint, "_infer_device_type", lambda *args: "cuda")
 
     # devices of tensors -------------------------------------------------------------------------------------
 
@@ -241,6 +243,8 @@ def _in_float32(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
                 return original
         if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
             return value.half()
+        if isinstance(value, torch.Tensor) and value.dtype is torch.complex64:
+            return value.to(torch.complex32)
         if isinstance(value, (tuple, list)):
             return type(value)(down(part) for part in value)
         return value

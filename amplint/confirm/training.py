@@ -69,6 +69,8 @@ def install(probe: Probe) -> None:
 class _Watcher:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+        self._scalers_made: dict[Hashable, Site] = {}
+        self._optimizers_made: set[Hashable] = set()
         self._states: dict[int, tuple[Any, str, Hashable]] = {}
 
     # backward -----------------------------------------------------------------------------------------------
@@ -105,6 +107,7 @@ class _Watcher:
                 self._loss(outputs),
                 not direct and not scaled_by,
                 inputs_given,
+                bool(self._scalers_made),
             )
         )
 
@@ -158,6 +161,7 @@ class _Watcher:
         owners = self.probe.owners
         name = owners.add(optimizer)
         if site is not None:
+            self._optimizers_made.add(name)
             casts = self._casts(optimizer)
             self.probe.tell(
                 OptimizerMade(site, self.probe.here.regions, name, casts, owners.of_optimizer(optimizer))
@@ -165,25 +169,29 @@ class _Watcher:
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""
-        self.probe.guarded(self._stepped, optimizer)
+        closure = len(args) > 1 or kwargs.get("closure") is not None
+        self.probe.guarded(self._stepped, optimizer, closure)
 
-    def _stepped(self, optimizer: Any) -> None:
+    def _stepped(self, optimizer: Any, closure: bool) -> None:
         site = self.probe.site(3)
         if site is None:
             return
         here = self.probe.here
         framework = self.probe.sites.direct(sys._getframe(0)) is None
+        name = self.probe.owners.add(optimizer)
         self.probe.tell(
             OptimizerStepped(
                 site,
                 here.regions,
-                self.probe.owners.add(optimizer),
+                name,
                 here.scaler is not None,
                 self._casts(optimizer),
                 self._iteration(site),
                 here.scaler,
                 self.probe.owners.of_optimizer(optimizer),
                 framework,
+                in_sight=name in self._optimizers_made,
+                closure=closure,
             )
         )
 
@@ -252,9 +260,12 @@ class _Watcher:
         return __init__
 
     def _scaler_made(self, scaler: Any) -> None:
-        site = self.probe.site(3)
-        if site is not None:
-            name = self.probe.scalers.of(scaler)
+        frame = self.probe.sites.frame(3)
+        if frame is not None:
+            # one that is made anew at the same place takes the place of the one before
+            name = self.probe.scalers.give(scaler, self.probe.sites.chain(frame))
+            site = self.probe.sites.at(frame)
+            self._scalers_made[name] = site
             self.probe.tell(ScalerMade(site, self.probe.here.regions, name, bool(scaler._enabled)))
 
     def scaler_method(self, act: str, original: Any) -> Any:
@@ -284,11 +295,14 @@ class _Watcher:
         casts: tuple[CastParameters, ...] = ()
         optimizer: Hashable = None
         loss: Hashable = None
+        closure = ""
         modules: frozenset[Hashable] = frozenset()
         scaled_by: tuple[Hashable, ...] = ()
         if act in ("unscale_", "step"):
             given = args[0] if args else kwargs.get("optimizer")
             given = getattr(given, "optimizer", given)  # accelerate wraps it
+            if act == "step":
+                closure = "keyword" if "closure" in kwargs else "positional" if len(args) > 1 else ""
             if isinstance(given, Optimizer):
                 optimizer = self.probe.owners.add(given)
                 modules = self.probe.owners.of_optimizer(given)
@@ -299,11 +313,12 @@ class _Watcher:
             if isinstance(given, torch.Tensor):
                 loss = self.probe.losses.of(given)
                 scaled_by = self.scalers_of(given)
+        name = self.probe.scalers.of(scaler)
         self.probe.tell(
             ScalerUsed(
                 site,
                 self.probe.here.regions,
-                self.probe.scalers.of(scaler),
+                name,
                 act,
                 casts,
                 bool(scaler._enabled),
@@ -312,6 +327,8 @@ class _Watcher:
                 loss,
                 scaled_by,
                 act == "update" and bool(args or kwargs.get("new_scale") is not None),
+                made=self._scalers_made.get(name),
+                closure=closure,
             )
         )
 

@@ -1,0 +1,132 @@
+"""Compares the op policy of simulated CUDA with torch's own, op by op.
+
+    python benchmarks/fidelity.py
+
+The oracle is AutocastCUDA itself, on fake CUDA tensors: no kernel runs, the types are right. Each op is called
+with float32, half and mixed operands in a float16 region; it agrees if all results have the same types and
+the same calls raise. Ops that cannot run on fake tensors are left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "amp"))
+
+import generate_op_policies as ops
+
+from amplint.confirm.simulation import SimulatedCuda
+
+_REFUSALS = (
+    "not implemented for 'Half'",
+    "Unsupported dtype Half",
+    "doesn't support tensors of type: Half",
+    "not yet implemented for tensors with different dtypes",
+    "must have the same scalar type",
+    "expected to have the same dtype",
+    "expected scalar type Half but found Float",
+    "Expected object of scalar type Half but got scalar type Float",
+)
+COMBINATIONS = {"ff": "float32", "hh": "half", "hf": "half, float32", "fh": "float32, half"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An op that does something else on the simulated device."""
+
+    op: str
+    operands: str
+    cuda: str
+    simulated: str
+
+    @property
+    def only_the_kernel(self) -> bool:
+        """Whether the types arrived as on CUDA, and the CPU's kernel refused them. Fake tensors have none."""
+        return any(text in self.simulated for text in _REFUSALS)
+
+
+def outcome(device: str, function: Any, sample: Any, operands: str) -> str:
+    """The type of the result ("f", "h", "d", "i"), or what was raised."""
+    kinds = {"f": torch.float32, "h": torch.float16}
+    tensors = ops.Tensors(device, kinds[operands[0]], kinds[operands[1]])
+    region = torch.autocast("cuda:0" if device == "cuda" else "cuda", dtype=torch.float16)
+    try:
+        arguments, keywords = sample(tensors)
+        with region:
+            return str(ops._kind(function(*arguments, **keywords)))
+    except Exception as error:  # any failure of an op is a result
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+
+def measure(device: str) -> dict[tuple[str, str], str]:
+    """Outcomes by op and operands. The first sample that an op runs on counts."""
+    found: dict[tuple[str, str], str] = {}
+    left_out = set(ops.UNMEASURABLE_ON_CUDA)
+    mode: Any = ops.cuda_tensors() if device == "cuda" else SimulatedCuda()
+    with warnings.catch_warnings(), contextlib.ExitStack() as stack:
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        stack.enter_context(mode)
+        stack.enter_context(torch.no_grad())
+        for number, (sample, names) in enumerate(ops.SAMPLES):
+            for name in names.split():
+                if name in left_out:
+                    continue
+                for spelling, function in ops.spellings(name):
+                    for operands in COMBINATIONS:
+                        result = outcome(device, function, sample, operands)
+                        found[f"{spelling} {number}", operands] = result
+    return found
+
+
+def compare() -> tuple[int, list[Difference]]:
+    """How many public ops were compared, and those that differ."""
+    oracle, simulated = measure("cuda"), measure("cpu")
+    names: set[str] = set()
+    differences: dict[str, Difference] = {}
+    for (spelling, operands), expected in oracle.items():
+        if oracle[spelling, "ff"] not in ("f", "h", "d", "i") and "unsafe" not in oracle[spelling, "ff"]:
+            continue  # no such call
+        op = ops_name(spelling)
+        names.add(op)
+        got = simulated[spelling, operands]
+        if got != expected and not (expected[1:] and got[1:]):
+            differences.setdefault(op, Difference(op, COMBINATIONS[operands], expected, got))
+    return len(names), sorted(differences.values(), key=lambda part: part.op)
+
+
+def ops_name(spelling: str) -> str:
+    """The op of a spelling: "matmul" for "torch.Tensor.matmul 3"."""
+    return ops_plain(spelling.split()[0])
+
+
+def ops_plain(name: str) -> str:
+    """The name without its module."""
+    from amplint.amp.ops import plain_name
+
+    return plain_name(name)
+
+
+def main() -> None:
+    """Prints the table."""
+    total, differences = compare()
+    policy = [part for part in differences if not part.only_the_kernel]
+    print(f"torch {torch.__version__}, {total} ops")
+    print(f"same policy: {total - len(policy)} ({1 - len(policy) / total:.1%})")
+    print(
+        f"same outcome, kernels included: {total - len(differences)} ({1 - len(differences) / total:.1%})\n"
+    )
+    print("| op | operands | CUDA | simulated |\n|---|---|---|---|")
+    for part in differences:
+        print(f"| {part.op} | {part.operands} | {part.cuda} | {part.simulated} |")
+
+
+if __name__ == "__main__":
+    main()
