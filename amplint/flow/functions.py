@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from collections.abc import Sequence as Items
+from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from amplint.flow.engine import Engine
     from amplint.flow.expressions import Expressions
 
+MAX_WRAPPERS = 2
 _MINDS_AUTOCAST = re.compile(r"custom_fwd|custom_bwd|autocast")
 _MINDS_TYPES = re.compile(
     r"autocast|\.to\(|\.type(?:_as)?\(|\.(?:float|half|bfloat16|double)\(|dtype|float16"
@@ -166,27 +169,51 @@ def _multiplies(method: FunctionValue) -> bool:
 def _restored(engine: Engine, backward: FunctionValue) -> Place | None:
     """See CustomFunction.restored."""
     context = _first_parameter(backward)
-    for statement in _body(backward):
+
+    def saved(part: ast.expr) -> bool:
+        return (
+            isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == context
+        )
+
+    node = _switched_by(engine, backward, saved)
+    return _place(backward.file, node) if node is not None else None
+
+
+def _switched_by(
+    engine: Engine, function: FunctionValue, is_flag: Callable[[ast.expr], bool], depth: int = 0
+) -> ast.Call | None:
+    """The call that makes an autocast context from a flag and from no type, in a function or, through its
+    parameters, in one that it calls."""
+    for statement in _body(function):
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and _takes_saved_flag(engine, backward.file, node, context):
-                return _place(backward.file, node)
+            if not isinstance(node, ast.Call) or any(isinstance(part, ast.Starred) for part in node.args):
+                continue
+            given = [*node.args, *(part.value for part in node.keywords)]
+            dotted = ast.unparse(node.func)
+            if not any(is_flag(part) for part in given) or not re.fullmatch(r"[\w.]+", dotted):
+                continue
+            value = engine.resolve(function.file, dotted)
+            if isinstance(value, Library) and value.name in ENTRIES:
+                named = _by_name(ENTRIES[value.name].parameters, node)
+                if "enabled" in named and is_flag(named["enabled"]) and "dtype" not in named:
+                    return node
+            elif isinstance(value, FunctionValue) and value.outline is not None and depth < MAX_WRAPPERS:
+                named = _by_name(value.outline.parameters, node)
+                flags = {name for name, part in named.items() if is_flag(part)}
+                inner = _switched_by(engine, value, partial(_is_name, flags), depth + 1)
+                if inner is not None:
+                    return node
     return None
 
 
-def _takes_saved_flag(engine: Engine, file: ProjectFile, node: ast.Call, context: str) -> bool:
-    dotted = ast.unparse(node.func)
-    if not dotted.endswith("autocast") or not re.fullmatch(r"[\w.]+", dotted):
-        return False
-    value = engine.resolve(file, dotted)
-    entry = ENTRIES.get(value.name) if isinstance(value, Library) else None
-    if entry is None or any(isinstance(part, ast.Starred) for part in node.args):
-        return False
-    given: dict[str | None, ast.expr] = dict(zip(entry.parameters, node.args, strict=False))
-    given.update({part.arg: part.value for part in node.keywords})
-    flag = given.get("enabled")
-    if flag is None or "dtype" in given or None in given:
-        return False
-    return isinstance(flag, ast.Attribute) and isinstance(flag.value, ast.Name) and flag.value.id == context
+def _is_name(names: set[str], part: ast.expr) -> bool:
+    return isinstance(part, ast.Name) and part.id in names
+
+
+def _by_name(parameters: tuple[str, ...], node: ast.Call) -> dict[str, ast.expr]:
+    named = dict(zip(parameters, node.args, strict=False))
+    named.update((part.arg or "**", part.value) for part in node.keywords)
+    return named
 
 
 def _place(file: ProjectFile, node: ast.expr) -> Place:
