@@ -195,7 +195,7 @@ def _switched_by(
             value = engine.resolve(function.file, dotted)
             if isinstance(value, Library) and value.name in ENTRIES:
                 named = _by_name(ENTRIES[value.name].parameters, node)
-                if "enabled" in named and is_flag(named["enabled"]) and "dtype" not in named:
+                if "enabled" in named and is_flag(named["enabled"]) and not named.keys() & {"dtype", "**"}:
                     return node
             elif isinstance(value, FunctionValue) and value.outline is not None and depth < MAX_WRAPPERS:
                 named = _by_name(value.outline.parameters, node)
