@@ -1,0 +1,202 @@
+"""``amplint confirm`` from the command line to its report."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_COMMAND = "import sys; from amplint.cli.main import main; main()"
+
+FROZEN = textwrap.dedent(
+    """
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.ones(2, 4, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        for _ in range(3):
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+    print("the program's own words")
+    """
+)
+
+
+def amplint(
+    directory: Path, *arguments: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-c", _COMMAND, *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": "", **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """A project, and a run of its program that was recorded."""
+    pytest.importorskip("torch")
+    project = tmp_path_factory.mktemp("project")
+    (project / "train.py").write_text(FROZEN)
+    done = amplint(project, "confirm", "--record", "run.json", "--", "train.py")
+    return project, done
+
+
+def test_findings_become_verdicts(recorded: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    _, done = recorded
+    assert done.stderr == ""
+    assert done.returncode == 1
+    assert done.stdout.startswith("the program's own words\n")
+    assert (
+        "confirmed 2 times (CUDA simulated on CPU)\ntrain.py:9:6: error[epoch-wide-autocast]" in done.stdout
+    )
+    assert "confirmed 3 times (CUDA simulated on CPU)\ntrain.py:12:9: warning" in done.stdout
+    assert done.stdout.endswith("2 findings: 2 confirmed\n")
+
+
+def test_a_recording_is_judged_elsewhere(
+    recorded: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    project, done = recorded
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "renamed.py").write_text(FROZEN)
+    replayed = amplint(tmp_path, "confirm", "--replay", str(project / "run.json"), "--output-format", "json")
+    assert replayed.returncode == 1
+    value = json.loads(replayed.stdout)
+    assert (value["device"], value["steps"], value["ended"]) == ("simulated-cuda", 3, "finished")
+    assert [(found["path"], found["verdict"], found["count"]) for found in value["findings"]] == [
+        ("src/renamed.py", "confirmed", 2),
+        ("src/renamed.py", "confirmed", 3),
+    ]
+    assert value["missed"] == []
+
+
+def test_json_has_the_objects_of_the_lint(
+    recorded: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    project, _ = recorded
+    lint = amplint(project, "--output-format", "json")
+    (project / "lint.json").write_text(lint.stdout)
+    crossed = amplint(
+        project, "confirm", "--replay", "run.json", "--findings", "lint.json", "--output-format", "json"
+    )
+    told = json.loads(crossed.stdout)["findings"]
+    extra = {"verdict", "count", "evidence", "reason", "ranks"}
+    for found, given in zip(told, json.loads(lint.stdout), strict=True):
+        assert set(found) == {*given, *extra}
+        fix = {"fix"}
+        assert {key: found[key] for key in set(given) - fix} == {key: given[key] for key in set(given) - fix}
+
+
+def test_a_file_that_has_changed_since_it_was_linted_is_told(
+    recorded: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    project, _ = recorded
+    (tmp_path / "train.py").write_text(FROZEN)
+    lint = amplint(tmp_path, "--output-format", "json")
+    (tmp_path / "lint.json").write_text(lint.stdout)
+    (tmp_path / "train.py").write_text("\n" + FROZEN)
+    crossed = amplint(tmp_path, "confirm", "--replay", str(project / "run.json"), "--findings", "lint.json")
+    assert crossed.stdout.count("inconclusive: the file that ran is not the one that was linted") == 2
+
+
+def test_github_gets_annotations(recorded: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    project, _ = recorded
+    done = amplint(project, "confirm", "--replay", "run.json", "--output-format", "github")
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("::error file=train.py,line=9")
+    assert "confirmed 2 times (CUDA simulated on CPU)" in first
+
+
+@pytest.mark.parametrize(("option", "status"), [("findings", 1), ("confirmed", 1), ("never", 0)])
+def test_what_fails_is_chosen(
+    recorded: tuple[Path, subprocess.CompletedProcess[str]], option: str, status: int
+) -> None:
+    project, _ = recorded
+    assert amplint(project, "confirm", "--replay", "run.json", "--fail-on", option).returncode == status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["confirm"], "there is no program to run"),
+        (["confirm", "--", "gone.py"], "no such file: gone.py"),
+        (["confirm", "--", "run.sh"], "is no Python program"),
+        (["confirm", "--replay", "run.sh", "--", "train.py"], "takes the place of a run"),
+        (["confirm", "--replay", "run.sh"], "is no recording of a run"),
+        (["confirm", "gone", "--", "train.py"], "no such file or directory: gone"),
+        (["confirm", "--findings", "run.sh", "--", "train.py"], "does not hold what"),
+    ],
+)
+def test_wrong_use_is_told(tmp_path: Path, arguments: list[str], message: str) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "run.sh").write_text("echo\n")
+    (tmp_path / "train.py").write_text("")
+    done = amplint(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_without_torch_it_says_how_to_get_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    code = (
+        "import sys, importlib.util as u\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more)\n"
+    )
+    (tmp_path / "hide.py").write_text(code + _COMMAND)
+    done = subprocess.run(
+        [sys.executable, "hide.py", "confirm", "--", "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "pip install 'amplint[torch]'" in done.stderr
+
+
+def test_ranks_are_told_apart(tmp_path: Path) -> None:
+    pytest.importorskip("torch.distributed")
+    (tmp_path / "train.py").write_text(
+        "import torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        + FROZEN.replace("range(3)", "range(1 + dist.get_rank())")
+        + "dist.destroy_process_group()\n"
+    )
+    command = ["torchrun", "--standalone", "--nproc-per-node", "2", "train.py"]
+    done = amplint(tmp_path, "confirm", "--output-format", "json", "--", *command)
+    value = json.loads(done.stdout)
+    assert (value["ranks"], value["steps"], value["ended"]) == ([0, 1], 2, "finished")
+    frozen, backward = value["findings"]
+    assert (frozen["verdict"], frozen["count"], frozen["ranks"]) == ("confirmed", 1, [1])
+    assert (backward["verdict"], backward["count"], backward["ranks"]) == ("confirmed", 3, [0, 1])
+
+
+def test_spawned_workers_are_observed(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    body = textwrap.indent(FROZEN.partition("from torch import nn")[2], "    ")
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom torch import nn\n\n\ndef work(rank):\n"
+        + body
+        + "\n\nif __name__ == '__main__':\n    torch.multiprocessing.spawn(work, nprocs=1)\n"
+    )
+    done = amplint(tmp_path, "confirm", "--output-format", "json", "--", "train.py")
+    value = json.loads(done.stdout)
+    assert (value["status"], value["steps"]) == (0, 3)
+    assert [found["verdict"] for found in value["findings"]] == ["confirmed", "confirmed"]
