@@ -102,6 +102,7 @@ class Observer:
         self.last_words: tuple[type[Event], ...] = (Event,)
         """What is taken in after the program's end, which the probe then tells of."""
         self._ended = False
+        self._last: Place | None = None
 
     def hear(self, event: Event) -> None:
         """Takes in an event. Raises Stopped where the run is to end."""
@@ -121,8 +122,16 @@ class Observer:
             self.notes[text] = None
 
     def begin(self) -> None:
-        """Begins anew, as at the entry point of a program."""
-        self._state = self._jury.start()
+        """Begins anew, as at the entry point of a program: a test is one."""
+        with self._lock:
+            self._state, self._last = self._jury.start(), None
+
+    def over(self) -> None:
+        """What began has come to its end by itself."""
+        with self._lock:
+            if self._last is not None:
+                self._take(FunctionEnded(self._last, ()))
+            self.begin()
 
     def end(self, ended: str) -> None:
         """The program came to an end. A run that was stopped in between steps may be judged as if it were over,
@@ -145,6 +154,7 @@ class Observer:
 
     def _take(self, event: Event) -> None:
         self._count(event)
+        self._last = event.place
         before = self._state
         self._state = self._jury.hear(before, event)
         drafts = self._report.drafts

@@ -31,13 +31,14 @@ GRACE = 10.0
 """Seconds that a run has to unwind after it was told to stop; then it is ended."""
 OUT_OF_TIME = 124
 """Exit status of a process that did not unwind, as that of timeout(1)."""
+_MOST_RAISED = 100
 _FIRST_FLUSH, _SLOWEST_FLUSH = 2.0, 60.0
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is to be done with a run. ``folder`` is where recordings go; ``paths`` are the linted ones; ``root`` is
-    the directory in which the run starts."""
+    """What is to be done with a run. ``folder`` is where recordings go, if anywhere; ``paths`` are the linted ones;
+    ``root`` is the directory in which the run starts."""
 
     folder: str
     root: str
@@ -171,7 +172,8 @@ class Session:
         self.observer.end(KILLED if cut_off else self.ended)
         if not cut_off:
             self.probe.stop()
-        self.write()
+        if self.order.folder:
+            self.write()
         if not cut_off:
             self._stop.close()
         Session.current = None
@@ -215,6 +217,10 @@ class Session:
     def failed(self, error: BaseException) -> None:
         """The program ended with an exception."""
         self.ended, self.status = RAISED, 1
+        self.keep(error)
+
+    def keep(self, error: BaseException) -> None:
+        """Keeps an exception as evidence."""
         frames = traceback.extract_tb(error.__traceback__)
         display = self.probe.sites.display
         stack = tuple(
@@ -223,7 +229,8 @@ class Session:
             if self.is_user_file(frame.filename)
         )
         text = f"{error}".strip().splitlines() or [""]
-        self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
+        if len(self.raised) < _MOST_RAISED:
+            self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
 
     def _watch(self, leave: Callable[[int], Any]) -> None:
         """Writes now and then, and ends a run that is out of time or does not unwind."""

@@ -72,7 +72,7 @@ def test_findings_become_verdicts(recorded: tuple[Path, subprocess.CompletedProc
 def test_a_recording_is_judged_elsewhere(
     recorded: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    project, done = recorded
+    project, _ = recorded
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "renamed.py").write_text(FROZEN)
     replayed = amplint(tmp_path, "confirm", "--replay", str(project / "run.json"), "--output-format", "json")
