@@ -19,7 +19,7 @@ class DefaultCheck(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands."""
-        return ["check", "confirm", "rule"]
+        return ["check", "confirm", "rule", "trace"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
@@ -29,6 +29,10 @@ class DefaultCheck(click.Group):
             from amplint.cli.confirm_command import confirm_command
 
             return confirm_command
+        if cmd_name == "trace":
+            from amplint.cli.trace_command import trace_command
+
+            return trace_command
         if cmd_name == "rule":
             from amplint.cli.rule_command import rule_command
 

@@ -6,12 +6,16 @@ and no copy where the weight cache had one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from amplint.confirm import cuda_policy
+from amplint.confirm.cuda_policy import CudaPolicy
 from amplint.events import AutocastCast, DType, enabled_region
 
 if TYPE_CHECKING:
@@ -22,6 +26,11 @@ _SHORT = {
     torch.float16: DType.FLOAT16,
     torch.bfloat16: DType.BFLOAT16,
 }
+
+_EMULATION = frozenset(part for part in CudaPolicy._lower.__code__.co_consts if isinstance(part, CodeType))
+"""Code of simulated CUDA that computes in float32 what CUDA computes in half precision: its casts are none of
+autocast's."""
+_DEEPEST = 6
 
 
 class CastMode(TorchDispatchMode):
@@ -34,7 +43,7 @@ class CastMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten._to_copy.default and args[0].dtype is not result.dtype:
+        if func is torch.ops.aten._to_copy.default and args[0].dtype is not result.dtype and not _emulated():
             self.probe.guarded(self._cast, args[0], result)
         return result
 
@@ -63,3 +72,13 @@ class CastMode(TorchDispatchMode):
             )
             self._events[key] = event
         self.probe.tell(event)
+
+
+def _emulated() -> bool:
+    """Whether simulated CUDA casts for its own sake."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEEPEST):
+        if frame is None or frame.f_code.co_filename == cuda_policy.__file__:
+            break
+        frame = frame.f_back
+    return frame is not None and frame.f_code in _EMULATION

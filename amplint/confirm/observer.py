@@ -7,9 +7,10 @@ What it keeps grows with the places of the program, not with the length of the r
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from amplint.confirm.recording import FINISHED, STOPPED, Opened, Reached, Recording, Seen
 from amplint.events import (
@@ -39,8 +40,15 @@ _MOST_PIECES = 3
 _MOST_DRAFTS = 2000
 """Different drafts that are kept: a rule whose messages hold what changes all the time must not fill the memory."""
 
-Measures = Callable[[Event], Iterator[str]]
-"""What the probe measured at an event, in words."""
+_FEW_LOSSES = 8
+_FROZEN = "epoch-wide-autocast"
+
+
+class Loss(Protocol):
+    """A tensor with one element, which is not looked at before the report: that would wait for the device."""
+
+    def item(self) -> float:
+        """Its value."""
 
 
 class Stopped(SystemExit):
@@ -55,6 +63,7 @@ class _Telling:
     draft: Draft
     count: int = 0
     evidence: dict[str, None] = field(default_factory=dict)
+    losses: tuple[Loss, ...] = ()
 
     def add(self, pieces: Sequence[str]) -> None:
         self.count += 1
@@ -76,17 +85,15 @@ class Observer:
     """The listener of a probe.
 
     ``steps`` is the number of optimizer steps after which the run ends, at a place where nothing is pending:
-    a scaler that has stepped gets its update. ``measures`` adds evidence.
+    a scaler that has stepped gets its update.
     """
 
-    def __init__(
-        self, rules: Sequence[FlowRule], *, steps: int | None = None, measures: Measures | None = None
-    ) -> None:
+    def __init__(self, rules: Sequence[FlowRule], *, steps: int | None = None) -> None:
         self._report = Report()
         self._jury = Jury(rules, self._report)
         self._state = self._jury.start()
         self._wanted = steps
-        self._measures = measures
+        self._losses: deque[Loss] = deque(maxlen=_FEW_LOSSES)
         self._lock = threading.RLock()
         self._tellings: dict[Hashable, _Telling] = {}
         self._told_at: dict[tuple[Place, type[Event]], set[int]] = {}
@@ -178,6 +185,11 @@ class Observer:
                 return
             telling = self._tellings[key] = _Telling(draft)
         telling.add(pieces)
+        telling.losses = tuple(self._losses)
+
+    def loss(self, loss: Loss) -> None:
+        """A backward pass begins from this loss."""
+        self._losses.append(loss)
 
     def _recount(self, before: Hashable, event: Event, rules: set[int]) -> None:
         """Counts findings that rules tell only once, each time that they are true again."""
@@ -193,6 +205,7 @@ class Observer:
             key = (draft.rule.code, draft.place, draft.message, draft.subject)
             if key in self._tellings:
                 self._tellings[key].add(list(self._evidence(event)))
+                self._tellings[key].losses = tuple(self._losses)
 
     def _count(self, event: Event) -> None:
         kind = type(event)
@@ -223,8 +236,6 @@ class Observer:
                 self._without_update.discard(event.scaler)
 
     def _evidence(self, event: Event) -> Iterator[str]:
-        if self._measures is not None:
-            yield from self._measures(event)
         region = enabled_region(event.regions)
         where = f" in {_described(region)}" if region is not None else ""
         operands = _operands(event)
@@ -266,7 +277,9 @@ class Observer:
                 and (telling.draft.place.path, telling.draft.place.span) == (finding.path, finding.span)
             ]
             evidence = dict.fromkeys(piece for telling in same for piece in telling.evidence)
-            yield Seen(finding, sum(telling.count for telling in same), tuple(evidence)[:_MOST_PIECES])
+            still = _standstill(same[0].losses) if finding.name == _FROZEN else ()
+            pieces = (*still, *tuple(evidence)[:_MOST_PIECES])
+            yield Seen(finding, sum(telling.count for telling in same), pieces)
 
     def _reached(self) -> Iterator[Reached]:
         # places of different calls may be one piece of text
@@ -278,6 +291,14 @@ class Observer:
             total.dtypes.update(visits.dtypes)
         for (kind_name, path, span), visits in found.items():
             yield Reached(kind_name, path, span, visits.count, visits.inside, tuple(visits.dtypes))
+
+
+def _standstill(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """What the last losses say, if they are all the same number."""
+    values = {loss.item() for loss in losses}
+    if len(losses) < 2 or len(values) != 1:
+        return ()
+    return (f"the loss stood still: {values.pop():.6g} in each of the last {len(losses)} backward passes",)
 
 
 def _operands(event: Event) -> tuple[Operand, ...]:

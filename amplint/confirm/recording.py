@@ -67,6 +67,36 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class OpRow:
+    """An op at a place with operands and a result of these types. ``region`` is the path and line of the innermost
+    region, empty if there is none; ``region_type`` its type, or "off"."""
+
+    path: str
+    span: Span
+    op: str
+    operands: tuple[str, ...]
+    result: str
+    region: str
+    region_type: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CastRow:
+    """What autocast cast for an op: how often, and how many bytes it read for it."""
+
+    path: str
+    span: Span
+    op: str
+    source: str
+    to: str
+    region: str
+    region_type: str
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Raised:
     """The exception that ended the run. ``stack`` holds the lines of the user's code, the innermost last."""
 
@@ -101,6 +131,9 @@ class Recording:
     lines: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Path -> line -> how often it ran, as far as lines were counted."""
     notes: tuple[str, ...] = ()
+    ops: tuple[OpRow, ...] = ()
+    """All ops, where the casts were traced."""
+    casts: tuple[CastRow, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -164,6 +197,8 @@ def merged(recordings: Sequence[Recording]) -> Recording:
         opened=_merged_opened(recording.opened for recording in recordings),
         raised=tuple(raised for recording in recordings for raised in recording.raised),
         lines=_merged_lines(recording.lines for recording in recordings),
+        ops=_merged_ops(op for recording in recordings for op in recording.ops),
+        casts=_merged_casts(cast for recording in recordings for cast in recording.casts),
         notes=tuple(dict.fromkeys(note for recording in recordings for note in recording.notes)),
     )
 
@@ -223,6 +258,23 @@ def _merged_lines(parts: Iterable[Mapping[str, Mapping[int, int]]]) -> dict[str,
     return found
 
 
+def _merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
+    found: dict[OpRow, int] = {}
+    for row in rows:
+        key = replace(row, count=0)
+        found[key] = found.get(key, 0) + row.count
+    return tuple(replace(row, count=count) for row, count in found.items())
+
+
+def _merged_casts(rows: Iterable[CastRow]) -> tuple[CastRow, ...]:
+    found: dict[CastRow, tuple[int, int]] = {}
+    for row in rows:
+        key = replace(row, count=0, size=0)
+        count, size = found.get(key, (0, 0))
+        found[key] = count + row.count, size + row.size
+    return tuple(replace(row, count=count, size=size) for row, (count, size) in found.items())
+
+
 def _recording(value: Mapping[str, Any]) -> Recording:
     return Recording(
         device=str(value["device"]),
@@ -251,6 +303,11 @@ def _recording(value: Mapping[str, Any]) -> Recording:
             for path, lines in value["lines"].items()
         },
         notes=tuple(map(str, value["notes"])),
+        ops=tuple(
+            OpRow(**{**part, "span": Span(**part["span"]), "operands": tuple(part["operands"])})
+            for part in value["ops"]
+        ),
+        casts=tuple(CastRow(**{**part, "span": Span(**part["span"])}) for part in value["casts"]),
     )
 
 

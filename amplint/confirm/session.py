@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -111,13 +112,15 @@ class Session:
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
         from amplint.confirm.processes import observe_processes
+        from amplint.confirm.tracer import Tracer
         from amplint.rules import all_rules
         from amplint.rules.base import FlowRule
 
         self.device, self.device_name = chosen_device(self.order.device)
         self.torch = torch.__version__
         rules = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
-        self.observer = Observer(rules, steps=self.order.steps)
+        steps = self.order.steps
+        self.observer = Tracer(steps) if self.order.trace else Observer(rules, steps=steps)
         if self.device == SIMULATED:
             from amplint.confirm.simulation import SimulatedCuda
 
@@ -133,6 +136,7 @@ class Session:
         self.probe.start()
         self._stop.enter_context(observe_processes(self.order))
         self._stop.enter_context(_compile_told(self.observer.note))
+        self._stop.enter_context(_losses_told(self.observer.loss))
         self.lines = LineCounts(self.is_user_file)
         self.lines.start()
         self._open = True
@@ -307,6 +311,27 @@ def _interrupt() -> None:
 
 def _internal(trace: str) -> str:
     return "internal error in amplint: " + (trace.strip().splitlines() or ["?"])[-1]
+
+
+@contextlib.contextmanager
+def _losses_told(tell: Callable[[Any], None]) -> Iterator[None]:
+    """Hands over the losses that backward passes begin from, without waiting for their values."""
+    import torch
+
+    original = torch.Tensor.backward
+
+    @functools.wraps(original)
+    def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if tensor.numel() == 1:
+            with torch._C.DisableTorchFunction():
+                tell(tensor.detach())
+        return original(tensor, *args, **kwargs)
+
+    torch.Tensor.backward = backward  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        torch.Tensor.backward = original  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager

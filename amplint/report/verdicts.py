@@ -142,11 +142,11 @@ def _last_lines(crossed: CrossCheck, style: Style) -> list[str]:
     if crossed.missed:
         text += f"; the run saw {len(crossed.missed)} more"
     notes = [style.paint(f"note: {escaped(note)}", "yellow") for note in recording.notes]
-    return [*notes, _run(recording), style.paint(text, "bold") if not style.color else text + "."]
+    return [*notes, described_run(recording), style.paint(text, "bold") if not style.color else text + "."]
 
 
-def _run(recording: Recording) -> str:
-    """What the verdicts rest on."""
+def described_run(recording: Recording) -> str:
+    """What was run on what, and how it ended."""
     place = {SIMULATED: "CUDA simulated on CPU", CPU: "the CPU"}.get(
         recording.device, recording.device_name or "CUDA"
     )

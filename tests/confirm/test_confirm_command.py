@@ -66,6 +66,7 @@ def test_findings_become_verdicts(recorded: tuple[Path, subprocess.CompletedProc
         "confirmed 2 times (CUDA simulated on CPU)\ntrain.py:9:6: error[epoch-wide-autocast]" in done.stdout
     )
     assert "confirmed 3 times (CUDA simulated on CPU)\ntrain.py:12:9: warning" in done.stdout
+    assert "= seen: the loss stood still: " in done.stdout
     assert done.stdout.endswith("2 findings: 2 confirmed\n")
 
 
