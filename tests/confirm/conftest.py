@@ -5,35 +5,16 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from probing import Done, Probed
 
-from amplint.confirm.recording import Recording, merged, read
+from amplint.confirm.recording import read
 from amplint.confirm.session import ENVIRONMENT, Order
 
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Done:
-    """A probed process that has ended."""
-
-    status: int
-    """The exit status, negative for the signal that ended it."""
-    stdout: str
-    stderr: str
-    recordings: list[Recording]
-
-    @property
-    def recording(self) -> Recording:
-        """That of all processes together."""
-        return merged(self.recordings)
-
-
-Probed = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")

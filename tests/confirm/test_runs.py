@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Probed
+from probing import Probed
 
 from amplint.confirm.recording import FINISHED, KILLED, RAISED, STOPPED, TIMED_OUT
 

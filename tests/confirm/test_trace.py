@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import Done, Probed
+from probing import Done, Probed
 
 from amplint.confirm.recording import CastRow, OpRow, Recording, merged, read, write
 from amplint.findings import Span
