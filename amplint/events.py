@@ -137,6 +137,20 @@ class Certainty(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """A small constant that was added to a half-precision tensor, or that it was clamped to, to keep it from
+    zero."""
+
+    place: Place
+    constant: float
+
+
+Trait = Guard | str
+"""What an op left of itself in its result: a guard against zero; "square" for the square of each element,
+"squares" for sums of them; "product" for a matrix product; "scalar" for a result that has one element."""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """A tensor as an op meets it. ``born`` is where autocast made it half, ``half_by_user`` where the code
     itself cast it to half, ``raised`` where it was cast to float32 by hand."""
@@ -150,6 +164,7 @@ class Operand:
     raised: Place | None = None
     parameter: bool = False
     """Whether it is a parameter of a module, or the weight that a layer brings along."""
+    trait: Trait | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +346,8 @@ class CacheCleared(Event):
 
 @dataclass(frozen=True, slots=True)
 class Forward(Event):
-    """A module ran. ``trains`` says that its parameters take gradients as far as is known."""
+    """A module ran. ``trains`` says that its parameters take gradients as far as is known. ``inputs`` are
+    the tensors that the code itself cast to half precision, if the ops of the module are out of sight."""
 
     module: Hashable
     trains: bool = True
@@ -339,6 +355,7 @@ class Forward(Event):
     """Whether it ran with gradients switched on."""
     opaque: bool = False
     """Whether its code is out of sight, or that of a layer of torch."""
+    inputs: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +377,8 @@ class Op(Event):
     """Whether only the order of the elements matters to it: argmax, topk, comparisons."""
     softened: Place | None = None
     """Where an operand went through a softmax or a reduction in half precision before."""
+    out: DType | None = None
+    """The type of the tensor given as ``out=``, into which the op writes without a cast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,8 +587,19 @@ class Converted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Filled(Event):
+    """A number was written into a half-precision tensor by an op that converts it to the tensor's type, and
+    raises where it does not fit: ``masked_fill``, ``full_like``, ``fill_``, ``pad`` and their like."""
+
+    target: Operand
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class IndexPut(Event):
-    """``target[index] = value`` with a tensor value, or its function form."""
+    """``target[index] = value`` with a tensor value, or its function form. ``name`` is that of the op; "copy_"
+    for an index that makes torch copy, whatever the types."""
 
     target: Operand
     value: Operand

@@ -141,6 +141,45 @@ INTEGER_TARGETS = frozenset(
 """Losses whose target holds class numbers, so that nothing promotes a half-precision input."""
 
 
+NO_HALF_KERNEL = frozenset(
+    {
+        "cholesky",
+        "ctc_loss",
+        "det",
+        "geqrf",
+        "inverse",
+        "linalg.cholesky",
+        "linalg.cond",
+        "linalg.det",
+        "linalg.eig",
+        "linalg.eigh",
+        "linalg.eigvals",
+        "linalg.eigvalsh",
+        "linalg.inv",
+        "linalg.lstsq",
+        "linalg.lu_factor",
+        "linalg.matrix_rank",
+        "linalg.pinv",
+        "linalg.qr",
+        "linalg.slogdet",
+        "linalg.solve",
+        "linalg.svd",
+        "linalg.svdvals",
+        "logdet",
+        "nanquantile",
+        "pinverse",
+        "polar",
+        "qr",
+        "quantile",
+        "slogdet",
+        "svd",
+    }
+)
+"""Ops that raise on float16 and bfloat16 tensors and that autocast does not cast on CUDA; torch 2.13."""
+NO_BFLOAT16_KERNEL = frozenset({"complex", "view_as_complex"})
+"""Ops that raise on bfloat16 and not on float16 tensors; torch 2.13."""
+
+
 @lru_cache(maxsize=1)
 def loss_ops() -> frozenset[str]:
     """The loss functions of torch.nn.functional."""

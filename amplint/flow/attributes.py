@@ -35,6 +35,7 @@ from amplint.flow.values import (
     Sequence,
     Tensor,
     TorchVersion,
+    TypeInfo,
     Unknown,
     Value,
 )
@@ -62,6 +63,21 @@ DTYPES = {
     "complex64": DType.COMPLEX,
     "complex128": DType.COMPLEX,
 }
+_LIMITS = {
+    DType.FLOAT64: {
+        "max": 1.7976931348623157e308,
+        "eps": 2.220446049250313e-16,
+        "tiny": 2.2250738585072014e-308,
+    },
+    DType.FLOAT32: {
+        "max": 3.4028234663852886e38,
+        "eps": 1.1920928955078125e-07,
+        "tiny": 1.1754943508222875e-38,
+    },
+    DType.BFLOAT16: {"max": 3.3895313892515355e38, "eps": 0.0078125, "tiny": 1.1754943508222875e-38},
+    DType.FLOAT16: {"max": 65504.0, "eps": 0.0009765625, "tiny": 6.103515625e-05},
+}
+"""What ``torch.finfo`` says (torch 2.13)."""
 _TENSOR_FACTS = frozenset(
     {
         "shape",
@@ -145,6 +161,8 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
             return Constant(base.device) if base.device is not None else Unknown(walker.fresh(node))
         case DeviceValue():
             return UNKNOWN
+        case TypeInfo():
+            return _limit(base, name)
     return _unknown(walker, None, name, node) if not isinstance(base, BoundMethod) else UNKNOWN
 
 
@@ -155,6 +173,14 @@ def _chosen(walker: Expressions, owner: Hashable, name: str, value: Value) -> Va
     chosen = walker.pin(value)
     walker.path.store(owner, name, chosen)
     return chosen
+
+
+def _limit(base: TypeInfo, name: str) -> Value:
+    limits = _LIMITS.get(base.dtype, {})
+    known = limits.get({"min": "max", "smallest_normal": "tiny"}.get(name, name))
+    if known is None:
+        return Number()
+    return Constant(-known if name == "min" else known)
 
 
 def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribute) -> Value:
@@ -224,7 +250,7 @@ def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:
 
 def _of_tensor(base: Tensor, name: str) -> Value:
     if name == "dtype":
-        return DTypeValue(base.dtype) if base.dtype is not None else UNKNOWN
+        return DTypeValue(base.dtype, of_tensor=True) if base.dtype is not None else UNKNOWN
     if name == "shape":
         return Sequence((Number(),), exact=False)
     if name == "ndim":

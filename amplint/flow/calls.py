@@ -796,7 +796,9 @@ def bind_parameters(
 
 
 def _default(walker: Expressions, parameter: cst.Param, given: Arguments, scope: Scope) -> Value:
-    if given.unclear or parameter.default is None or not scope.calls:
+    if given.unclear or parameter.default is None:
+        return UNKNOWN
+    if not scope.calls and not (walker.engine.is_building and isinstance(parameter.default, cst.Float)):
         return UNKNOWN
     return walker.evaluate(parameter.default)
 

@@ -642,6 +642,11 @@ class Engine:
         finally:
             self._building.pop()
 
+    @property
+    def is_building(self) -> bool:
+        """Whether a constructor is being walked for a template."""
+        return bool(self._building)
+
     def may_set(self, value: ClassValue, name: str) -> bool:
         """Whether a constructor, of a class or of its bases in files that were read, mentions an attribute."""
         pattern = re.compile(rf"\bself\.{name}\b|[\"']{name}[\"']")

@@ -100,8 +100,10 @@ _NUMERIC: dict[str, Callable[[Any, Any], Any]] = {
     "__sub__": operator.sub,
     "__mul__": operator.mul,
     "__truediv__": operator.truediv,
+    "__pow__": operator.pow,
 }
 _DEVICE = re.compile(r"(?:cuda|cpu|xpu|mps|npu|hpu|mlu|musa):")
+_LARGEST_EXPONENT = 1024
 _CONSTANTS = {"True": Constant(True), "False": Constant(False), "None": NONE}
 BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
@@ -579,11 +581,13 @@ class Expressions(cst.CSTVisitor):
     def arithmetic(self, node: cst.CSTNode, name: str, left: Value, right: Value) -> Value:
         """The result of a binary operator."""
         if isinstance(left, Constant) and isinstance(right, Constant):
-            if name in _NUMERIC and not isinstance(left.value, str) and not isinstance(right.value, str):
+            numbers = isinstance(left.value, (int, float)) and isinstance(right.value, (int, float))
+            if name in _NUMERIC and numbers and not (name == "__pow__" and _is_huge(left.value, right.value)):
                 try:
-                    return Constant(_NUMERIC[name](left.value, right.value))
+                    result = _NUMERIC[name](left.value, right.value)
                 except (TypeError, ArithmeticError):
                     return UNKNOWN
+                return Constant(result) if isinstance(result, (int, float)) else UNKNOWN
             return UNKNOWN
         if isinstance(left, Sequence) and name == "__add__":
             known = len(left.items) if left.exact else left.prefix
@@ -724,6 +728,10 @@ def _literal(text: str) -> Value:
 def _depth(symbol: Hashable) -> int:
     """How deep a symbol that was made of others is nested."""
     return 1 + max(map(_depth, symbol), default=0) if isinstance(symbol, tuple) else 0
+
+
+def _is_huge(base: Any, exponent: Any) -> bool:
+    return bool(abs(base) > _LARGEST_EXPONENT or abs(exponent) > _LARGEST_EXPONENT)
 
 
 def _symbol(value: Value) -> Hashable:

@@ -60,6 +60,7 @@ from amplint.flow.values import (
     Tensor,
     Text,
     TorchVersion,
+    TypeInfo,
     Unknown,
     Value,
 )
@@ -327,6 +328,9 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             flag = given.positional[0] if given.positional else UNKNOWN
             known = walker.known_truth(flag)
             return Context("null") if known is None else Context("grad on" if known else "grad off")
+        case "torch.finfo":
+            first = given.positional[0] if given.positional else given.keyword("type")
+            return TypeInfo(first.dtype) if isinstance(first, DTypeValue) else Unknown(walker.fresh(node))
         case "torch.device":
             first = given.positional[0] if given.positional else given.keyword("type")
             return contexts.device(first)

@@ -14,6 +14,7 @@ from amplint.events import (
     DType,
     Forward,
     ModuleCast,
+    Operand,
     ParameterWritten,
     Place,
     enabled_region,
@@ -246,7 +247,15 @@ def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Cal
         return _call_library(walker, value, given, node, place)
     trains = not frozen
     opaque = not (isinstance(value, Instance) and value.made_of is not None)
-    walker.emit(Forward(place, walker.path.regions, identity, trains, walker.path.gradients, opaque))
+    inputs: tuple[Operand, ...] = ()
+    if not isinstance(value, Instance) and walker.path.load("<modules>", "<cast>") is None:
+        given_with_text = zip(given.all, given.nodes, strict=False)
+        inputs = tuple(
+            tensors.operand(walker, item, text)
+            for item, text in given_with_text
+            if isinstance(item, Tensor) and item.is_half and item.half_by_user is not None
+        )
+    walker.emit(Forward(place, walker.path.regions, identity, trains, walker.path.gradients, opaque, inputs))
     if isinstance(value, Instance) and value.made_of is not None:
         forward = walker.engine.find_method(value.made_of, "forward")
         if forward is None:

@@ -167,7 +167,8 @@ class Walker(Expressions):
 
     def _set_item(self, target: cst.Subscript, value: Value) -> None:
         base = self.evaluate(target.value)
-        keys = [self.evaluate(part.slice.value) for part in target.slice if isinstance(part.slice, cst.Index)]
+        indices = [part.slice.value for part in target.slice if isinstance(part.slice, cst.Index)]
+        keys = [self.evaluate(index) for index in indices]
         if isinstance(base, Tensor):
             tensors.write(self, base, "[…] =", target)
         if isinstance(base, Tensor) and isinstance(value, Tensor):
@@ -177,7 +178,7 @@ class Walker(Expressions):
                     self.path.regions,
                     tensors.operand(self, base, target.value),
                     tensors.operand(self, value, target),
-                    "index_put_" if any(isinstance(key, Tensor) for key in keys) else "copy_",
+                    "index_put_" if _is_put(keys, indices) and value.trait != "scalar" else "copy_",
                 )
             )
         elif isinstance(base, Mapping):
@@ -478,6 +479,13 @@ class Walker(Expressions):
             path.bind(node.name.value, UNKNOWN)
         self.after = [path]
         return False
+
+
+def _is_put(keys: list[Value], indices: list[cst.BaseExpression]) -> bool:
+    """Whether an index has a mask, a tensor or a list in it; numbers and slices make torch copy."""
+    return any(isinstance(key, Tensor) and key.trait != "scalar" for key in keys) or any(
+        isinstance(index, cst.List) for index in indices
+    )
 
 
 def _endless(node: cst.While) -> bool:

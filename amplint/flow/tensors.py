@@ -16,10 +16,13 @@ from amplint.events import (
     Certainty,
     Converted,
     DType,
+    Filled,
+    Guard,
     IndexPut,
     Op,
     Operand,
     Region,
+    Trait,
     WeightCast,
     enabled_region,
 )
@@ -29,6 +32,7 @@ from amplint.flow.values import (
     INTEGER_TENSOR,
     UNKNOWN,
     Constant,
+    DeviceValue,
     DTypeValue,
     Instance,
     Iteration,
@@ -88,6 +92,41 @@ _INTEGERS_TOO = frozenset(
 )
 """Ops that autocast runs in float32 and that give integers for integers."""
 _SMALL = 1e-4
+_GUARDS = frozenset({"__add__", "add", "clamp", "clamp_min", "clip"})
+_SQUARING = frozenset({"__pow__", "pow", "square", "__mul__", "mul"})
+_SUMMING = frozenset({"sum", "mean", "nansum", "nanmean"})
+_PRODUCTS = frozenset({"__matmul__", "matmul", "mm", "bmm", "einsum"})
+_KEEPS_TRAIT = frozenset({"__mul__", "mul", "__truediv__", "div", "__neg__", "neg", "sqrt"})
+_ADDING = frozenset({"__add__", "add"})
+_WHOLE = frozenset({"sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "norm", "median"})
+"""Reductions that leave one element where no dimension is named."""
+SOURCES = {
+    "index_put": 1,
+    "index_copy": 2,
+    "index_add": 2,
+    "index_reduce": 2,
+    "scatter": 2,
+    "scatter_add": 2,
+    "scatter_reduce": 2,
+    "masked_scatter": 1,
+    "put": 1,
+}
+"""Ops that write one tensor into another by index, and which argument after ``self`` holds what is written.
+They raise where the types differ; measured with torch 2.13."""
+_FILLS = {
+    "masked_fill": (1, "value"),
+    "index_fill": (2, "value"),
+    "scatter": (2, "value"),
+    "fill": (0, "value"),
+    "full_like": (0, "fill_value"),
+    "new_full": (1, "fill_value"),
+    "full": (0, "fill_value"),
+    "pad": (2, "value"),
+}
+"""Ops that convert a number to the type of a tensor and raise where it does not fit, and which argument after
+``self`` (of ``full``: after the size) holds the number. Measured with torch 2.13."""
+LARGEST = {DType.FLOAT16: 65504.0, DType.HALF: 65504.0, DType.BFLOAT16: 3.3895313892515355e38}
+"""The largest number of each type; beyond it the ops of ``_FILLS`` raise."""
 MOST_CHOICES = 6
 ASKED = "the type of a half-precision tensor was asked for"
 """The fact that a path remembers after ``x.dtype == torch.bfloat16`` or ``torch.is_autocast_enabled()``."""
@@ -116,6 +155,8 @@ def element_of(value: Value) -> Value:
         case Iteration():
             return value.each
         case Tensor():
+            if value.dtype in (None, DType.INTEGER):
+                return replace(value, trait="scalar")
             return value if value.whole_output else value.moved()
     return UNKNOWN
 
@@ -143,9 +184,10 @@ def operand(walker: Expressions, value: Value, node: cst.CSTNode) -> Operand:
             value.certainty,
             None if asked else value.born,
             value.born_in,
-            value.half_by_user,
+            None if asked else value.half_by_user,
             value.raised,
             value.parameter_of is not None,
+            value.trait,
         )
     if isinstance(value, Parameters):
         return Operand(walker.place(node), None, parameter=True)
@@ -174,11 +216,23 @@ def _promoted(values: list[Value]) -> Tensor | None:
     if floating:
         likely = next((tensor for tensor in floating if tensor.certainty is Certainty.LIKELY), None)
         return replace(
-            likely or floating[0], raised=None, parameter_of=None, whole_output=False, softened=None
+            likely or floating[0],
+            raised=None,
+            parameter_of=None,
+            whole_output=False,
+            softened=None,
+            trait=None,
         )
     if tensors and all(tensor.dtype is DType.INTEGER for tensor in tensors):
         return INTEGER_TENSOR
     return None
+
+
+def plain_name(name: str) -> str:
+    """The name of the op that gives a new tensor: "exp" for "exp_", "__add__" for "__iadd__"."""
+    if not ops.is_in_place(name):
+        return name
+    return f"__{name[3:]}" if name.startswith("__i") else name[:-1]
 
 
 def apply(
@@ -192,17 +246,18 @@ def apply(
     weights_raise: bool = False,
     small_constant: float | None = None,
     result_dtype: DType | None = None,
+    out: Value | None = None,
 ) -> Value:
     """Runs an op: says what type the result has and tells the listeners."""
     region = enabled_region(walker.path.regions)
     device = policy_device(walker.path.regions[-1] if walker.path.regions else None, walker.engine.device)
     in_place = ops.is_in_place(name)
-    plain = name
-    if in_place:
-        plain = f"__{name[3:]}" if name.startswith("__i") else name[:-1]
+    plain = plain_name(name)
     policy = ops.policy_of(plain, device)
     if policy is None:
         return UNKNOWN
+    if region is not None and policy is Policy.BANNED and _on_the_cpu(values, nodes or []):
+        region, policy = None, Policy.UNTOUCHED
     result = _result(walker, node, plain, policy, in_place, values, region, weights)
     if (
         plain in _INTEGERS_TOO
@@ -212,6 +267,12 @@ def apply(
         result = UNKNOWN
     if result_dtype is not None and isinstance(result, Tensor):
         result = Tensor(result_dtype)
+    if isinstance(out, Tensor):
+        result = out
+    if isinstance(result, Tensor) and policy is not Policy.VIEW:
+        trait = _trait(walker, node, plain, values, nodes or [], result, small_constant)
+        if trait != result.trait:
+            result = replace(result, trait=trait)
     sensitivity = ops.sensitivity_of(plain)
     weak = sensitivity == "softmax"
     tensors = [value for value in values if isinstance(value, Tensor)]
@@ -220,7 +281,8 @@ def apply(
         for value in tensors:
             if value.parameter_of is not None and value.dtype is DType.FLOAT32:
                 walker.emit(WeightCast(walker.place(node), walker.path.regions, value.parameter_of))
-    if halves or any(value.raised for value in tensors):
+    banned = policy is Policy.BANNED and region is not None
+    if halves or banned or any(value.raised for value in tensors):
         pieces = nodes or [node] * len(values)
         operands = tuple(operand(walker, value, piece) for value, piece in zip(values, pieces, strict=False))
         softened = next((value.softened for value in tensors if value.softened is not None), None)
@@ -239,6 +301,7 @@ def apply(
                 small_constant,
                 plain in ops.RANKING,
                 softened,
+                out.dtype if isinstance(out, Tensor) else None,
             )
         )
         if isinstance(result, Tensor) and result.is_half and policy is not Policy.VIEW:
@@ -260,6 +323,71 @@ def write(walker: Expressions, value: Value, how: str, node: cst.CSTNode) -> Non
         modules.written(walker, value.parameter_of, how, node)
     elif isinstance(value, Parameters):
         modules.written(walker, value.module, how, node)
+
+
+def _trait(
+    walker: Expressions,
+    node: cst.CSTNode,
+    name: str,
+    values: list[Value],
+    nodes: list[cst.CSTNode],
+    result: Tensor,
+    small: float | None,
+) -> Trait | None:
+    """What the op leaves of itself in its result; see events.Trait."""
+    if small is not None and name in _GUARDS and result.is_half:
+        return Guard(walker.place(node), small)
+    first = values[0] if values else UNKNOWN
+    second = values[1] if len(values) > 1 else None
+    if name in _SQUARING:
+        if name == "square" or (name in ("__pow__", "pow") and second in (Constant(2), Constant(2.0))):
+            return "square"
+        if (
+            isinstance(first, Tensor)
+            and first == second
+            and len(nodes) > 1
+            and nodes[0].deep_equals(nodes[1])
+        ):
+            return "square"
+    if name in _PRODUCTS:
+        return "product" if result.is_half else None
+    traits = [value.trait for value in values if isinstance(value, Tensor)]
+    if name in _SUMMING and traits[:1] == ["square"]:
+        return "squares"
+    if name in _KEEPS_TRAIT and len(traits) == 1:
+        return traits[0]
+    return "squares" if name in _ADDING and traits == ["squares", "squares"] else None
+
+
+def _on_the_cpu(values: list[Value], nodes: list[cst.CSTNode]) -> bool:
+    """Whether an operand was moved to the CPU, where regions of other devices have no say."""
+    return any(isinstance(value, Tensor) and value.device == "cpu" for value in values) or any(
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "cpu"
+        and not node.args
+        for node in nodes
+    )
+
+
+def _filled(
+    walker: Expressions,
+    node: cst.CSTNode,
+    name: str,
+    target: Tensor,
+    text: cst.CSTNode,
+    given: tuple[Value, ...],
+    keyword: Value | None,
+) -> None:
+    """Tells of a number that does not fit the half-precision tensor that it is written to."""
+    position = _FILLS[name.removesuffix("_")][0]
+    number = given[position] if len(given) > position else keyword
+    if not isinstance(number, Constant) or type(number.value) not in (int, float) or target.dtype is None:
+        return
+    value = float(number.value)  # type: ignore[arg-type]
+    if LARGEST[target.dtype] < abs(value) < float("inf"):
+        filled = operand(walker, target, text)
+        walker.emit(Filled(walker.place(node), walker.path.regions, filled, value, name))
 
 
 def _is_floating(value: Value) -> bool:
@@ -367,9 +495,20 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
         if isinstance(target, (Number, Constant)) and isinstance(value, (Number, Constant)):
             return Number(walker.fresh(node))
         return UNKNOWN
+    if name == "__matmul__":
+        # tensors have no __imatmul__: x @= y is x = x @ y
+        return binary(walker, node, name, target, value)
     if isinstance(target, Tensor):
-        apply(walker, node, f"__i{name[2:]}", [target, value], nodes=[node.target, node.value])
-        return target
+        small = value.value if isinstance(value, Constant) and isinstance(value.value, float) else None
+        result = apply(
+            walker,
+            node,
+            f"__i{name[2:]}",
+            [target, value],
+            nodes=[node.target, node.value],
+            small_constant=small if small is not None and 0 < small < _SMALL else None,
+        )
+        return result if isinstance(result, Tensor) else target
     if isinstance(target, (Constant, Number)) and isinstance(value, Tensor):
         walker.emit(
             Op(
@@ -396,7 +535,7 @@ def cast(walker: Expressions, node: cst.CSTNode, value: Value, to: DType, *, spe
             to, raised=walker.place(node), certainty=before.certainty if known else Certainty.LIKELY
         )
     if to.is_half:
-        return Tensor(to, half_by_user=walker.place(node))
+        return before if before.dtype is to else Tensor(to, half_by_user=walker.place(node))
     return Tensor(to)
 
 
@@ -405,6 +544,15 @@ def leaf(walker: Expressions, value: Value, node: cst.CSTNode) -> Value:
     if not isinstance(value, Tensor) or value.dtype is not DType.FLOAT32 or value.parameter_of is not None:
         return value
     return replace(value, parameter_of=(id(node), walker.scope.chain))
+
+
+def _cast_like(walker: Expressions, node: cst.CSTNode, value: Value, to: DType) -> Value:
+    """A cast to the type that another tensor has, which is half."""
+    before = value if isinstance(value, Tensor) else Tensor()
+    walker.emit(Cast(walker.place(node), walker.path.regions, operand(walker, before, node), to))
+    if before.dtype is to:
+        return before
+    return Tensor(to, born=None if to is DType.HALF else walker.place(node))
 
 
 def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: Arguments) -> Value | None:
@@ -424,7 +572,9 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
     if name == "requires_grad_" and given.all != (Constant(False),):
         return leaf(walker, base, node) if is_tensor else None
     if name in _KEEP:
-        return base if is_tensor else None
+        if not isinstance(base, Tensor):
+            return None
+        return replace(base, device=name) if name in ("cpu", "cuda") else base
     if is_tensor and writes(name):
         write(walker, base, f"{name}()", node)
     if name == "numpy":
@@ -443,23 +593,17 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
         return Sequence((Number(),), exact=False) if name == "size" else Number(walker.fresh(node))
     if name in _NOT_TENSORS:
         return UNKNOWN if is_tensor else None
-    if name in ("index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"):
-        source = given.positional[-1] if given.positional else given.keyword("src") or UNKNOWN
-        if name == "index_add_":
-            source = given.positional[2] if len(given.positional) > 2 else source
-        if name == "index_put_":
-            source = given.positional[1] if len(given.positional) > 1 else source
-        if isinstance(base, Tensor) and isinstance(source, Tensor):
-            walker.emit(
-                IndexPut(
-                    walker.place(node),
-                    walker.path.regions,
-                    operand(walker, base, receiver),
-                    operand(walker, source, node),
-                    name,
-                )
-            )
-        return base
+    plain = plain_name(name)
+    if isinstance(base, Tensor) and base.is_half and plain in _FILLS and given.keyword("dtype") is None:
+        number = given.keyword(_FILLS[plain][1])
+        _filled(walker, node, name, base, receiver, given.positional, number)
+    if plain in SOURCES:
+        _put(walker, node, name, base, receiver, given.positional, given)
+        if plain is not name:
+            return base
+    if name in ("argmax", "argmin") and is_tensor and not given.all:
+        apply(walker, node, name, [base], nodes=[receiver])
+        return replace(INTEGER_TENSOR, trait="scalar")
     if name in _PAIRS and (is_tensor or name != "sort") and is_tensor:
         assert isinstance(base, Tensor)
         apply(walker, node, name, [base], nodes=[receiver])
@@ -472,7 +616,7 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
         dtype = given.keyword("dtype")
         if isinstance(dtype, DTypeValue):
             return Tensor(dtype.dtype)
-        return Tensor(base.dtype) if isinstance(base, Tensor) else UNKNOWN
+        return _like(base) if isinstance(base, Tensor) else UNKNOWN
     values = [base, *given.positional, *(value for key, value in given.keywords if key in ("other", "mat2"))]
     nodes: list[cst.CSTNode] = [receiver, *given.nodes]
     nodes += [node] * (len(values) - len(nodes))
@@ -484,16 +628,60 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
             return None
     dtype = given.keyword("dtype")
     result_dtype = dtype.dtype if isinstance(dtype, DTypeValue) else None
-    small = next(
+    small = _small_constant(name, given.positional, given)
+    result = apply(walker, node, name, values, nodes=nodes, small_constant=small, result_dtype=result_dtype)
+    if name in _WHOLE and not given.all and isinstance(result, Tensor):
+        result = replace(result, trait="scalar")
+    guarded = plain is not name and isinstance(result, Tensor) and isinstance(result.trait, Guard)
+    if guarded and isinstance(receiver, cst.Name):
+        walker.assign(receiver, result, node)
+    return result if is_tensor or isinstance(result, Tensor) else None
+
+
+def _small_constant(name: str, rest: tuple[Value, ...], given: Arguments) -> float | None:
+    """The small number that a method or function is given after its tensor, such as the minimum of a clamp."""
+    if plain_name(name) not in _GUARDS:
+        return None
+    candidates = (*rest[:1], given.keyword("min"), given.keyword("other"))
+    return next(
         (
-            float(value.value)
-            for value in (*given.positional, *(v for _, v in given.keywords))
+            value.value
+            for value in candidates
             if isinstance(value, Constant) and isinstance(value.value, float) and 0 < value.value < _SMALL
         ),
         None,
     )
-    result = apply(walker, node, name, values, nodes=nodes, small_constant=small, result_dtype=result_dtype)
-    return result if is_tensor or isinstance(result, Tensor) else None
+
+
+def _put(
+    walker: Expressions,
+    node: cst.CSTNode,
+    name: str,
+    base: Value,
+    text: cst.CSTNode,
+    rest: tuple[Value, ...],
+    given: Arguments,
+) -> None:
+    """Tells of a tensor that is written into another by index. ``rest`` are the arguments after the first."""
+    plain = name.removesuffix("_")
+    position = SOURCES[plain]
+    keywords = (given.keyword(key) for key in ("src", "source", "values"))
+    source = rest[position] if len(rest) > position else next((value for value in keywords if value), None)
+    if not isinstance(base, Tensor) or not isinstance(source, Tensor):
+        return
+    region = enabled_region(walker.path.regions)
+    if name == plain and region is not None:
+        device = policy_device(region, walker.engine.device)
+        if ops.policy_of(plain, device) is Policy.PROMOTE:
+            return
+    target = operand(walker, base, text)
+    value = operand(walker, source, node)
+    walker.emit(IndexPut(walker.place(node), walker.path.regions, target, value, name))
+
+
+def _like(value: Tensor) -> Tensor:
+    """A new tensor of the same type: it is half for the same reason."""
+    return replace(value, raised=None, parameter_of=None, whole_output=False, softened=None, trait=None)
 
 
 def _to(walker: Expressions, node: cst.Call, base: Value, given: Arguments) -> Value | None:
@@ -504,11 +692,19 @@ def _to(walker: Expressions, node: cst.Call, base: Value, given: Arguments) -> V
         elif isinstance(value, Tensor) and value.dtype is not None and given.keyword("device") is None:
             return Tensor(value.dtype) if isinstance(base, Tensor) else UNKNOWN
     if isinstance(dtype, DTypeValue):
+        if dtype.of_tensor and dtype.dtype.is_half:
+            return _cast_like(walker, node, base, dtype.dtype)
         return cast(walker, node, base, dtype.dtype, spelt_out=_names_dtype(node))
     if dtype is not None and dtype != Constant(None):
         return UNKNOWN
     if not isinstance(base, Tensor):
         return None
+    target = given.positional[0] if given.positional else given.keyword("device")
+    known = target.device if isinstance(target, DeviceValue) else None
+    if isinstance(target, Constant) and isinstance(target.value, str):
+        known = target.value.partition(":")[0]
+    if known is not None:
+        return replace(base, device=known)
     # one unknown argument may be a device or a dtype; only a device leaves the type alone
     for value in given.positional[:2]:
         if not _is_device(value):
@@ -525,8 +721,6 @@ def _names_dtype(node: cst.Call) -> bool:
 
 
 def _is_device(value: Value) -> bool:
-    from amplint.flow.values import DeviceValue
-
     return isinstance(value, DeviceValue) or (
         isinstance(value, Constant) and isinstance(value.value, (str, int))
     )
@@ -566,6 +760,19 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
             promoted = _promoted(list(first.items))
             return promoted if promoted is not None else UNKNOWN
         return UNKNOWN
+    first = values[0] if values else UNKNOWN
+    plain = plain_name(name)
+    if plain in _FILLS:
+        typed = given.keyword("dtype")
+        if name == "full":
+            first = Tensor(typed.dtype) if isinstance(typed, DTypeValue) else UNKNOWN
+        elif isinstance(typed, DTypeValue):
+            first = Tensor(typed.dtype)
+        if isinstance(first, Tensor) and first.is_half:
+            number = given.keyword(_FILLS[plain][1])
+            _filled(walker, node, name, first, nodes[0] if nodes else node, given.positional[1:], number)
+    if plain in SOURCES and nodes:
+        _put(walker, node, name, first, nodes[0], given.positional[1:], given)
     if name == "where" and len(values) == 3:
         promoted = _promoted(values[1:])
         return promoted if promoted is not None else UNKNOWN
@@ -581,10 +788,10 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
     ):
         return Constant(values[0].dtype.is_floating)
     if name.endswith("_like") and values and isinstance(values[0], Tensor):
-        return Tensor(result_dtype or values[0].dtype)
+        return Tensor(result_dtype) if result_dtype is not None else _like(values[0])
     if name in ("tensor", "as_tensor", "from_numpy", "arange", "full") and result_dtype is None:
         # the type is that of the data
-        return UNKNOWN
+        return Tensor()
     if name in ("embedding", "embedding_bag"):
         return Tensor(values[1].dtype) if len(values) > 1 and isinstance(values[1], Tensor) else UNKNOWN
     if name in _PAIRS and values and isinstance(values[0], Tensor):
@@ -606,11 +813,23 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
                 weights=weights,
                 weights_raise=ops.KINDS_OF_WEIGHTS[name] == "raises",
             )
-    result = apply(walker, node, name, values, nodes=nodes, result_dtype=result_dtype)
+    small = _small_constant(name, given.positional[1:], given)
+    result = apply(
+        walker,
+        node,
+        name,
+        values,
+        nodes=nodes,
+        small_constant=small,
+        result_dtype=result_dtype,
+        out=given.keyword("out"),
+    )
     if given.keyword("requires_grad") == Constant(True):
         return leaf(walker, result, node)
     if isinstance(result, Tensor) and result_dtype is not None:
         return Tensor(result_dtype)
+    if name in _WHOLE and len(given.all) == 1 and isinstance(result, Tensor):
+        result = replace(result, trait="scalar")
     if name in ("scaled_dot_product_attention",) or not isinstance(result, Unknown):
         return result
     if any(isinstance(value, Mapping) for value in values):

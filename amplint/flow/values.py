@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint.events import Certainty, DType, Place, Region, Regions
+from amplint.events import Certainty, DType, Place, Region, Regions, Trait
 
 if TYPE_CHECKING:
     from amplint.flow.scopes import Scope
@@ -69,7 +69,15 @@ class Alternatives(Value):
 
 @dataclass(frozen=True, slots=True)
 class DTypeValue(Value):
-    """A ``torch.dtype``."""
+    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``."""
+
+    dtype: DType
+    of_tensor: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo(Value):
+    """``torch.finfo(dtype)``."""
 
     dtype: DType
 
@@ -106,6 +114,7 @@ class Tensor(Value):
     ranked: bool = False
     softened: Place | None = None
     """Where an op that only ranking survives (softmax, sigmoid) ran on it in half precision."""
+    trait: Trait | None = None
 
     def moved(self) -> Tensor:
         """The same data in another shape."""

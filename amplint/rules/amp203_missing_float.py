@@ -119,10 +119,6 @@ from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
 
-_SCATTER = frozenset(
-    {"index_put_", "index_copy_", "index_add_", "scatter_", "scatter_add_", "masked_scatter_"}
-)
-
 
 class MissingFloat(FlowRule):
     """The state holds where the values that were told of were born, so that what is computed from them is
@@ -150,7 +146,7 @@ class MissingFloat(FlowRule):
         value = event.value
         if (
             event.regions
-            or event.name not in _SCATTER
+            or event.name == "copy_"
             or not born_half(value)
             or value.certainty is not Certainty.SURE
             or event.target.dtype is None

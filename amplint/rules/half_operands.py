@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from amplint.amp.ops import INTEGER_TARGETS
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat
+from amplint.rules.base import line_of
 
 MISMATCH = r"same dtype|[Dd]types?\b.*\b(match|same)|expected .* but (got|found)|not implemented for '(Half|BFloat16)'"
 """What torch says of operands whose dtypes do not agree, or that an op has no kernel for."""
 
 _PROBABILITIES = frozenset({"softmax", "softmin"})
-_SMALLEST_FLOAT16 = 6e-8
+VANISHING = 2.0**-25
+"""The largest constant that rounds to zero in float16."""
 _GUARDS = frozenset({"__add__", "__sub__", "add", "sub", "clamp", "clamp_min", "maximum"})
 _EFFECTS = {
     "loss": "the loss is computed in it",
@@ -50,6 +52,35 @@ def born_half(operand: Operand) -> bool:
     )
 
 
+def surely_half(operand: Operand) -> bool:
+    """Whether the operand is half on every run of this path, by autocast or by a cast in the code. What a
+    framework's own region leaves depends on its settings."""
+    return (
+        operand.dtype is not None
+        and operand.dtype.is_half
+        and operand.certainty is Certainty.SURE
+        and (operand.born is not None or operand.half_by_user is not None)
+        and (operand.born_in is None or not operand.born_in.framework)
+    )
+
+
+def type_name(operand: Operand) -> str:
+    """ "float16", "bfloat16", or "half precision" where the region's type is not known."""
+    if operand.dtype is None or operand.dtype is DType.HALF:
+        return "half precision"
+    return str(operand.dtype.value)
+
+
+def made_half(operand: Operand, seen_from: Place) -> str:
+    """How the operand became half, as a clause."""
+    if operand.half_by_user is not None:
+        return f"cast on {line_of(operand.half_by_user, seen_from)}"
+    assert operand.born is not None
+    if operand.born_in is None:
+        return f"made on {line_of(operand.born, seen_from)}"
+    return f"made half by autocast on {line_of(operand.born, seen_from)}"
+
+
 def birth(operand: Operand) -> tuple[tuple[Place, str], ...]:
     """The trail of a half-precision value: its region, and the op that made it."""
     steps: list[tuple[Place, str]] = []
@@ -57,6 +88,8 @@ def birth(operand: Operand) -> tuple[tuple[Place, str], ...]:
         steps.append((operand.born_in.place, "autocast is enabled here"))
     if operand.born is not None:
         steps.append((operand.born, "the half-precision value is made here"))
+    if operand.half_by_user is not None:
+        steps.append((operand.half_by_user, "cast to half precision here"))
     return tuple(steps)
 
 
@@ -136,7 +169,7 @@ def _promotes(event: Op, others: list[Operand]) -> bool:
 
 def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:
     small = event.small_constant
-    if small is None or small >= _SMALLEST_FLOAT16 or event.name not in _GUARDS:
+    if small is None or small > VANISHING or event.name not in _GUARDS:
         return None
     if operand.dtype is DType.BFLOAT16:
         return None

@@ -1,0 +1,141 @@
+"""Finds small constants that vanish in float16, before a division, a logarithm or a square root.
+
+## What it does
+
+Reports `x + eps`, `x.add(eps)` and `x.clamp(min=eps)` with `eps` of at most 2.98e-8 on a tensor that is
+surely float16, when something then divides by the result or takes its logarithm, reciprocal or square root.
+
+Silent where the tensor is float32. In an enabled CUDA region that is what norms, sums, softmax, `exp`,
+`log`, `pow`, cumulative sums, layer norms and losses give, so `x / (x.norm() + 1e-8)` is right there. Also
+silent for bfloat16, which has the range of float32, for `torch.finfo(x.dtype).tiny`, and for the `eps` of
+norm layers and of optimizers, which is not added in half.
+
+## Why is this bad
+
+The smallest positive float16 number is 5.96e-8, and what is below half of it rounds to zero. `1e-8` and
+`1e-10` *are* zero there, so the line that guards the division guards nothing. `0 / (0 + 1e-8)` is `nan`,
+`log(0 + 1e-10)` is `-inf`, and one of them in a batch makes every gradient of the model `nan`.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, with `h` a float16 tensor of zeros:
+
+| expression | float16 | float32 |
+|---|---|---|
+| `h + 1e-8`, `h.clamp(min=1e-8)` | 0 | 1e-8 |
+| `h / (h + 1e-8)` | nan | 0 |
+| `torch.log(h + 1e-10)` | -inf | -23.0 |
+| gradient of `torch.sqrt(h + 1e-8)` | inf | 5000 |
+| `h + 3e-8` | 5.96e-8 | 3e-8 |
+| `h + 1e-7` | 1.19e-7 | 1e-7 |
+
+That `log` itself runs in float32 in a CUDA region does not help: the sum in its argument is computed
+before, in the dtype of `h`. `sigmoid`, `relu`, `mean`, `x * y` and everything that comes from a matrix
+product or a convolution is half there.
+
+## Example
+
+```python
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+layer = torch.nn.Linear(8, 1).to(device)
+with torch.autocast(device, dtype=torch.float16):
+    p = torch.sigmoid(layer(torch.randn(4, 8, device=device)) - 40)
+    loss = -torch.log(p + 1e-10).mean()
+assert loss.isinf()
+```
+
+## Use instead
+
+Cast before the constant is added:
+
+```python
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+layer = torch.nn.Linear(8, 1).to(device)
+with torch.autocast(device, dtype=torch.float16):
+    p = torch.sigmoid(layer(torch.randn(4, 8, device=device)) - 40)
+    loss = -torch.log(p.float() + 1e-10).mean()
+assert loss.isfinite()
+```
+
+or use the function that needs no guard: `logsigmoid`, `binary_cross_entropy_with_logits`,
+`nn.functional.normalize`.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, `.float()` on the guarded value changes nothing but
+its precision. A larger constant changes the result in float32 as well, and in float16 it has to be large:
+`x / 1e-6` is `inf` for every `x` above 0.065.
+
+## References
+
+* [pytorch#32137](https://github.com/pytorch/pytorch/issues/32137),
+  [pytorch#35666](https://github.com/pytorch/pytorch/issues/35666): eps in half precision
+* [pylate#239](https://github.com/lightonai/pylate/issues/239): every gradient nan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import DType, Guard, Op, Operand, enabled_region
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.half_operands import VANISHING, birth, born_half, made_half, surely_half
+
+_DIVIDES = frozenset({"__truediv__", "div", "true_divide", "divide"})
+_AT_ZERO = {
+    "__rtruediv__": "the reciprocal of 0 is inf",
+    "reciprocal": "the reciprocal of 0 is inf",
+    "rsqrt": "rsqrt(0) is inf",
+    "log": "log(0) is -inf",
+    "log2": "log2(0) is -inf",
+    "log10": "log10(0) is -inf",
+    "sqrt": "the gradient of sqrt at 0 is inf",
+}
+
+
+class HalfUnderflowEps(FlowRule):
+    """The state holds the places of the guards that were told of."""
+
+    level = Level.ERROR
+
+    def start(self) -> Hashable:
+        return frozenset()
+
+    def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
+        operand, effect = _guarded(event)
+        if operand is None or not isinstance(operand.trait, Guard):
+            return state
+        guard = operand.trait
+        if guard.constant > VANISHING or guard.place in state or not surely_half(operand):
+            return state
+        if operand.dtype is DType.BFLOAT16 or (enabled_region(event.regions) is None and born_half(operand)):
+            return (
+                state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
+            )
+        unsure = operand.dtype is DType.HALF
+        message = (
+            f"{guard.constant:g} is zero in float16, {'which the region may run in' if unsure else 'the dtype here'} "
+            f"({made_half(operand, guard.place)}), so it guards nothing: on {line_of(event.place, guard.place)} "
+            f"{effect}. Cast with `.float()` before the constant is added."
+        )
+        level = Level.WARNING if unsure else None
+        report.add(
+            self, guard.place, message, level=level, trail=(*birth(operand), (event.place, "used here"))
+        )
+        return state | {guard.place}
+
+
+def _guarded(event: Op) -> tuple[Operand | None, str]:
+    """The operand that must not be zero, and what happens when it is."""
+    if event.name in _DIVIDES and len(event.operands) > 1:
+        return event.operands[1], "the division by 0 gives inf, or nan for 0 / 0"
+    effect = _AT_ZERO.get(event.name)
+    if effect is None or not event.operands:
+        return None, ""
+    # 1 / x has its operand on the right
+    return event.operands[-1 if event.name == "__rtruediv__" else 0], effect

@@ -1,0 +1,165 @@
+"""Finds ops on half-precision values that autocast leaves alone and that raise, overflow or cancel there.
+
+## What it does
+
+Reports, on values that are surely half,
+
+* ops without a half-precision kernel: `torch.linalg` decompositions, inverses, determinants and solvers,
+  `quantile`, `ctc_loss`, `polar`, and in bfloat16 `complex` and `view_as_complex`;
+* Fourier transforms;
+* in an enabled region, the sum or mean of `x * x`, `exp2`, and `nansum`;
+* in an enabled region, squared distances by `|a|^2 - 2 a b + |b|^2`, where the squares are float32 and the
+  product is half.
+
+Silent on what autocast runs in float32 on CUDA (`exp`, `log`, `softmax`, `pow`, `x ** 2`, `sum`, `prod`,
+`norm`, `cdist`, `rsqrt`, losses, layer norms), and on `mean`, `var`, `std` and `sqrt` of half values: their
+kernels compute in float32 and round the result once.
+
+## Why is this bad
+
+The list of ops that autocast sends to float32 is long but not complete. It has `sum` and not `nansum`,
+`exp` and not `exp2`, `x ** 2` and not `x * x`, and nothing of `torch.linalg` but norms. In float32 all of
+these work, so the code was right until AMP was switched on.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU (dtypes in a CUDA region with fake tensors), `h` in float16:
+
+| expression | what happens |
+|---|---|
+| `torch.linalg.inv(h)`, `h.inverse()`, `logdet`, `slogdet` | `RuntimeError: Low precision dtypes not supported` |
+| `linalg.svd`, `eigh`, `qr`, `cholesky`, `solve`, `det` | `NotImplementedError: ... not implemented for 'Half'` |
+| `torch.quantile(h, 0.5)` | `RuntimeError: quantile() input tensor must be either float or double dtype` |
+| `torch.fft.fft(h)` | CUDA: only for lengths that are powers of two, in complex32; bfloat16 and CPU: raises |
+| `(h * h).mean()` with values of 300 | inf, since 90000 is beyond 65504 |
+| `(h ** 2).mean()` with values of 300, in a CUDA region | 90000 in float32 |
+| `h.exp2()` | float16, inf beyond 16; `h.exp()` is float32 |
+| `torch.nansum(h)` | float16, inf beyond 65504; `h.sum()` is float32 |
+
+Squared distances: for two points of 64 coordinates around 1 that are 0.01 apart in each, the squared
+distance is 0.0064. The product of such points is about 64, and float16 keeps 64 to 0.03 only.
+
+## Example
+
+```python
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+layer = torch.nn.Linear(8, 8).to(device)
+with torch.autocast(device, dtype=torch.float16):
+    h = 1000 * layer(torch.randn(4, 8, device=device))
+    energy = (h * h).mean()
+assert energy.isinf()
+```
+
+## Use instead
+
+```python
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+layer = torch.nn.Linear(8, 8).to(device)
+with torch.autocast(device, dtype=torch.float16):
+    h = 1000 * layer(torch.randn(4, 8, device=device))
+    energy = h.float().square().mean()
+assert energy.isfinite()
+```
+
+For distances use `torch.cdist`, which autocast runs in float32, or a nested `enabled=False` region with
+`.float()` on both sides: a cast alone would be undone by the product.
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand, `.float()` on the operand is safe; the result is
+float32 then, and what follows has to take it.
+
+## References
+
+* [torch.amp: op reference](https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference)
+* [pytorch#40427](https://github.com/pytorch/pytorch/issues/40427),
+  [apex#779](https://github.com/NVIDIA/apex/issues/779): inverse in half precision
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.amp.ops import NO_BFLOAT16_KERNEL, NO_HALF_KERNEL
+from amplint.events import DType, Op, Operand, Region, enabled_region, innermost
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report
+from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
+
+_SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
+_DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
+_UNLISTED = {
+    "exp2": "overflows beyond 16 in float16, where `exp` would run in float32",
+    "special.exp2": "overflows beyond 16 in float16, where `exp` would run in float32",
+    "nansum": "overflows beyond 65504 in float16, where `sum` would run in float32",
+}
+
+
+class UnprotectedOpInHalf(FlowRule):
+    """Has no state."""
+
+    level = Level.WARNING
+
+    def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:
+        operand = next((operand for operand in event.operands if surely_half(operand)), None)
+        region = enabled_region(event.regions)
+        if operand is None or event.in_place or (region is None and born_half(operand)):
+            return (
+                state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
+            )
+        effect, level = _raises(event, operand)
+        if not effect and region is not None:
+            effect = _suffers(event, operand, region)
+        if not effect:
+            return state
+        protection = "autocast does not cast it" if region is not None else "it is not cast"
+        if innermost(event.regions) is not None and region is None:
+            protection = "autocast is switched off here"
+        message = (
+            f"`{operand.place.text}` is {type_name(operand)} ({made_half(operand, event.place)}) and {protection}: "
+            f"{effect}"
+        )
+        report.add(self, event.place, message, level=level, trail=birth(operand))
+        return state
+
+
+def _raises(event: Op, operand: Operand) -> tuple[str, Level]:
+    name = event.name
+    bfloat16 = operand.dtype is DType.BFLOAT16
+    if name in NO_HALF_KERNEL or (bfloat16 and name in NO_BFLOAT16_KERNEL):
+        effect = f"`{name}` has no kernel for this dtype and raises RuntimeError. Cast the operand with `.float()`."
+        return effect, Level.ERROR
+    if event.sensitivity == "fourier":
+        if bfloat16:
+            return f"`{name}` raises RuntimeError. Cast the operand with `.float()`.", Level.ERROR
+        effect = (
+            f"`{name}` raises RuntimeError for lengths that are no power of two, and computes in complex32 for the "
+            "others. Cast the operand with `.float()`."
+        )
+        return effect, Level.WARNING
+    return "", Level.WARNING
+
+
+def _suffers(event: Op, operand: Operand, region: Region) -> str:
+    """What float16 does to the op without an error, as text; empty where nothing is sure."""
+    name = event.name
+    overflows = operand.dtype in (DType.FLOAT16, DType.HALF)
+    if overflows and name in _SUMS and operand.trait == "square":
+        return (
+            "the square of each element overflows to inf beyond 255 in float16 before it is summed up. Use `x ** 2`, "
+            "which runs in float32 on CUDA, or cast with `.float()` first."
+        )
+    if overflows and name in _UNLISTED:
+        return f"`{name}` {_UNLISTED[name]}. Cast the operand with `.float()`."
+    squares = any(other.trait == "squares" and other.dtype is DType.FLOAT32 for other in event.operands)
+    if name in _DIFFERENCES and squares and operand.trait == "product":
+        return (
+            "the product is rounded to three digits, and the squares are subtracted from it in float32, so that the "
+            "distance of close points is rounding error or negative. Use torch.cdist, or compute the product in a "
+            "nested region with `enabled=False` and `.float()` on both sides."
+        )
+    return ""
