@@ -49,10 +49,10 @@ def put_first(call: cst.Call, arg: cst.Arg) -> cst.Call:
     if not call.args:
         return call.with_changes(args=[arg])
     space = call.whitespace_before_args
-    broken = (
-        isinstance(space, cst.ParenthesizedWhitespace) and not _has_comment(space) and not space.empty_lines
-    )
-    comma = cst.Comma(whitespace_after=space if broken else cst.SimpleWhitespace(" "))
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    if isinstance(space, cst.ParenthesizedWhitespace):
+        line = cst.ParenthesizedWhitespace(indent=space.indent, last_line=space.last_line)
+        comma = cst.Comma(whitespace_after=line)
     return call.with_changes(args=[arg.with_changes(comma=comma), *call.args])
 
 

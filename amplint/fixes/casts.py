@@ -54,7 +54,8 @@ class AddFloat(Mend):
         cast = as_float(node)
         module = exchanged(file.module, {node: cast})
         statement = file.statement(node)
-        title = f"Write `{_short(file.code(cast))}`"
+        text = file.code(cast)
+        title = "Cast the value to float32" if "#" in text else f"Write `{_short(text)}`"
         return make_fix(title, {file: module}, [(file, statement)], unsafe=self.doubt)
 
 
@@ -103,7 +104,12 @@ class RemoveCast(Mend):
         changes = self._without_statement(file, statement, node, bare)
         module = exchanged(file.module, changes if changes is not None else {node: bare})
         note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
-        title = f"Leave out the cast in `{_short(file.code(node))}`"
+        text = file.code(node)
+        title = (
+            "Leave out the cast to half precision"
+            if "#" in text
+            else f"Leave out the cast in `{_short(text)}`"
+        )
         return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
 
     def _without_statement(
@@ -251,7 +257,8 @@ class DisabledAround(Mend):
         changes.update(spliced(file, statement, [changed]))
         module = exchanged(file.module, changes)
         note = "the op and what uses its result take more time and memory, and the result is float32"
-        title = f"Run `{_short(file.code(node))}` with autocast off"
+        text = file.code(node)
+        title = "Run the op with autocast off" if "#" in text else f"Run `{_short(text)}` with autocast off"
         return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
 
 

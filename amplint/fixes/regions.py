@@ -145,7 +145,7 @@ class _Plan:
     ) -> dict[cst.CSTNode, Replacement]:
         file, holder = self.opened.file, self.opened.holder
         if head:
-            first = holder.with_changes(body=_suite(head, self.opened.suite))
+            first = holder.with_changes(body=_suite(head, self.opened.suite).with_changes(footer=()))
             return spliced(file, holder, [first, *tail], footer)
         above = [*holder.leading_lines, *comment_line(_header_comment(self.opened.suite))]
         tail[0] = preceded(tail[0], above)
@@ -539,7 +539,7 @@ def _contains(node: cst.CSTNode, part: cst.CSTNode) -> bool:
 def _suite(statements: Sequence[Statement], like: cst.BaseSuite) -> cst.IndentedBlock:
     """A block of statements with the header, the indentation and the footer of another."""
     if isinstance(like, cst.IndentedBlock):
-        return like.with_changes(body=statements, footer=() if like.footer else like.footer)
+        return like.with_changes(body=statements)
     return block(statements)
 
 
