@@ -33,7 +33,7 @@ def programs(rule: str, kind: str) -> list[Path]:
 
 
 def _is_source(path: Path) -> bool:
-    return path.suffix == ".py" and not path.name.endswith(".fixed.py")
+    return path.suffix == ".py" and not path.name.endswith((".fixed.py", ".safe.py"))
 
 
 ALL = [program for rule in RULES for kind in ("good", "bad") for program in programs(rule, kind)]

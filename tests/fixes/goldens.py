@@ -1,0 +1,114 @@
+"""Golden fixes: beside a fixture ``bad_x.py`` stands ``bad_x.fixed.py``, what `--fix --unsafe-fixes` makes of it
+with the rule of its folder alone, and ``bad_x.safe.py``, what `--fix` makes of it where that is something else
+and not nothing. In a fixture of several files each file that changes has its own.
+
+    python tests/fixes/goldens.py [RULE...]
+
+writes them anew; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from amplint.config import Settings
+from amplint.findings import Finding
+from amplint.fixing import fix
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+RULES = (
+    "backward-in-autocast",
+    "bfloat16-to-numpy",
+    "deprecated-amp-api",
+    "disabled-region-without-cast",
+    "epoch-wide-autocast",
+    "half-model",
+    "missing-float",
+    "step-in-autocast",
+    "useless-float",
+)
+KINDS = (".fixed.py", ".safe.py")
+
+
+def programs(rule: str) -> list[Path]:
+    """The bad fixtures of a rule that are run."""
+    return sorted(path for path in (FIXTURES / rule).glob("bad_*") if not path.name.endswith(KINDS))
+
+
+def sources(program: Path) -> list[Path]:
+    """The files of a fixture, goldens excepted."""
+    files = [program] if program.is_file() else sorted(program.glob("*.py"))
+    return [path for path in files if not path.name.endswith(KINDS)]
+
+
+def golden(source: Path, kind: str) -> Path:
+    """Where the golden of a file is or would be."""
+    return source.with_name(source.stem + kind)
+
+
+def expected(program: Path, kind: str) -> dict[str, str]:
+    """The texts of a fixture's files after fixing, as the goldens have them."""
+    texts = {}
+    for source in sources(program):
+        kept = golden(source, kind)
+        texts[source.name] = (kept if kept.exists() else source).read_text(encoding="utf-8")
+    if kind == ".safe.py" and not any(golden(source, kind).exists() for source in sources(program)):
+        safe = fixed(program, unsafe=False)[0]
+        before = {source.name: source.read_text(encoding="utf-8") for source in sources(program)}
+        return safe if safe == expected(program, ".fixed.py") else before
+    return texts
+
+
+def assembled(program: Path, kind: str, folder: Path) -> Path:
+    """The goldens as a program of their own in a folder; the path by which it is run."""
+    for name, text in expected(program, kind).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / program.name if program.is_file() else folder
+
+
+def fixed(program: Path, *, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
+    """The texts after fixing a copy of a fixture, what is left of the findings of its rule, and what amplint
+    says of itself."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source in sources(program):
+            shutil.copy(source, folder)
+        return fix_folder(folder, rule_of(program), unsafe=unsafe)
+
+
+def fix_folder(folder: Path, rule: str, *, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
+    """As ``fixed``, for the files in a folder, which are changed."""
+    settings = Settings(root=folder, select=(rule,), torch=((2, 4), None), torch_from="the tests")
+    fixing = fix([str(folder)], settings, unsafe=unsafe, jobs=1)
+    fixing.write()
+    problems = [crash.reason for crash in fixing.result.crashes] + list(fixing.skipped.values())
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+    return texts, list(fixing.result.findings), problems
+
+
+def rule_of(program: Path) -> str:
+    """The rule whose fixture a program is."""
+    return program.relative_to(FIXTURES).parts[0]
+
+
+def write(program: Path) -> None:
+    """Writes the goldens of a fixture anew."""
+    all_fixes, safe_fixes = fixed(program, unsafe=True)[0], fixed(program, unsafe=False)[0]
+    before = {source.name: source.read_text(encoding="utf-8") for source in sources(program)}
+    differs = safe_fixes not in (all_fixes, before)
+    for source in sources(program):
+        for kind, texts in zip(KINDS, (all_fixes, safe_fixes), strict=True):
+            path = golden(source, kind)
+            if texts[source.name] != before[source.name] and (kind == ".fixed.py" or differs):
+                path.write_text(texts[source.name], encoding="utf-8")
+            else:
+                path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or RULES:
+        for fixture in programs(wanted):
+            write(fixture)

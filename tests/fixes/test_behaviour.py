@@ -1,0 +1,224 @@
+"""What the fixed programs do when they run, and the broken ones do not."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+import warnings
+from pathlib import Path
+
+import pytest
+from goldens import FIXTURES, fix_folder
+
+torch = pytest.importorskip("torch")
+
+_DATA = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+x, y = torch.randn(64, 8), 3 * torch.randn(64, 1)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+losses = []
+"""
+_RIGHT = """
+for _ in range(20):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+_AROUND_THE_LOOP = """
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    for _ in range(20):
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+"""
+_DECORATED = """
+
+@torch.autocast("cpu", dtype=torch.bfloat16)
+def train():
+    for _ in range(20):
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+
+
+train()
+"""
+_IN_EACH_STEP = """
+for _ in range(20):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    losses.append(loss.item())
+"""
+_ISLAND = """
+head = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+for _ in range(20):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", enabled=False):
+            loss = nn.functional.mse_loss(head(x), y)
+"""
+_ISLAND_BROKEN = (
+    _ISLAND
+    + """        optimizer.zero_grad()
+        loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+)
+_ISLAND_RIGHT = (
+    _ISLAND
+    + """    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+"""
+)
+
+
+def run(source: str) -> dict[str, object]:
+    """The names that a program leaves behind."""
+    names: dict[str, object] = {"__name__": "__main__"}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        exec(compile(source, "<program>", "exec"), names)
+    return names
+
+
+def mended(folder: Path, source: str, rule: str, *, unsafe: bool = True) -> str:
+    (folder / "program.py").write_text(source, encoding="utf-8")
+    texts, left, problems = fix_folder(folder, rule, unsafe=unsafe)
+    assert left == []
+    assert problems == []
+    return texts["program.py"]
+
+
+@pytest.mark.parametrize("unsafe", [True, False])
+@pytest.mark.parametrize("loop", [_AROUND_THE_LOOP, _DECORATED], ids=["with", "decorator"])
+def test_a_region_around_the_loop_trains_after_the_fix(tmp_path: Path, loop: str, unsafe: bool) -> None:
+    right = run(_DATA + _RIGHT)["losses"]
+    assert len(set(run(_DATA + loop)["losses"])) == 1  # type: ignore[arg-type]
+    assert run(mended(tmp_path, _DATA + loop, "epoch-wide-autocast", unsafe=unsafe))["losses"] == right
+
+
+@pytest.mark.parametrize("rule", ["backward-in-autocast", "step-in-autocast"])
+def test_a_step_that_leaves_the_region_trains_to_the_same_loss(tmp_path: Path, rule: str) -> None:
+    fixed = mended(tmp_path, _DATA + _IN_EACH_STEP, rule, unsafe=False)
+    assert fixed != _DATA + _IN_EACH_STEP
+    assert run(fixed)["losses"] == run(_DATA + _RIGHT)["losses"]
+
+
+def test_the_gradients_of_a_float32_island_are_right_after_the_fix(tmp_path: Path) -> None:
+    right = run(_DATA + _ISLAND_RIGHT)["losses"]
+    assert run(_DATA + _ISLAND_BROKEN)["losses"] != right
+    fixed = mended(tmp_path, _DATA + _ISLAND_BROKEN, "backward-in-autocast", unsafe=False)
+    assert run(fixed)["losses"] == right
+
+
+@pytest.mark.parametrize(
+    ("program", "before", "after"),
+    [
+        ("epoch-wide-autocast/bad_decorated_train", "different losses: 1", "different losses: 4"),
+        ("epoch-wide-autocast/bad_disabled_outside", "different losses: 1", "different losses: 4"),
+        ("missing-float/bad_cross_entropy", "torch.bfloat16", "torch.float32"),
+        ("missing-float/bad_running_total", "torch.bfloat16", "torch.float32"),
+        ("disabled-region-without-cast/bad_loss_outside", "torch.bfloat16", "torch.float32"),
+        ("useless-float/bad_linear_head", "torch.bfloat16", "torch.float32"),
+        ("useless-float/bad_einsum", "torch.bfloat16 torch.bfloat16", "torch.float32 torch.float32"),
+    ],
+)
+def test_a_program_says_something_else_after_the_fix(program: str, before: str, after: str) -> None:
+    def last_line(kind: str) -> str:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            runpy.run_path(str(FIXTURES / f"{program}{kind}"), run_name="__main__")
+        return output.getvalue().splitlines()[-1]
+
+    assert last_line(".py") == before
+    assert last_line(".fixed.py") == after
+
+
+def entered(monkeypatch: pytest.MonkeyPatch, source: str) -> list[tuple[str, bool, object]]:
+    """Device, ``enabled`` and dtype of each region that a program enters, as it asks for them: without a GPU
+    torch switches CUDA regions off when they are made."""
+    seen: list[tuple[str, bool, object]] = []
+    make = torch.amp.autocast.__init__
+
+    def init(
+        self: object,
+        device_type: str,
+        dtype: object = None,
+        enabled: bool = True,
+        cache_enabled: object = None,
+    ) -> None:
+        assert dtype is None or isinstance(dtype, torch.dtype)
+        assert isinstance(enabled, bool)
+        make(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+        seen.append((device_type, enabled, dtype))
+
+    monkeypatch.setattr(torch.amp.autocast, "__init__", init)
+    run(source)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("source", "regions"),
+    [
+        ("import torch\nwith torch.cuda.amp.autocast(True):\n    pass\n", [("cuda", True, None)]),
+        ("import torch\nwith torch.cuda.amp.autocast(False):\n    pass\n", [("cuda", False, None)]),
+        (
+            "import torch\nwith torch.cuda.amp.autocast(True, torch.bfloat16):\n    pass\n",
+            [("cuda", True, torch.bfloat16)],
+        ),
+        (
+            "import torch.cuda.amp as amp\n\nwith amp.autocast():\n    pass\nscaler = amp.GradScaler(enabled=False)\n",
+            [("cuda", True, None)],
+        ),
+        (
+            "from torch.cuda.amp import autocast\n\nwith autocast():\n    with autocast(False):\n        pass\n",
+            [("cuda", True, None), ("cuda", False, None)],
+        ),
+        (
+            "from torch.cuda.amp import autocast\n\n\n@autocast()\ndef f():\n    pass\n\n\nf()\n",
+            [("cuda", True, None)],
+        ),
+    ],
+    ids=[
+        "positional enabled",
+        "switched off",
+        "positional dtype",
+        "module alias",
+        "no import of torch",
+        "decorator",
+    ],
+)
+def test_deprecated_calls_run_after_the_fix_and_ask_for_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, regions: list[tuple[str, bool, object]]
+) -> None:
+    fixed = mended(tmp_path, source, "deprecated-amp-api", unsafe=False)
+    assert "cuda.amp" not in fixed
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        assert entered(monkeypatch, fixed) == regions
+
+
+def test_a_decorator_without_a_call_is_explained(tmp_path: Path) -> None:
+    source = "import torch\n\n\n@torch.cuda.amp.autocast\ndef f():\n    pass\n"
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, left, _ = fix_folder(tmp_path, "deprecated-amp-api", unsafe=True)
+    assert texts["program.py"] == source
+    assert "without being called" in left[0].fix_note
