@@ -78,14 +78,20 @@ optimizer.step()
 
 ## Fix safety
 
-This version has no automatic fix for the rule. When you move the call out by hand, watch three things:
+The statements from the backward pass to the end of the region leave it, with their comments and in their
+order. The fix is safe where none of them can need the region: they only scale, step, clip, log or read
+numbers. Other contexts of the same `with` stay around everything. The fix is unsafe, and says why, where
 
-* A custom `torch.autograd.Function` that multiplies matrices and lacks `custom_fwd` and `custom_bwd` works
-  while its backward pass runs in the region and raises once it runs outside: `RuntimeError: expected m1 and
-  m2 to have the same dtype, but got: c10::BFloat16 != float` (measured). Give it both decorators first.
-* Statements after the call that belong to the forward pass, such as a second loss, must stay in a region.
-* `continue`, `break` and `return` in the region keep their meaning only when the order of statements stays
-  the same.
+* statements after the call belong to a forward pass: the region is opened again around these;
+* the forward and backward pass are in a loop, a branch or a function inside the region: the region goes
+  there, into the other file as well, if its arguments are known there;
+* the region is a decorator, which becomes a `with` around forward and loss;
+* the region is opened by a context manager of your own, which may do more than that;
+* a custom `torch.autograd.Function` without `custom_bwd` is in reach. One that multiplies matrices works while
+  its backward pass runs in the region and raises once it runs outside: `RuntimeError: expected m1 and m2 to
+  have the same dtype, but got: c10::BFloat16 != float` (measured). Give it both decorators first.
+
+There is no fix where another region stays open around this one, or an `ExitStack` holds it.
 
 ## References
 

@@ -130,12 +130,15 @@ weight that is used several times in a forward pass is then cast each time.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `cache_enabled=False` is the smallest edit and
-changes nothing but speed and memory. Narrowing the region is better, but look at what else it covered: code
-between the forward passes, such as a metric or a second model, may have relied on it. After either edit the
-training run is a different one, since it now learns: learning rates and schedules that were tuned on the
-frozen run have to be looked at again. If the narrow region is opened by a caller of the whole loop as well,
-the outer one has to go, too.
+There are two fixes. With `--unsafe-fixes` the region is narrowed: it is opened around forward and loss inside
+the loop, or inside the function that is called, in another file if need be. That is unsafe because code
+between the forward passes, such as a metric or a second model, may have relied on the region. Without that
+option, or where the region cannot be narrowed, the call that makes the region gets `cache_enabled=False`,
+which is safe: it changes nothing but speed and memory beside what the finding is about.
+
+After either edit the training run is a different one, since it now learns: learning rates and schedules that
+were tuned on the frozen run have to be looked at again. If the narrow region is opened by a caller of the
+whole loop as well, the outer one has to go, too.
 
 ## References
 

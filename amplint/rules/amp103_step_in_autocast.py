@@ -66,9 +66,9 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: move the step out together with the backward pass
-before it, in the same order. The page of backward-in-autocast says what can go wrong with the backward
-pass; the step itself never needs the region.
+The step leaves the region together with the backward pass before it and all that follows, in the same order;
+it is the same fix as that of backward-in-autocast, whose page says when it is safe. The step itself never
+needs the region.
 
 ## References
 

@@ -84,9 +84,11 @@ scaler. With adapters (LoRA) freeze the half base model and keep the adapters in
 
 ## Fix safety
 
-This version has no automatic fix for the rule. Deleting the cast by hand doubles the memory of the weights
-and their gradients, and makes inputs fail that were cast to half for this model and are used outside a
-region. A checkpoint of half weights still loads: `load_state_dict` casts to the dtype of the parameters.
+The fix takes the cast away and keeps what else the call does, such as the move to a device; a statement that
+only casts goes, its comments stay. It is always unsafe: it doubles the memory of the weights and their
+gradients. There is no fix where the file makes other values half as well, because inputs that were cast for
+this model raise when they meet float32 weights outside a region. A checkpoint of half weights still loads:
+`load_state_dict` casts to the dtype of the parameters.
 
 ## References
 

@@ -94,11 +94,11 @@ assert loss.dtype == torch.float32
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `.float()` costs nothing where the tensor is
-float32 already, but it is not for every value: it turns integer labels and masks into floats, and tuples,
-dictionaries and `None` do not have it. Cast each tensor of such an output. A cast costs memory for large
-outputs; put it where the value is used, not on everything that the model returns. Moving the loss into the
-region is the cheaper edit unless the loss is `binary_cross_entropy`, which raises there on CUDA.
+The fix writes `.float()` on the value where it is used, with brackets where the operators need them. It is safe
+where the value surely is a floating tensor, because every op on the way to it is known. It is unsafe where the
+value comes out of a module whose code is not part of the project: tuples, dictionaries and `None` do not have
+`.float()`, so cast each tensor of such an output. A cast costs memory for large outputs. Moving the loss into
+the region is the cheaper edit unless the loss is `binary_cross_entropy`, which raises there on CUDA.
 
 ## References
 

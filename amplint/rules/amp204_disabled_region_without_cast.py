@@ -77,12 +77,12 @@ as an imported RoI pooling layer whose boxes must stay float32, its page has the
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, add `.float()` to each floating tensor that the
-body takes from outside, at its first use; `tree_map` helps with nested outputs (`torch.utils._pytree`). Do
-not cast integers, masks or targets that have to stay what they are. The losses change a little, to what
-they should have been, so compare runs with care. Deleting the disabled region instead is right where its
-only content is ops that autocast runs in float32 anyway, but not for `binary_cross_entropy`, which raises
-in an enabled CUDA region.
+The fix writes `.float()` on the tensor where the op takes it. It is safe where that surely is a floating tensor,
+and unsafe where it comes out of a module whose code is not part of the project, which may give a tuple or a
+dictionary; `tree_map` helps with nested outputs (`torch.utils._pytree`). Integers, masks and targets are never
+cast. The losses change a little, to what they should have been, so compare runs with care. Deleting the
+disabled region instead is right where its only content is ops that autocast runs in float32 anyway, but not
+for `binary_cross_entropy`, which raises in an enabled CUDA region.
 
 ## References
 

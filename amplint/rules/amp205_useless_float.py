@@ -104,11 +104,11 @@ backward.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand there are two edits, and they are opposites: delete
-the cast (the numbers stay as they are, and the code says what it does), or put the op in a nested disabled
-region (the numbers change, the op takes more time and memory, and its result is float32, which the next op
-has to accept). In that region every floating input needs the cast, also those that looked harmless before;
-a forgotten one raises or is disabled-region-without-cast.
+The fix runs the statement in a nested region with autocast off and keeps the casts. It is always unsafe: the
+numbers change, the op takes more time and memory, and its result is float32, which the next op has to accept.
+In that region every floating input needs a cast, so there is no fix where another operand of the op may be
+half, where the statement holds other ops that autocast would have cast, or where the cast is not written on a
+name whose device can be asked for. The opposite edit, deleting the cast, leaves the numbers as they are.
 
 ## References
 

@@ -68,11 +68,17 @@ and `@torch.cuda.amp.custom_bwd` becomes `@torch.amp.custom_bwd(device_type="cud
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, write positional arguments of `autocast` as
-keywords; put `"cuda"` in front of those of `GradScaler`. Change the import and each use together: `from
-torch.amp import autocast` alone makes every `autocast()` raise for lack of `device_type`. In code that may
-run inside somebody else's region, a library for instance, add `dtype=torch.float16` to keep what the old
-call did. Look for `isinstance` checks and for the oldest torch that the project supports.
+The fix writes the new name with its device and maps the arguments by the signatures. It adds `import torch`
+where that is missing, and takes the old import away once nothing uses it; `__init__.py`, names in `__all__` or
+in quotes, and imports marked `noqa` keep theirs. Where another region may be open around the call (one is
+written around it, or the file is there to be imported), it adds `dtype=torch.float16`, or `torch.bfloat16` for
+the CPU, since the old call always set its own type. The flag of the cache is not kept in that way.
+
+The fix is safe if the project asks for a torch that has the new name, and unsafe if it does not say which
+torch it asks for; `torch-version` in the settings says so. It is unsafe for `partial`, whose later calls may
+give positional arguments. There is no fix where the project admits a torch without the new name, where the
+name is handed on without a call, where `*args` hides the positions, and where the name is bound by a ladder of
+imports or under a condition. `isinstance` checks are left alone.
 
 ## References
 
