@@ -96,7 +96,10 @@ def judge(
             gc.freeze()
             gc.enable()
     drafted, crashes = _mended(
-        remaining(report.drafts), Files(engine.project.text_of), keep, fixable_codes(settings)
+        remaining(report.drafts),
+        Files(engine.project.text_of, engine.project.is_imported),
+        keep,
+        fixable_codes(settings),
     )
     return [finding for finding in findings if keep(finding)] + drafted, crashes
 

@@ -16,9 +16,15 @@ __all__ = ["Files", "Mend", "NoMend", "ParsedFile", "Refusal", "make_fix", "offe
 class Files:
     """The files that mends may look at, parsed when they are asked for and kept while their text stays."""
 
-    def __init__(self, text_of: Callable[[str], str | None]) -> None:
-        """``text_of`` gives the text of the file that reports call by a name, or None."""
+    def __init__(
+        self,
+        text_of: Callable[[str], str | None],
+        is_imported: Callable[[str, str], bool] = lambda path, name: False,
+    ) -> None:
+        """``text_of`` gives the text of the file that reports call by a name, or None; ``is_imported`` says
+        whether another file may import a name from such a file."""
         self._text_of = text_of
+        self.is_imported = is_imported
         self._parsed: dict[str, ParsedFile] = {}
 
     def text(self, path: str) -> str | None:

@@ -59,7 +59,8 @@ class ReplaceDeprecated(Mend):
         if binding.target != "torch":
             uses = uses_of(file, root)
             if len(uses) == 1:
-                self._without_import(file, binding, changes)
+                if not files.is_imported(file.path, root):
+                    self._without_import(file, binding, changes)
             elif _lies_in(uses[-1], node):
                 # the last use goes when the others are gone, and takes the import along
                 claims = [file.claim(file.statement(use)) for use in uses]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from amplint.source.decoding import SourceFile, Unreadable, decode, display_name, read_source, split_lines
 from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
+
+_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n(]*)", re.MULTILINE)
+_IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 
 
 class Unparsable(Exception):  # noqa: N818
@@ -88,6 +92,7 @@ class Project:
         self._modules: dict[Path, str] = {}
         self._loaded: dict[Path, ProjectFile | None] = {}
         self._texts: dict[str, str] = {}
+        self._imported: set[tuple[str, str]] | None = None
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
         self.changed: Mapping[str, bytes] = {}
@@ -131,6 +136,23 @@ class Project:
     def text_of(self, display: str) -> str | None:
         """The text of a file that was read, by the name that reports call it."""
         return self._texts.get(display)
+
+    def is_imported(self, display: str, name: str) -> bool:
+        """Whether some file of the project may import a name from the file that reports call ``display``, judged
+        by the last part of the module alone. All files are searched once."""
+        if self._imported is None:
+            self._imported = set()
+            for path in self._paths:
+                try:
+                    data = path.read_bytes()
+                except OSError:
+                    continue
+                for module, names in _FROM_IMPORT.findall(data):
+                    last = module.rpartition(b".")[2].decode()
+                    self._imported.update((last, found.decode()) for found in _IMPORTED.findall(names))
+        file = PurePosixPath(display)
+        last = file.parent.name if file.stem == "__init__" else file.stem
+        return not self._imported.isdisjoint({(last, name), (last, "*")})
 
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""

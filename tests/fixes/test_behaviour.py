@@ -222,3 +222,18 @@ def test_a_decorator_without_a_call_is_explained(tmp_path: Path) -> None:
     texts, left, _ = fix_folder(tmp_path, "deprecated-amp-api", unsafe=True)
     assert texts["program.py"] == source
     assert "without being called" in left[0].fix_note
+
+
+def test_an_import_that_another_file_uses_stays(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("from program import autocast\n", encoding="utf-8")
+    source = "import torch\nfrom torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n"
+    fixed = mended(tmp_path, source, "deprecated-amp-api", unsafe=False)
+    assert fixed == source.replace("with autocast()", 'with torch.amp.autocast("cuda")')
+
+
+def test_many_uses_of_one_import_are_done_at_once(tmp_path: Path) -> None:
+    uses = "".join(f"    scalers.append(GradScaler(enabled={n % 2 == 0}))\n" for n in range(30))
+    source = f"from torch.cuda.amp import GradScaler, autocast\n\nscalers = []\nwith autocast():\n{uses}"
+    fixed = mended(tmp_path, source, "deprecated-amp-api", unsafe=False)
+    assert fixed.count('torch.amp.GradScaler("cuda", enabled=') == 30
+    assert fixed.startswith('import torch\n\nscalers = []\nwith torch.amp.autocast("cuda"):\n')
