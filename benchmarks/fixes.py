@@ -109,7 +109,9 @@ def apply(unsafe: bool) -> tuple[Tally, str]:
             texts[change.name] = after
             unexplained = changed_lines(before, after) - claimed_lines(claims, change.name)
             tally.unexplained += len(unexplained)
-            tally.notes += [f"{change.name}:{line}: changed, and no fix says so" for line in sorted(unexplained)]
+            tally.notes += [
+                f"{change.name}:{line}: changed, and no fix says so" for line in sorted(unexplained)
+            ]
         made.write()
     else:
         tally.not_idle += 1
@@ -201,7 +203,15 @@ def main() -> int:
     for unsafe in (False, True):
         rows.append(["together", "all" if unsafe else "safe", *totals[unsafe].row()])
     print(describe_machine())
-    head = ["package", "fixes", "files changed", "rounds", "do not compile", "comments differ", "lines unexplained"]
+    head = [
+        "package",
+        "fixes",
+        "files changed",
+        "rounds",
+        "do not compile",
+        "comments differ",
+        "lines unexplained",
+    ]
     print(table([*head, "not idle", "taken back", "findings mended"], rows))
     if left_out:
         print("Left out:", ", ".join(left_out))

@@ -207,6 +207,7 @@ class _Acts(cst.CSTVisitor):
     def __init__(self, known: Collection[cst.CSTNode]) -> None:
         super().__init__()
         self.known = known
+        self.steps: set[cst.Call] = set()
         self.found = False
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
@@ -218,5 +219,11 @@ class _Acts(cst.CSTVisitor):
     def visit_Lambda(self, node: cst.Lambda) -> bool:
         return False
 
+    def visit_Expr(self, node: cst.Expr) -> None:
+        if isinstance(node.value, cst.Call):
+            self.steps.add(node.value)
+
     def visit_Call(self, node: cst.Call) -> None:
-        self.found = self.found or node in self.known or _method(node) in ACTS
+        name = _method(node)
+        is_act = name in ACTS and (name != "step" or not node.args or node in self.steps)
+        self.found = self.found or is_act or node in self.known

@@ -1,0 +1,224 @@
+"""When a fix is offered, whether it is safe, and what is said where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from goldens import fix_folder
+
+from amplint.check import check
+from amplint.config import Settings
+from amplint.findings import Finding
+
+_HEAD = """import torch
+from torch import nn
+
+model = nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(4, 8), torch.randn(4, 1)
+"""
+
+
+def findings(folder: Path, source: str, rule: str, torch: str = "2.4") -> list[Finding]:
+    (folder / "program.py").write_text(source, encoding="utf-8")
+    low = tuple(map(int, torch.split(".")))
+    settings = Settings(root=folder, select=(rule,), torch=(low, None), torch_from="the tests")  # type: ignore[arg-type]
+    return list(check([str(folder)], settings, jobs=1).findings)
+
+
+def verdict(found: list[Finding]) -> str:
+    """What is said of the first finding's fix: "safe", "unsafe: …" or "none: …"."""
+    fix = found[0].fix
+    if fix is None:
+        return f"none: {found[0].fix_note}"
+    return fix.applicability + (f": {fix.note}" if fix.note else "")
+
+
+def after_backward(statements: str) -> str:
+    lines = "".join(f"    {line}\n" for line in statements.splitlines())
+    return (
+        f'{_HEAD}with torch.autocast("cpu", dtype=torch.bfloat16):\n'
+        f"    loss = nn.functional.mse_loss(model(x), y)\n    loss.backward()\n{lines}"
+    )
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "optimizer.step()\noptimizer.zero_grad()",
+        "if loss.item() > 0:\n    optimizer.step()",
+        "print(float(loss), loss.detach().mean().item())",
+        "total = 0.5 * loss.detach() + 1",
+        "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+        "losses = []\nlosses.append(loss.item())",
+    ],
+)
+def test_what_follows_a_backward_pass_may_leave_with_it(tmp_path: Path, statements: str) -> None:
+    assert verdict(findings(tmp_path, after_backward(statements), "backward-in-autocast")) == "safe"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "z = model(x)",
+        "z = x @ x.t()",
+        "z = x ** 2",
+        "x @= y",
+        "z = torch.softmax(x, 0)",
+        "state = model.step(x)",
+        "optimizer.step(lambda: model(x))",
+    ],
+)
+def test_what_may_need_the_region_keeps_one(tmp_path: Path, statements: str) -> None:
+    assert verdict(findings(tmp_path, after_backward(statements), "backward-in-autocast")).startswith(
+        "unsafe"
+    )
+
+
+def test_a_backward_pass_in_two_regions_is_explained(tmp_path: Path) -> None:
+    source = f"""{_HEAD}with torch.autocast("cpu", dtype=torch.bfloat16):
+    print("outer")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        nn.functional.mse_loss(model(x), y).backward()
+"""
+    assert verdict(findings(tmp_path, source, "backward-in-autocast")).startswith(
+        "none: another region is open"
+    )
+
+
+def test_a_context_used_after_the_region_is_a_doubt(tmp_path: Path) -> None:
+    source = after_backward("print(region)").replace("bfloat16):", "bfloat16) as region:")
+    assert "`region` is used" in verdict(findings(tmp_path, source, "backward-in-autocast"))
+
+
+def test_backward_and_step_of_one_region_share_a_fix(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(after_backward("optimizer.step()"), encoding="utf-8")
+    settings = Settings(
+        root=tmp_path,
+        select=("backward-in-autocast", "step-in-autocast"),
+        torch=((2, 4), None),
+        torch_from="the tests",
+    )
+    found = check([str(tmp_path)], settings, jobs=1).findings
+    assert len(found) == 2
+    assert found[0].fix is not None
+    assert found[0].fix == found[1].fix
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("torch.cuda.amp.autocast(*flags)", "hides which arguments"),
+        ("[torch.cuda.amp.autocast]", "handed on without a call"),
+    ],
+)
+def test_deprecated_names_that_are_left_alone(tmp_path: Path, expression: str, reason: str) -> None:
+    source = f"import torch\n\nflags = [False]\ncontext = {expression}\n"
+    assert reason in verdict(findings(tmp_path, source, "deprecated-amp-api"))
+
+
+def test_a_name_that_is_bound_twice_is_left_alone(tmp_path: Path) -> None:
+    source = """import torch
+from torch.cuda.amp import autocast
+
+if not torch.cuda.is_available():
+    autocast = torch.no_grad
+with autocast():
+    pass
+"""
+    assert "bound to something else" in verdict(findings(tmp_path, source, "deprecated-amp-api"))
+
+
+def test_a_project_with_an_old_torch_is_told_so(tmp_path: Path) -> None:
+    source = "import torch\n\nscaler = torch.cuda.amp.GradScaler(enabled=False)\n"
+    assert verdict(findings(tmp_path, source, "deprecated-amp-api", "2.3")) == "safe"
+    assert verdict(findings(tmp_path, source, "deprecated-amp-api", "2.2")).startswith(
+        "none: the project admits torch 2.2"
+    )
+
+
+def test_a_project_that_does_not_say_which_torch_it_wants(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n", encoding="utf-8"
+    )
+    settings = Settings(root=tmp_path, select=("deprecated-amp-api",), torch_from="the default")
+    found = list(check([str(tmp_path)], settings, jobs=1).findings)
+    assert verdict(found).startswith("unsafe: `torch.amp.GradScaler` needs torch 2.3")
+
+
+@pytest.mark.parametrize(
+    ("around", "call"),
+    [
+        ("def f():\n    with autocast():\n        pass\n", 'torch.amp.autocast("cuda", dtype=torch.float16)'),
+        ("with autocast():\n    pass\n", 'torch.amp.autocast("cuda")'),
+        (
+            "def f():\n    with autocast(enabled=False):\n        pass\n",
+            'torch.amp.autocast("cuda", enabled=False)',
+        ),
+        (
+            "with torch.autocast('cuda'):\n    with autocast():\n        pass\n",
+            'torch.amp.autocast("cuda", dtype=torch.float16)',
+        ),
+    ],
+    ids=["library", "program", "switched off", "nested"],
+)
+def test_the_type_is_kept_where_a_region_around_may_change_it(tmp_path: Path, around: str, call: str) -> None:
+    source = f"import torch\nfrom torch.cuda.amp import autocast\n\n{around}"
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, left, problems = fix_folder(tmp_path, "deprecated-amp-api", unsafe=False)
+    assert (left, problems) == ([], [])
+    assert texts["program.py"] == source.replace("from torch.cuda.amp import autocast\n", "").replace(
+        around, around.replace("autocast()", call).replace("autocast(enabled=False)", call)
+    )
+
+
+def test_imports_go_where_they_belong(tmp_path: Path) -> None:
+    source = '''"""What it does."""
+
+from __future__ import annotations
+
+import os
+
+# training
+from torch.cuda.amp import (
+    GradScaler,  # scales
+    autocast,
+)
+
+print(os.name)
+scaler = GradScaler(enabled=False)
+with autocast(False):
+    pass
+'''
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, left, problems = fix_folder(tmp_path, "deprecated-amp-api", unsafe=False)
+    assert (left, problems) == ([], [])
+    fixed = texts["program.py"]
+    assert "import os\nimport torch\n\n# training\n" in fixed
+    assert "# scales" in fixed
+    assert 'torch.amp.autocast("cuda", enabled=False)' in fixed
+
+
+def test_half_inputs_keep_a_half_model(tmp_path: Path) -> None:
+    source = f"""{_HEAD}critic = nn.Linear(8, 1).half()
+optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+loss = critic(x.half()).float().sum()
+loss.backward()
+optimizer.step()
+"""
+    assert "makes another value half" in verdict(findings(tmp_path, source, "half-model"))
+
+
+def test_a_cast_is_not_put_on_what_may_be_a_tuple_without_being_asked(tmp_path: Path) -> None:
+    source = """import torch
+from elsewhere import Net
+from torch import nn
+
+model = Net()
+with torch.autocast("cuda", dtype=torch.float16):
+    logits = model(torch.randn(2, 8))
+loss = nn.functional.cross_entropy(logits, torch.zeros(2, dtype=torch.long))
+"""
+    found = findings(tmp_path, source, "missing-float")
+    assert all(finding.fix is None or not finding.fix.is_safe for finding in found)
