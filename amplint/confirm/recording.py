@@ -116,6 +116,8 @@ class Recording:
     command: tuple[str, ...] = ()
     exact: bool = True
     """Whether places are exact; before Python 3.11 they are lines."""
+    told: tuple[str, ...] = ()
+    """The kinds of events that the probe tells of: a rule that listens to others cannot be refuted by it."""
     steps: int = 0
     skipped: int = 0
     """Steps that a scaler left out because a gradient was inf or nan; they are among ``steps``."""
@@ -282,6 +284,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
         torch=str(value["torch"]),
         command=tuple(map(str, value["command"])),
         exact=bool(value["exact"]),
+        told=tuple(map(str, value["told"])),
         steps=int(value["steps"]),
         skipped=int(value["skipped"]),
         ended=str(value["ended"]),

@@ -206,6 +206,7 @@ class Session:
             torch=self.torch,
             command=self.order.command,
             exact=sys.version_info >= (3, 11),
+            told=_told(),
             ended=self.ended,
             status=self.status,
             ranks=(self.rank,),
@@ -307,6 +308,21 @@ def _interrupt() -> None:
     main = threading.main_thread().ident
     if main is not None and hasattr(signal, "SIGALRM"):
         signal.pthread_kill(main, signal.SIGALRM)
+
+
+def _told() -> tuple[str, ...]:
+    """The kinds of events that some part of the probe makes."""
+    from amplint import events
+    from amplint.confirm import casts, functions, modules, probe, regions, threads, training
+
+    parts = (casts, functions, modules, probe, regions, threads, training)
+    kinds = {
+        name
+        for part in parts
+        for name, value in vars(part).items()
+        if isinstance(value, type) and issubclass(value, events.Event) and value is not events.Event
+    }
+    return tuple(sorted(kinds))
 
 
 def _internal(trace: str) -> str:

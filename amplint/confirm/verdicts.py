@@ -11,7 +11,7 @@ from amplint.confirm.recording import CPU, KILLED, RAISED, SIMULATED, TIMED_OUT,
 from amplint.events import FunctionEnded
 from amplint.findings import Finding, Span
 from amplint.rules.base import FlowRule, Rule
-from amplint.rules.jury import handler_name, shown_by
+from amplint.rules.jury import handler_name, heard_by, shown_by
 
 _OPS = frozenset({"Op", "IndexPut", "Converted"})
 """Events that are told of only where half-precision tensors are part of them."""
@@ -185,6 +185,12 @@ class _Join:
             return Verdict(
                 finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
             )
+        untold = sorted(heard_by(rule) - set(self.recording.told))
+        if untold:
+            reason = (
+                f"its line ran, but a run does not tell all that the rule listens to ({', '.join(untold)})"
+            )
+            return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
         if telling:
             return self._refuted(finding, telling)
         evidence = ("it met no half-precision tensor",)

@@ -65,6 +65,15 @@ def handler_name(kind: type[Event]) -> str:
     return "on_" + re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
 
 
+def heard_by(rule: FlowRule) -> frozenset[str]:
+    """The names of all events that a rule listens to."""
+    return frozenset(
+        kind.__name__
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, Event) and hasattr(rule, handler_name(kind))
+    )
+
+
 def shown_by(rule: FlowRule) -> frozenset[str]:
     """The names of the events at whose place a run shows whether a finding of the rule is true."""
     if rule.shown_by:

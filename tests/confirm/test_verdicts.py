@@ -22,6 +22,8 @@ from amplint.confirm.recording import (
 from amplint.confirm.verdicts import Status, Verdict, cross_check
 from amplint.findings import Finding, Level, Span, TrailStep
 from amplint.rules import all_rules
+from amplint.rules.base import FlowRule
+from amplint.rules.jury import heard_by
 
 CODES = {rule.name: rule.code for rule in all_rules()}
 REGION = Span(3, 6, 3, 30)
@@ -34,7 +36,8 @@ def finding(name: str = "backward-in-autocast", span: Span = BACKWARD, path: str
 
 
 def run(**what: object) -> Recording:
-    made = Recording("simulated-cuda", torch="2.13.0", steps=3, files={"train.py": "abc"})
+    told = tuple(kind for rule in all_rules() if isinstance(rule, FlowRule) for kind in heard_by(rule))
+    made = Recording("simulated-cuda", torch="2.13.0", steps=3, files={"train.py": "abc"}, told=told)
     return replace(made, **what)  # type: ignore[arg-type]
 
 
@@ -88,6 +91,12 @@ def test_refuted_where_its_line_ran_and_it_was_false_each_time() -> None:
 def test_refuted_where_no_half_precision_tensor_met_the_op() -> None:
     found = verdict(run(lines={"train.py": {5: 7}}), finding("missing-float"))
     assert (found.status, found.count) == (Status.REFUTED, 7)
+
+
+def test_not_refuted_where_the_probe_does_not_tell_all_that_the_rule_listens_to() -> None:
+    found = verdict(run(reached=(RAN,), told=("Backward",)))
+    assert found.status is Status.INCONCLUSIVE
+    assert "RegionEntered" in found.reason
 
 
 def test_an_event_within_the_expression_is_not_that_of_the_expression() -> None:
