@@ -82,6 +82,7 @@ def judge(
     engine, report = session.engine, session.report
     engine.project.changed = changed
     report.drafts.clear()
+    report.withdrawn.clear()
     engine.project.extend([file.path for file in files])
     flow_rules, syntax_rules = session.flow_rules, session.syntax_rules
     findings: list[Finding] = []
@@ -96,7 +97,7 @@ def judge(
             gc.freeze()
             gc.enable()
     drafted, crashes = _mended(
-        remaining(report.drafts),
+        remaining(report.standing),
         Files(engine.project.text_of, engine.project.is_imported),
         keep,
         fixable_codes(settings),

@@ -499,6 +499,8 @@ class ScalerUsed(Event):
     """Stands for the flag that switches the scaler, where it is not known."""
     closure: str = ""
     """How ``step`` was given a closure: "positional", "keyword" or not at all."""
+    region_in_reach: bool = True
+    """Whether the files on the way here, or those that they import, mention autocast or half precision."""
     sharded: Place | None = None
     """Where the parameters of the optimizer were split among processes, for a scaler that does not know of
     that."""
@@ -538,7 +540,7 @@ class ScaledLossRead(Event):
 @dataclass(frozen=True, slots=True)
 class StateSaved(Event):
     """``torch.save`` or a like function wrote an object that holds the state of these optimizers and
-    scalers. ``complete`` says that all parts of the object are known."""
+    scalers. ``complete`` says that no scaler's state can hide in a part of it that is not known."""
 
     optimizers: tuple[Hashable, ...] = ()
     scalers: tuple[Hashable, ...] = ()

@@ -64,9 +64,11 @@ _BUILDS = re.compile(
 )
 _MOST_STARS = 8
 _SCALING = re.compile(
-    rb"[sS]caler|scale_loss|loss_scal|LossScal|FP16_Optimizer|accelerat|[lL]ightning|[fF]abric|deepspeed|mmengine|\bapex\b"
+    rb"(?<![-\w])\w*[sS]caler|scale_loss|loss_scal|LossScal|FP16_Optimizer|accelerat|[lL]ightning|[fF]abric|deepspeed|mmengine|\bapex\b"
+    rb"|\.grad(?:\.data)?(?:\s*[*/]=|\.mul_\(|\.div_\()"
 )
 """What may scale losses: where one of these words occurs, nobody can say that nothing does."""
+_LOW_PRECISION = re.compile(rb"autocast|float16|\.half\(|half_precision|[mM]ixed_?[pP]recision|fp16")
 _HARMLESS_BASES = ("builtins.", "torch.nn.", "abc.", "typing.")
 _STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)")
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
@@ -792,6 +794,39 @@ class Engine:
                     if isinstance(base, ClassValue) and self.holds(base.file.path, _SCALING):
                         return True
             part = part.reached_from or part.outer
+        return False
+
+    def region_in_reach(self, scope: Scope) -> bool:
+        """Whether the files on the way to a scope, or project files that they import, mention autocast or half
+        precision, or a class on it inherits from one out of sight."""
+        part: Scope | None = scope
+        while part is not None:
+            owner = part.self_value.made_of if isinstance(part.self_value, Instance) else None
+            if owner is not None and any(
+                isinstance(base, Library) and not base.name.startswith(_HARMLESS_BASES)
+                for base in self.bases(owner)
+            ):
+                return True
+            if self._mentions_half(part.file, 2):
+                return True
+            part = part.reached_from or part.outer
+        return False
+
+    def _mentions_half(self, file: ProjectFile, depth: int) -> bool:
+        if self.holds(file.path, _LOW_PRECISION):
+            return True
+        if not depth:
+            return False
+        for target in file.outline.imports.values():
+            name = self.project.absolute(file, target)
+            path = self.project.find_module(name, file)
+            if path is None:
+                path = self.project.find_module(name.rpartition(".")[0], file)
+            if path is None or path == file.path:
+                continue
+            loaded = self.project.load(path)
+            if loaded is not None and self._mentions_half(loaded, depth - 1):
+                return True
         return False
 
     def worth_revealing(self, walker: Expressions, value: Imported, given: calls.Arguments) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,9 @@ from amplint.flow.values import (
 
 if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
+
+_NAMES_SCALER = re.compile(r"scal|\bamp\b|grad", re.IGNORECASE)
+"""A key of a checkpoint under which the state of a scaler may stand."""
 
 SHARDED = "<sharded>"
 """The attribute under which a module or optimizer has its note Sharded."""
@@ -227,6 +231,7 @@ def _used(
         scaler.made,
         scaler.switch.symbol if isinstance(scaler.switch, Unknown) else None,
         closure,
+        act != "step" or walker.engine.region_in_reach(walker.scope),
         _sharded(walker, optimizer) if act == "step" and not scaler.takes_half else None,
     )
 
@@ -487,8 +492,20 @@ def _collect(value: Value, optimizers: list[Hashable], scalers: list[Hashable], 
             if value.kind in ("optimizer", "scaler"):
                 (scalers if value.kind == "scaler" else optimizers).append(value.identity)
             return True
+        case Scaler():
+            scalers.append(value.identity)
+            return True
+        case Optimizer():
+            optimizers.append(identity_of(value))
+            return True
         case Mapping() if depth < 4:
-            parts = [*(item for _, item in value.items), *value.rest]
+            named = [
+                _collect(item, optimizers, scalers, depth + 1)
+                or not (isinstance(key, str) and _NAMES_SCALER.search(key))
+                for key, item in value.items
+            ]
+            spread = [_collect(item, optimizers, scalers, depth + 1) for item in value.rest]
+            return all(named) and all(spread)
         case Sequence() if depth < 4:
             parts = list(value.items)
         case _:

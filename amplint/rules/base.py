@@ -45,6 +45,16 @@ class Report:
     """Collects drafts."""
 
     drafts: list[Draft] = field(default_factory=list)
+    withdrawn: set[tuple[str, Hashable]] = field(default_factory=set)
+
+    @property
+    def standing(self) -> list[Draft]:
+        """The drafts that nothing heard at any entry point has refuted."""
+        return [draft for draft in self.drafts if (draft.rule.name, draft.subject) not in self.withdrawn]
+
+    def withdraw(self, rule: Rule, subject: Hashable) -> None:
+        """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""
+        self.withdrawn.add((rule.name, subject))
 
     def add(
         self,

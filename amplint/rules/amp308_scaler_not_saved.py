@@ -1,0 +1,150 @@
+"""Finds checkpoints that hold an optimizer but not its gradient scaler.
+
+## What it does
+
+Reports `torch.save(...)` of an object that holds the `state_dict()` of an optimizer which a `GradScaler`
+steps, where nobody asks the scaler for its state.
+
+Silent: checkpoints without an optimizer, which are not for resuming; a scaler whose `state_dict()` is called
+anywhere in the files that are looked at together, or that is given to code out of sight; scalers that are
+disabled or come from out of sight; objects with parts that may hold the scaler's state, such as
+`**self.extra_state()`.
+
+## Why is this bad
+
+The scaler's state is its scale and the count of good steps since the scale last changed. A run that is
+resumed without it starts at 65536 again: the first steps are skipped until the scale has come down, or, if
+it had grown, gradients underflow until it has grown back, at one doubling each 2000 steps. Momentum and the
+learning-rate schedule go on meanwhile. That is the jump in the loss after each resume.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, float16, a small network whose gradients fit below a scale of 4096:
+the first twenty steps of the run skip four. The next twenty skip none. After a resume without the scaler's
+state they skip four again.
+
+`load_state_dict({})` on an enabled scaler raises `RuntimeError: The source state dict is empty, possibly
+because it was saved from a disabled instance of GradScaler.`
+
+## Example
+
+```python
+import io
+
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    loss = nn.functional.mse_loss(model(x), y)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, io.BytesIO())
+```
+
+## Use instead
+
+```python
+import io
+
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+with torch.autocast(device, dtype=torch.float16):
+    loss = nn.functional.mse_loss(model(x), y)
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+states = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}
+torch.save(states, io.BytesIO())
+```
+
+Load it with `scaler.load_state_dict(states["scaler"])`, after `update()` and never between `step()` and
+`update()`.
+
+## Fix safety
+
+There is no fix. The code that loads has to be changed as well, and it has to go on loading old checkpoints:
+`if "scaler" in states`.
+
+## References
+
+* [Saving and resuming](https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming)
+* [transformers#11663](https://github.com/huggingface/transformers/issues/11663),
+  [co-tracker#101](https://github.com/facebookresearch/co-tracker/issues/101) (with plots of the loss) and
+  [vision#4923](https://github.com/pytorch/vision/issues/4923): the mistake in the field
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from amplint.events import Place, ScalerUsed, StateSaved
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+
+MOST = 4
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """An optimizer that a scaler steps, and where the scaler was made."""
+
+    optimizer: Hashable
+    scaler: Hashable
+    made: Place
+
+
+State = tuple[Stepped, ...]
+
+
+class ScalerNotSaved(FlowRule):
+    """The state holds the optimizers that scalers have stepped."""
+
+    shown_by = (StateSaved,)
+    level = Level.WARNING
+
+    def start(self) -> Hashable:
+        return ()
+
+    def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        if event.made is None:
+            return state
+        if event.act in ("state_dict", "given"):
+            report.withdraw(self, event.made)
+        if event.act != "step" or event.optimizer is None or event.enabled is False:
+            return state
+        if any(known.optimizer == event.optimizer for known in state):
+            return state
+        return (*state, Stepped(event.optimizer, event.scaler, event.made))[-MOST:]
+
+    def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
+        for known in state:
+            if known.optimizer not in event.optimizers or not event.complete:
+                continue
+            if known.scaler in event.scalers:
+                report.withdraw(self, known.made)
+                continue
+            where = line_of(known.made, event.place)
+            message = (
+                f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
+                "a resumed run starts at a scale of 65536 again, and skips steps or loses small gradients until the "
+                'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
+                "loaded."
+            )
+            trail = ((known.made, "the scaler is made here"),)
+            report.add(self, event.place, message, trail=trail, subject=known.made)
+        return state

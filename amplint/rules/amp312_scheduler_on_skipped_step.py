@@ -1,0 +1,157 @@
+"""Finds learning-rate schedulers that go on although the scaler skipped the step.
+
+## What it does
+
+Reports `scheduler.step()` that follows each `scaler.step(optimizer)` of the same optimizer, once for each
+step, where the code never looks at `scaler.get_scale()`.
+
+Silent: schedulers that step once an epoch; code that asks for the scale; schedulers and optimizers that come
+from out of sight; scalers that are disabled.
+
+This is advice, and off by default. Select it for code that resumes often, warms up over few steps, or turns
+warnings into errors.
+
+## Why is this bad
+
+In the first steps the scale is too large and the scaler skips them. The scheduler counts them: a warmup over
+100 steps loses its first four, and a schedule that ends at zero gets there early. If the very first step is
+skipped, torch warns that the scheduler was called before the optimizer, which looks like a mistake in the
+order of the calls and is none.
+
+## What torch does at run time
+
+Measured with torch 2.13.0: with infinite gradients in two of three steps `StepLR` divides the rate three
+times while the weights change once. The first skipped step brings ``UserWarning: Detected call of
+`lr_scheduler.step()` before `optimizer.step()` ``.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.LinearLR(optimizer)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+for _ in range(3):
+    optimizer.zero_grad()
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    scheduler.step()
+```
+
+## Use instead
+
+A scale that has become smaller says that the step was skipped. One that differs does not: it grows as well.
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.LinearLR(optimizer)
+scaler = torch.amp.GradScaler(device)
+x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+
+for _ in range(3):
+    optimizer.zero_grad()
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    before = scaler.get_scale()
+    scaler.update()
+    if scaler.get_scale() >= before:
+        scheduler.step()
+```
+
+## Fix safety
+
+There is no fix. `get_scale()` waits for the device, which costs a little in each step; whether the schedule
+is worth that is for the person who trains to say.
+
+## References
+
+* [pytorch#44511](https://github.com/pytorch/pytorch/issues/44511) and
+  [pytorch#67590](https://github.com/pytorch/pytorch/issues/67590): the warning, and what to make of it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from amplint.events import Place, ScalerUsed, SchedulerStepped
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of
+
+_LOOKS = "the code looks at the scale"
+MOST = 4
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The scaler's steps of an optimizer since its scheduler went on, up to two; ``paired`` says that there
+    was one step for the scheduler's step before."""
+
+    optimizer: Hashable
+    place: Place
+    steps: int = 1
+    paired: bool = False
+
+
+State = tuple[Counted, ...] | str
+
+
+class SchedulerOnSkippedStep(FlowRule):
+    """The state counts steps by optimizer, or is "the code looks at the scale" for good."""
+
+    level = Level.ADVICE
+    default = False
+    shown_by = (SchedulerStepped,)
+
+    def start(self) -> Hashable:
+        return ()
+
+    def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        if event.act == "get_scale" or isinstance(state, str):
+            return _LOOKS
+        if event.act != "step" or event.optimizer is None or event.enabled is False:
+            return state
+        known = _of(state, event.optimizer)
+        if known is None:
+            return (*state, Counted(event.optimizer, event.place))[-MOST:]
+        return _with(state, replace(known, steps=min(known.steps + 1, 2), place=event.place))
+
+    def on_scheduler_stepped(self, state: State, event: SchedulerStepped, report: Report) -> Hashable:
+        if isinstance(state, str):
+            return state
+        known = _of(state, event.optimizer)
+        if known is None:
+            return state
+        if known.steps == 1 and known.paired:
+            where = line_of(known.place, event.place)
+            message = (
+                f"the scheduler goes on even when the scaler skips the step on {where}, as it does in the first "
+                "steps of a run. Step it only if the scale did not become smaller: "
+                "`if scaler.get_scale() >= scale_before_update`."
+            )
+            report.add(self, event.place, message, trail=((known.place, "this step may be skipped"),))
+        return _with(state, replace(known, steps=0, paired=known.steps == 1))
+
+
+def _of(state: tuple[Counted, ...], optimizer: Hashable) -> Counted | None:
+    return next((part for part in state if part.optimizer == optimizer), None)
+
+
+def _with(state: tuple[Counted, ...], changed: Counted) -> State:
+    return tuple(changed if part.optimizer == changed.optimizer else part for part in state)

