@@ -539,12 +539,14 @@ class ScaledLossRead(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateSaved(Event):
-    """``torch.save`` or a like function wrote an object that holds the state of these optimizers and
-    scalers. ``complete`` says that no scaler's state can hide in a part of it that is not known."""
+    """``torch.save`` or a like function wrote an object that holds the state of these optimizers and scalers.
+    ``complete`` says that no scaler's state can hide in a part of it that is not known; ``taken`` are the
+    places where the optimizers were asked for their state."""
 
     optimizers: tuple[Hashable, ...] = ()
     scalers: tuple[Hashable, ...] = ()
     complete: bool = True
+    taken: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,7 +348,7 @@ def _unknown_method(
         # it may be a scaler of which no more is in sight
         return ScaledLoss(None, given.all[0])
     if name == "state_dict" and not given.positional:
-        return StateDict("module", base.symbol)
+        return StateDict("object", base.symbol, walker.place(node))
     if name in ("half", "bfloat16", "float") and not given.positional and own_text:
         return tensors.cast(walker, node, base, tensors.CASTS[name])
     if own_text and isinstance(node.func, cst.Attribute):

@@ -32,11 +32,13 @@ from amplint.flow.values import (
     Imported,
     Instance,
     Library,
+    Mapping,
     Module,
     Optimizer,
     Parameters,
     ScaledLoss,
     Scaler,
+    StateDict,
     Tensor,
     Unknown,
     Value,
@@ -54,7 +56,7 @@ MAX_NESTING = 4
 _SMALL = 60
 
 _EFFECTS = re.compile(
-    r"autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
+    r"torch\.save\(|autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
 )
 _FILE_EFFECTS = re.compile(rb"autocast|GradScaler|backward\(|\.half\(|\.step\(|torch\.optim")
 _FORWARD = re.compile(rb"def forward\(")
@@ -888,7 +890,8 @@ class Engine:
 def _carries_amp(given: calls.Arguments) -> bool:
     return any(
         (isinstance(value, Tensor) and value.is_half)
-        or isinstance(value, (Autocast, Scaler, Optimizer, ScaledLoss, FunctionValue))
+        or isinstance(value, (Autocast, Scaler, Optimizer, ScaledLoss, FunctionValue, StateDict))
+        or (isinstance(value, Mapping) and any(isinstance(item, StateDict) for _, item in value.items))
         for value in given.all
     )
 

@@ -361,7 +361,7 @@ def optimizer_method(
             zeroed(walker, node, optimizer=optimizer)
             return NONE
         case "state_dict":
-            return StateDict("optimizer", identity_of(optimizer))
+            return StateDict("optimizer", identity_of(optimizer), walker.place(node))
         case "add_param_group" if given.positional:
             return NONE
     return UNKNOWN
@@ -478,25 +478,29 @@ def _number(value: Value | None) -> float | None:
 
 def saved(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
     """Tells what ``torch.save`` writes."""
-    optimizers: list[Hashable] = []
+    optimizers: list[tuple[Hashable, Place | None]] = []
     scalers: list[Hashable] = []
     complete = _collect(value, optimizers, scalers, 0)
-    walker.emit(
-        StateSaved(walker.place(node), walker.path.regions, tuple(optimizers), tuple(scalers), complete)
-    )
+    names = tuple(optimizer for optimizer, _ in optimizers)
+    taken = tuple(place for _, place in optimizers if place is not None)
+    walker.emit(StateSaved(walker.place(node), walker.path.regions, names, tuple(scalers), complete, taken))
 
 
-def _collect(value: Value, optimizers: list[Hashable], scalers: list[Hashable], depth: int) -> bool:
+def _collect(
+    value: Value, optimizers: list[tuple[Hashable, Place | None]], scalers: list[Hashable], depth: int
+) -> bool:
     match value:
         case StateDict():
-            if value.kind in ("optimizer", "scaler"):
-                (scalers if value.kind == "scaler" else optimizers).append(value.identity)
+            if value.kind == "scaler":
+                scalers.append(value.identity)
+            elif value.kind != "module" and value.identity is not None:
+                optimizers.append((value.identity, value.place))
             return True
         case Scaler():
             scalers.append(value.identity)
             return True
         case Optimizer():
-            optimizers.append(identity_of(value))
+            optimizers.append((identity_of(value), None))
             return True
         case Mapping() if depth < 4:
             named = [

@@ -316,10 +316,12 @@ class Gradient(Value):
 
 @dataclass(frozen=True, slots=True)
 class StateDict(Value):
-    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler" or "module"."""
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "module" or, for an object that nothing
+    is known of, "object"."""
 
     kind: str
     identity: Hashable
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

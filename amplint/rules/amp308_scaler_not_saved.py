@@ -145,6 +145,7 @@ class ScalerNotSaved(FlowRule):
                 'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
                 "loaded."
             )
-            trail = ((known.made, "the scaler is made here"),)
+            taken = tuple((place, "the optimizer's state is taken here") for place in event.taken)
+            trail = ((known.made, "the scaler is made here"), *taken)
             report.add(self, event.place, message, trail=trail, subject=known.made)
         return state
