@@ -10,6 +10,7 @@ import libcst as cst
 
 from amplint.events import DType
 from amplint.flow import modules, tensors
+from amplint.flow.paths import join_values
 from amplint.flow.values import (
     UNKNOWN,
     Alternatives,
@@ -282,6 +283,8 @@ def subscript(
                 if found is not None:
                     return found
                 return UNKNOWN
+            if isinstance(key, Unknown) and key.symbol is not None and base.items and not base.rest:
+                return _by_key(base, key.symbol)
             # a choice by name among classes or functions: each may be meant
             return (
                 tensors.one_of(walker, tuple(value for _, value in base.items)) if not base.rest else UNKNOWN
@@ -299,6 +302,15 @@ def subscript(
             symbol = key if isinstance(key, Constant) else key.symbol
             return Unknown((base.symbol, "[]", symbol)) if symbol is not None else UNKNOWN
     return UNKNOWN
+
+
+def _by_key(base: Mapping, key: Hashable) -> Value:
+    """The values of a dict, each with what it says of the key."""
+    names = dict(base.items)
+    return join_values(
+        (value, frozenset((("==", key, Constant(other)), other == name) for other in names))
+        for name, value in names.items()
+    )
 
 
 def _item(walker: Expressions, base: Sequence, key: Value | None) -> Value:

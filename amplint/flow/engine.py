@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Protocol
 
@@ -593,6 +594,9 @@ class Engine:
                 try:
                     for way in inner.run_block(piece.body, [inner.path]):
                         value = way.load(base.identity, name)
+                        if isinstance(value, Scaler) and _is_nested(part, first):
+                            # it depends on conditions that nobody follows here
+                            value = replace(value, enabled=None, switch=None)
                         if value is not None:
                             values.append((value, frozenset()))
                 except OutOfBudget:
@@ -885,6 +889,15 @@ class Engine:
         """Whether a torch module has a name in all versions that the project allows."""
         first = since(f"{owner}.{name}")
         return compare(self.torch, ">=", first) if first is not None else None
+
+
+def _is_nested(owner: ClassValue, line: int) -> bool:
+    """Whether a statement of a method stands in a block of it."""
+    for method in owner.outline.methods.values():
+        if method.line <= line <= method.end_line and method.body:
+            text = owner.file.lines[line - 1]
+            return len(text) - len(text.lstrip()) > method.body[0].col_offset
+    return False
 
 
 def _carries_amp(given: calls.Arguments) -> bool:

@@ -5,7 +5,8 @@
 Reports `scaler.step(optimizer, closure)`, `scaler.step(optimizer, closure=closure)`, and
 `optimizer.step(closure)` where the closure runs `scaler.scale(loss).backward()`.
 
-Silent: scalers that are disabled; closures that run `backward()` on a loss that nobody scaled.
+Silent: scalers that are disabled or come from out of sight; closures that run `backward()` on a loss that
+nobody scaled.
 
 ## Why is this bad
 
@@ -107,7 +108,8 @@ class ClosureWithScaler(FlowRule):
         return event.place if event.scaled_by else None
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
-        if event.act == "step" and event.closure and event.enabled is not False:
+        # a scaler out of sight may be of a class that takes closures
+        if event.act == "step" and event.closure and event.enabled is not False and event.made is not None:
             if event.closure == "keyword":
                 message = (
                     "an enabled scaler refuses a closure: `RuntimeError: Closure use is not currently supported "
