@@ -98,12 +98,16 @@ from amplint.events import (
     Region,
     ScalerMade,
     ScalerUsed,
+    ThreadBegan,
+    ThreadEnded,
     enabled_region,
+    innermost,
 )
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of, opened
 
 _SCALES = "a scaler is there"
+_LOST = "the type was lost"
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,8 @@ class Trained:
 
 
 class MissingGradScaler(FlowRule):
-    """The state is None, what was trained since the last step, or "a scaler is there" for good."""
+    """The state is None, what was trained since the last step, "the type was lost" in a thread, or "a
+    scaler is there" for good."""
 
     level = Level.ERROR
     shown_by = (Backward,)
@@ -125,6 +130,15 @@ class MissingGradScaler(FlowRule):
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         return _SCALES
+
+    def on_thread_began(self, state: Hashable, event: ThreadBegan, report: Report) -> Hashable:
+        # a region that lost its type on the way there is autocast-lost-in-threads
+        here, there = innermost(event.started_in), innermost(event.regions)
+        lost = here is not None and there is not None and here.dtype is not there.dtype
+        return _LOST if state is None and lost else state
+
+    def on_thread_ended(self, state: Hashable, event: ThreadEnded, report: Report) -> Hashable:
+        return None if state == _LOST else state
 
     def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
         region = enabled_region(event.regions)
