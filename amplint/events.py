@@ -575,6 +575,11 @@ class ScaledGradientMixed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class AmpHidden(Event):
+    """Code that may run backward passes or use scalers and optimizers was called and is not known further."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoopIterated(Event):
     """A further iteration of a loop begins. ``number`` is 0 for the first."""
 

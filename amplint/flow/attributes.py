@@ -193,7 +193,7 @@ def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribu
 def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attribute) -> Value:
     found = walker.path.load(base.identity, name)
     if found is not None:
-        return _with_kind(walker, found, node)
+        return _with_kind(walker, base, found, node)
     if name == "__class__" and base.made_of is not None:
         return base.made_of
     if base.made_of is not None:
@@ -206,7 +206,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
         if isinstance(found, Optimizer):
             return replace(found, owner=base.identity)
         if found is not None:
-            return _with_kind(walker, _own(found, base), node)
+            return _with_kind(walker, base, _own(found, base), node)
         found = walker.engine.class_attribute(base.made_of, name)
         if found is not None:
             return found
@@ -231,12 +231,15 @@ def _own(value: Value, owner: Instance) -> Value:
     return value
 
 
-def _with_kind(walker: Expressions, value: Value, node: cst.Attribute) -> Value:
-    """An unknown value with what the text shows of it."""
-    dotted = dotted_name(node)
-    if isinstance(value, Unknown) and value.kind is None and value.symbol is not None and dotted is not None:
-        return Unknown(value.symbol, walker.kind(dotted))
-    return value
+def _with_kind(walker: Expressions, base: Instance, value: Value, node: cst.Attribute) -> Value:
+    """An unknown value with a symbol and what the text shows of it."""
+    if not isinstance(value, Unknown):
+        return value
+    if value.symbol is None:
+        # paths that differ in it were joined; from here on it is one value
+        value = Unknown((base.identity, node.attr.value), value.kind)
+    dotted = dotted_name(node) if value.kind is None else None
+    return Unknown(value.symbol, walker.kind(dotted)) if dotted is not None else value
 
 
 def _of_class(walker: Expressions, base: ClassValue, name: str) -> Value:

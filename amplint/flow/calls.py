@@ -546,15 +546,15 @@ def invoke(
     key: object = function.outline if function.outline is not None else function.node
     if any(key is other for other in walker.active):
         _enter_again(walker, function, node)
-        return scaling.out_of_sight(walker, given, node)
+        return scaling.not_followed(walker, function, given, node)
     if len(walker.active) >= MAX_DEPTH:
-        return scaling.out_of_sight(walker, given, node)
+        return scaling.not_followed(walker, function, given, node)
     if (
         not always
         and function.outline is not None
         and not walker.engine.worth_following(walker, function, given)
     ):
-        return scaling.out_of_sight(walker, given, node)
+        return scaling.not_followed(walker, function, given, node)
     if not function.undecorated:
         value = walker.engine.decorated(walker, function)
         if isinstance(value, (Decorated, Partial)) or (
@@ -590,7 +590,7 @@ def summarised(
         walker.engine.latest[loose] = (latest, times + 1)
         known = latest if times >= OFTEN else None
     if known is None and _too_often(walker, function):
-        return [(path, Unknown(walker.fresh(node)))]
+        return [(path, scaling.not_followed(walker, function, given, node))]
     if known is not None:
         ways = []
         for value, facts in known[1]:
@@ -612,6 +612,8 @@ def summarised(
         # too large for its share: the caller goes on without knowing the result
         del walker.active[active:]
         walker.scope, walker.silent = scope, silent
+        walker.path = start
+        scaling.not_followed(walker, function, given, node)
         ways = []
     if not ways and not _only_raises(function):
         # no way out was found; runs do get out, so something was misjudged on the way

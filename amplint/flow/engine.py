@@ -58,8 +58,11 @@ _SMALL = 60
 
 _EFFECTS = re.compile(
     r"torch\.save\(|autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
+    r"|clip_grad|zero_grad"
 )
-_FILE_EFFECTS = re.compile(rb"autocast|GradScaler|backward\(|\.half\(|\.step\(|torch\.optim")
+_FILE_EFFECTS = re.compile(
+    rb"autocast|GradScaler|backward\(|\.half\(|\.step\(|torch\.optim|clip_grad|zero_grad"
+)
 _FORWARD = re.compile(rb"def forward\(")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
 _BUILDS = re.compile(

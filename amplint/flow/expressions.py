@@ -17,6 +17,7 @@ from amplint.flow.paths import MAX_PATHS, Path
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
     NONE,
+    ONE_OF_MANY,
     UNKNOWN,
     Alternatives,
     Autocast,
@@ -300,6 +301,10 @@ class Expressions(cst.CSTVisitor):
         if value is not None:
             if isinstance(value, Alternatives):
                 value = self.pin(value)
+                self.path.bind(name, value)
+            if isinstance(value, Unknown) and value.symbol is None:
+                # paths that differ in it were joined; from here on it is one value
+                value = Unknown((name, self.fresh(self.scope.slice.module)), value.kind)
                 self.path.bind(name, value)
             return value
         scope = self.scope.outer
@@ -688,7 +693,7 @@ class Expressions(cst.CSTVisitor):
         return False
 
     def _comprehension(self, element: cst.BaseExpression, loop: cst.CompFor) -> Value:
-        names = self.path.names
+        names, chain = self.path.names, self.scope.chain
         part: cst.CompFor | None = loop
         exact_items: tuple[Value, ...] | None = None
         while part is not None:
@@ -702,12 +707,15 @@ class Expressions(cst.CSTVisitor):
             part = part.inner_for_in
         if exact_items is not None:
             results = []
-            for item in exact_items:
+            for number, item in enumerate(exact_items):
+                self.scope.chain = (chain, id(loop), number)
                 self.assign(loop.target, item, loop)
                 results.append(self.evaluate(element))
             value: Value = Sequence(tuple(results))
         else:
+            self.scope.chain = (ONE_OF_MANY, chain)
             value = Sequence((self.evaluate(element),), exact=False)
+        self.scope.chain = chain
         self.path.leave_scope(names)
         return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -388,11 +389,18 @@ def _is_optimizer(name: str) -> bool:
     )
 
 
+def _identity(walker: Expressions, node: cst.CSTNode) -> Hashable:
+    """What tells an optimizer or scaler apart: where it is made. A name of a module is one object, whether the
+    module is walked or a function reads the name."""
+    place = walker.place(node)
+    return (place.path, place.span, walker.scope.chain)
+
+
 def _optimizer(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:
     owners: frozenset[object] = frozenset()
     for value in given.all:
         owners |= modules.parameters_in(walker, value)
-    optimizer = Optimizer((id(node), walker.scope.chain), owners)
+    optimizer = Optimizer(_identity(walker, node), owners)
     casts = tuple(CastParameters(dtype, place) for dtype, place in modules.casts_of(walker, optimizer))
     walker.emit(
         OptimizerMade(walker.place(node), walker.path.regions, optimizer.identity, casts, optimizer.modules)
@@ -406,7 +414,7 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     if flag is not None:
         enabled = walker.known_truth(flag)
     switch = flag if enabled is None else None
-    identity = (id(node), walker.scope.chain)
+    identity = _identity(walker, node)
     contexts.tell_of_arguments(walker, name, parameters_of(name), given, node)
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
     return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch, walker.place(node))

@@ -10,6 +10,7 @@ import libcst as cst
 
 from amplint.amp import scalers as known
 from amplint.events import (
+    AmpHidden,
     Backward,
     CastParameters,
     GradientsRead,
@@ -25,6 +26,7 @@ from amplint.events import (
 from amplint.flow import calls, modules
 from amplint.flow.values import (
     NONE,
+    ONE_OF_MANY,
     UNKNOWN,
     BoundMethod,
     Constant,
@@ -97,6 +99,15 @@ def out_of_sight(walker: Expressions, given: calls.Arguments, node: cst.CSTNode)
             touched = True
     symbol = walker.fresh(node)
     return Unknown((_MAYBE_SCALED, symbol) if touched else symbol)
+
+
+def not_followed(
+    walker: Expressions, function: FunctionValue, given: calls.Arguments, node: cst.CSTNode
+) -> Unknown:
+    """The result of a function of the project into which the walk does not go, or not to its end."""
+    if function.outline is not None and walker.engine.has_effects(function):
+        walker.emit(AmpHidden(walker.place(node), walker.path.regions))
+    return out_of_sight(walker, given, node)
 
 
 def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, unclear: bool = False) -> None:
@@ -283,12 +294,18 @@ def identity_of(value: Value) -> Hashable:
     """What tells a loss, an optimizer or an object apart from others."""
     match value:
         case Optimizer() if value.owner is not None:
-            return (value.identity, value.owner)
-        case Optimizer() | Instance():
+            return None if _is_one_of_many(value.identity) else (value.identity, value.owner)
+        case Optimizer() | Instance() if not _is_one_of_many(value.identity):
             return value.identity
-        case Unknown():
+        case Unknown() if not _is_one_of_many(value.symbol):
             return value.symbol
     return None
+
+
+def _is_one_of_many(symbol: Hashable) -> bool:
+    if isinstance(symbol, tuple):
+        return any(_is_one_of_many(part) for part in symbol)
+    return symbol is ONE_OF_MANY
 
 
 def _noted(walker: Expressions, optimizer: Value, note: str) -> bool:

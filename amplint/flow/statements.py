@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from dataclasses import replace
 
 import libcst as cst
 
@@ -16,6 +17,7 @@ from amplint.flow.expressions import Expressions, Leave
 from amplint.flow.paths import Path, merge
 from amplint.flow.values import (
     NONE,
+    ONE_OF_MANY,
     UNKNOWN,
     Autocast,
     Constant,
@@ -24,6 +26,7 @@ from amplint.flow.values import (
     Library,
     Mapping,
     Number,
+    Optimizer,
     Parameters,
     Sequence,
     Tensor,
@@ -329,10 +332,23 @@ class Walker(Expressions):
 
     def _next(self, node: cst.For, source: Value | None, item: Value | None) -> None:
         if item is None:
-            item = modules.element(self, source if source is not None else UNKNOWN)
-        if isinstance(item, Number):
+            item = self._another(modules.element(self, source if source is not None else UNKNOWN), node)
+        elif isinstance(item, Number):
             item = Number(self.fresh(node))
         self.assign(node.target, item, node)
+
+    def _another(self, item: Value, node: cst.CSTNode) -> Value:
+        """One item of those that an iteration gives: what is not known is another one in each round."""
+        match item:
+            case Number():
+                return Number(self.fresh(node))
+            case Unknown():
+                return Unknown((ONE_OF_MANY, self.fresh(node)), item.kind)
+            case Optimizer():
+                return replace(item, identity=(ONE_OF_MANY, item.identity))
+            case Sequence() if item.exact:
+                return Sequence(tuple(self._another(part, node) for part in item.items))
+        return item
 
     def visit_With(self, node: cst.With) -> bool:
         after: list[Path] = []

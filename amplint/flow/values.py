@@ -37,6 +37,9 @@ class Unknown(Value):
 
 
 UNKNOWN = Unknown()
+ONE_OF_MANY = "one of many"
+"""The first part of the symbols of what a loop takes out of a collection: in the next round it is another
+one, and in the next loop perhaps the same. So are the identities of what a comprehension makes."""
 
 
 @dataclass(frozen=True, slots=True)

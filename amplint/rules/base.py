@@ -112,6 +112,20 @@ class Rule:
         return re.sub(r"\s+", " ", text.split("\n\n")[0])
 
 
+class Machine(Protocol):
+    """A state machine over events that several rules share."""
+
+    @property
+    def hears(self) -> tuple[type[Event], ...]:
+        """The events that move it."""
+
+    def start(self) -> Hashable:
+        """The state at an entry point."""
+
+    def hear(self, state: Any, event: Event) -> tuple[Hashable, tuple[Any, ...]]:
+        """The next state, and what is to be said to the rules."""
+
+
 class FlowRule(Rule):
     """A rule that listens to events. For each event class that it cares for it has a method such as
     ``on_backward(state, event, report)`` that gives the next state."""
@@ -121,6 +135,8 @@ class FlowRule(Rule):
     shown_by: tuple[type[Event], ...] = ()
     """The events at whose place a run shows whether a finding is true. None: all that it listens to, but for
     those that only keep account, such as the end of a region."""
+    machine: Machine | None = None
+    """The machine that it shares with others; what that says goes to ``on_said``."""
     raises = ""
     """A regular expression for the exceptions that show a finding to be true."""
     needs = ""
@@ -129,6 +145,9 @@ class FlowRule(Rule):
     def start(self) -> Hashable:
         """The state at an entry point."""
         return None
+
+    def on_said(self, said: Any, report: Report) -> None:
+        """Hears what the shared machine says."""
 
     def again(self, state: Any) -> Hashable:
         """The state without what was told of already: by it a run counts how often a finding was true."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from amplint import events
 from amplint.events import Event
 from amplint.findings import Finding, Span, TrailStep
-from amplint.rules.base import Draft, FlowRule, Report
+from amplint.rules.base import Draft, FlowRule, Machine, Report
 
 Handler = Callable[[Hashable, Event, Report], Hashable]
 
@@ -31,10 +31,12 @@ class Jury:
         self.rules = rules
         self.report = report
         self._handlers: dict[type[Event], list[tuple[int, bool, Handler]]] = {}
+        self.machines = tuple(dict.fromkeys(rule.machine for rule in rules if rule.machine is not None))
+        """What several rules share: heard once, after the rules' own states."""
 
     def start(self) -> Hashable:
         """The states at an entry point."""
-        return tuple(rule.start() for rule in self.rules)
+        return (*(rule.start() for rule in self.rules), *(machine.start() for machine in self.machines))
 
     def hear(self, machines: Hashable, event: Event) -> Hashable:
         """The states after an event."""
@@ -53,11 +55,29 @@ class Jury:
 
     def _listeners(self, kind: type[Event]) -> list[tuple[int, bool, Handler]]:
         name = handler_name(kind)
-        return [
+        own = [
             (index, rule.hears_assumed, getattr(rule, name))
             for index, rule in enumerate(self.rules)
             if hasattr(rule, name)
         ]
+        return own + [
+            (len(self.rules) + index, False, self._shared(machine))
+            for index, machine in enumerate(self.machines)
+            if kind in machine.hears
+        ]
+
+    def _shared(self, machine: Machine) -> Handler:
+        """Moves a shared machine and hands what it says to the rules that care."""
+        rules = [rule for rule in self.rules if rule.machine is machine]
+
+        def handle(state: Hashable, event: Event, report: Report) -> Hashable:
+            after, said = machine.hear(state, event)
+            for part in said:
+                for rule in rules:
+                    rule.on_said(part, report)
+            return after
+
+        return handle
 
 
 def handler_name(kind: type[Event]) -> str:

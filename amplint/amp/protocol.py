@@ -1,0 +1,553 @@
+"""The protocol of torch's GradScaler as a state machine over events: scale, backward, unscale_, step, update.
+
+The stages of an optimizer are those of ``torch.amp.grad_scaler.OptState``. What torch does not keep is added:
+whether the gradients are scaled, were scaled before the latest ``update``, or are divided by the scale already.
+The machine says which call breaks the protocol and what torch does about it. Where code out of sight may have
+acted, it forgets what it knew; where several optimizers are about, it does not guess whose parameters a
+backward pass reached.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from amplint.events import (
+    AmpHidden,
+    Backward,
+    Event,
+    FunctionEnded,
+    GradientsRead,
+    GradientsZeroed,
+    LoopIterated,
+    OptimizerMade,
+    OptimizerStepped,
+    Place,
+    ScaledLossRead,
+    ScalerMade,
+    ScalerUsed,
+)
+
+
+class Stage(enum.Enum):
+    """torch's OptState."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+class Fault(enum.Enum):
+    """What can be wrong, with what torch does then."""
+
+    UNSCALED_LOSS = "a backward pass without scale, then a step that divides: the update is lost"
+    NEVER_SCALED = "unscale_ or step of a scaler that never scaled anything: AssertionError"
+    OTHER_SCALER = "step of another scaler than the one that scaled: divides by a wrong scale"
+    DIRECT_STEP = "optimizer.step() applies scaled gradients"
+    SECOND_STEP = "optimizer.step() applies gradients that scaler.step has applied"
+    NO_UPDATE = "the next step or unscale_ without update in between: RuntimeError"
+    STILL_UNSCALED = "step of scaled gradients that it takes for unscaled ones: update was left out"
+    CLIPPED_SCALED = "gradients are clipped and divided by the scale afterwards"
+    MEASURED_SCALED = "the norm of gradients is taken while they are scaled"
+    UNSCALED_TWICE = "unscale_ of an optimizer that is unscaled: RuntimeError"
+    UNSCALED_AFTER_STEP = "unscale_ after step: RuntimeError"
+    BACKWARD_AFTER_UNSCALE = "scaled gradients are added to unscaled ones"
+    READ_SCALED = "a scaled loss is read as a number"
+    SCALED_TWICE = "a loss is scaled that is scaled already"
+    UPDATED_BEFORE_STEP = "the scale changes between backward and the division"
+    DIVIDED_TWICE = "update makes step divide unscaled gradients again"
+    NOTHING_TO_UPDATE = "update without a step or unscale_: AssertionError"
+
+
+class Breach(NamedTuple):
+    """A break of the protocol at ``place``, and the other call that makes it one. ``limit`` is what a clip
+    allows, ``how`` what was called there, ``enabled`` whether the scaler is known to be on."""
+
+    fault: Fault
+    place: Place
+    other: Place
+    how: str = ""
+    limit: float | None = None
+    enabled: bool | None = None
+
+
+class Read(NamedTuple):
+    """A clip or a norm of gradients that are scaled, as long as nobody has divided them."""
+
+    place: Place
+    modules: frozenset[Hashable]
+    how: str
+    clips: bool
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An optimizer and the gradients of its parameters. Places tell where things came about."""
+
+    optimizer: Hashable = None
+    modules: frozenset[Hashable] = frozenset()
+    scaler: Hashable = None
+    stage: Stage = Stage.READY
+    staged: Place | None = None
+    """The unscale_ or step that led to the stage."""
+    fresh: Place | None = None
+    """The backward pass that left scaled gradients."""
+    fresh_by: tuple[Hashable, ...] = ()
+    stale: Place | None = None
+    """The update after that backward pass."""
+    divided: Place | None = None
+    """The unscale_ that divided gradients which no step has applied."""
+    source: Place | None = None
+    """The backward pass that they came from."""
+    applied: Place | None = None
+    """The scaler's step that applied the gradients which are still there."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is known that distinguishes it from any other optimizer."""
+        return (
+            self.stage is Stage.READY
+            and self.fresh is None
+            and self.stale is None
+            and self.divided is None
+            and self.applied is None
+        )
+
+    def without_gradients(self) -> Held:
+        """After zero_grad."""
+        return replace(self, fresh=None, fresh_by=(), stale=None, divided=None, source=None, applied=None)
+
+    def may_hold(self, modules: frozenset[Hashable]) -> bool:
+        """Whether parameters of these modules may be among its own."""
+        return not self.modules or not modules or bool(self.modules & modules)
+
+    def surely_holds(self, modules: frozenset[Hashable]) -> bool:
+        """Whether parameters of these modules are among its own."""
+        return bool(self.modules & modules)
+
+
+class Known(NamedTuple):
+    """What is known of a scaler. ``made``: it was built in sight; ``whole``: so are all of its uses since it
+    was made or last updated; ``home``: the function that built it or last had it step, with the calls that led
+    there."""
+
+    scaler: Hashable
+    made: bool = False
+    whole: bool = False
+    scaled: bool = False
+    checked: bool = False
+    home: Hashable = None
+    enabled: bool | None = None
+
+
+_ANY = Held()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a path stands."""
+
+    optimizers: tuple[Held, ...] = ()
+    others: Held = _ANY
+    """Stands for all optimizers that were not heard of yet."""
+    several: bool = False
+    """Whether there is more than one optimizer, or may be."""
+    scalers: tuple[Known, ...] = ()
+    plain: Place | None = None
+    """A backward pass without scale whose gradients nobody has applied."""
+    reads: tuple[Read, ...] = ()
+    losses: tuple[tuple[Place, str], ...] = ()
+    """Reads of scaled losses that may yet be divided by the scale."""
+    scale_asked: bool = False
+    """Whether the code asked for the scale since the last update: it may divide by hand."""
+    made: int = 0
+    """How many optimizers were built and not heard of since, two at most."""
+    over: bool = False
+    """Whether torch has raised: nothing that is heard from here on happens."""
+
+
+_RAISING = frozenset(
+    {
+        Fault.NEVER_SCALED,
+        Fault.NO_UPDATE,
+        Fault.UNSCALED_TWICE,
+        Fault.UNSCALED_AFTER_STEP,
+        Fault.NOTHING_TO_UPDATE,
+    }
+)
+"""Faults at which a run ends; what is heard after them tells nothing more."""
+_MOST = 4
+_START = State()
+_OVER = State(over=True)
+
+
+class GradScalerProtocol:
+    """Moves the state from event to event. For rules it is PROTOCOL."""
+
+    hears: tuple[type[Event], ...] = (
+        AmpHidden,
+        Backward,
+        FunctionEnded,
+        GradientsRead,
+        GradientsZeroed,
+        LoopIterated,
+        OptimizerMade,
+        OptimizerStepped,
+        ScaledLossRead,
+        ScalerMade,
+        ScalerUsed,
+    )
+
+    def start(self) -> State:
+        """Nothing has happened."""
+        return _START
+
+    def hear(self, state: State, event: Event) -> tuple[State, tuple[Breach, ...]]:
+        """The next state, and what the event breaks."""
+        if state.over:
+            return state, ()
+        move = _Move(state)
+        match event:
+            case ScalerUsed():
+                move.used(event)
+            case Backward():
+                move.backward(event)
+            case OptimizerStepped():
+                move.stepped(event)
+            case GradientsRead():
+                move.read(event)
+            case GradientsZeroed():
+                move.zeroed(event)
+            case ScaledLossRead():
+                move.loss_read(event)
+            case OptimizerMade():
+                move.optimizer_made(event)
+            case ScalerMade() if event.enabled is not False:
+                move.know(
+                    Known(event.scaler, made=True, whole=True, home=_home(event.place), enabled=event.enabled)
+                )
+            case LoopIterated() | FunctionEnded():
+                move.tell_losses(event.place)
+            case AmpHidden():
+                return replace(_START, several=True), ()
+        return move.end()
+
+
+PROTOCOL = GradScalerProtocol()
+
+
+def _home(place: Place) -> Hashable:
+    return place.path, place.calls
+
+
+class _Move:
+    """One step of the machine, on the state in parts that can be changed."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.optimizers = {held.optimizer: held for held in state.optimizers}
+        self.others = state.others
+        self.several = state.several
+        self.scalers = {known.scaler: known for known in state.scalers}
+        self.plain = state.plain
+        self.reads = state.reads
+        self.losses = state.losses
+        self.scale_asked = state.scale_asked
+        self.made = state.made
+        self.breaches: list[Breach] = []
+
+    def end(self) -> tuple[State, tuple[Breach, ...]]:
+        """The state after the step."""
+        if any(breach.fault in _RAISING for breach in self.breaches):
+            return _OVER, tuple(self.breaches)
+        optimizers = tuple(self.optimizers.values())
+        if self.several:
+            # they tell no more than that they are there
+            optimizers = tuple(held for held in optimizers if not held.is_clean or held.modules)[-_MOST:]
+        state = State(
+            optimizers,
+            self.others,
+            self.several,
+            tuple(self.scalers.values())[-_MOST:],
+            self.plain,
+            self.reads,
+            self.losses,
+            self.scale_asked,
+            self.made,
+        )
+        return (self.state if state == self.state else state), tuple(self.breaches)
+
+    # what is known ---------------------------------------------------------------------------------------
+
+    def break_(self, fault: Fault, place: Place, other: Place, **more: object) -> None:
+        self.breaches.append(Breach(fault, place, other, **more))  # type: ignore[arg-type]
+
+    def optimizer_made(self, event: OptimizerMade) -> None:
+        """An optimizer was built. It is held when it is used: a choice among several makes one optimizer."""
+        if event.optimizer in self.optimizers:
+            self.optimizers[event.optimizer] = Held(event.optimizer, event.modules)
+        else:
+            self.made = min(self.made + 1, 2)
+            self.several = self.several or self.made > 1
+
+    def hold(self, optimizer: Hashable, modules: frozenset[Hashable]) -> Held:
+        """An optimizer, which is heard of for the first time perhaps."""
+        held = self.optimizers.get(optimizer)
+        if held is None:
+            held = replace(self.others, optimizer=optimizer, modules=modules)
+            self.several = self.several or any(key != optimizer for key in self.optimizers)
+            self.optimizers[optimizer] = held
+        return held
+
+    def keep(self, held: Held) -> None:
+        self.optimizers[held.optimizer] = held
+
+    def know(self, known: Known) -> None:
+        self.scalers.pop(known.scaler, None)
+        self.scalers[known.scaler] = known
+
+    def each(self) -> list[Held]:
+        """All optimizers, with the one that stands for those not heard of."""
+        return [*self.optimizers.values(), self.others]
+
+    def put(self, changed: list[Held]) -> None:
+        """Sets what ``each`` gave."""
+        self.optimizers = {held.optimizer: held for held in changed[:-1]}
+        self.others = changed[-1]
+
+    # scalers -----------------------------------------------------------------------------------------------
+
+    def used(self, event: ScalerUsed) -> None:
+        """A method of a scaler was called."""
+        if event.enabled is False:
+            if event.act == "step":
+                self.plain, self.reads = None, ()
+            return
+        known = self.scalers.get(event.scaler, Known(event.scaler))
+        if event.enabled is not None:
+            known = known._replace(enabled=event.enabled)
+        match event.act:
+            case "scale":
+                if event.scaler in event.scaled_by:
+                    self.break_(Fault.SCALED_TWICE, event.place, event.place, enabled=event.enabled)
+                known = known._replace(scaled=True)
+            case "given":
+                self.forget()
+                known = known._replace(made=False, whole=False, scaled=True, checked=True)
+            case "unscale_" | "step":
+                known = self.divide(event, known)
+            case "update":
+                known = self.update(event, known)
+            case "get_scale":
+                self.scale_asked, self.losses = True, ()
+            case "load_state_dict":
+                known = known._replace(scaled=True)
+        self.know(known)
+
+    def forget(self) -> None:
+        """Code out of sight may have done anything to the gradients."""
+        self.optimizers, self.others = {}, _ANY
+        self.several, self.plain, self.reads = True, None, ()
+
+    def divide(self, event: ScalerUsed, known: Known) -> Known:
+        """unscale_ or step: both divide the gradients that are not divided yet."""
+        if known.made and not known.scaled:
+            self.break_(Fault.NEVER_SCALED, event.place, event.place, how=event.act, enabled=known.enabled)
+            return known._replace(made=False)
+        if event.optimizer is None:
+            # it may be any of them
+            self.forget()
+            return known._replace(checked=True)
+        held = self.hold(event.optimizer, event.modules)
+        if held.scaler != event.scaler:
+            held = replace(held, scaler=event.scaler, stage=Stage.READY)
+        if held.stage is Stage.STEPPED and held.staged is not None:
+            again = event.act == "step" or held.fresh is not None
+            if again:
+                self.break_(Fault.NO_UPDATE, held.staged, event.place, how=event.act, enabled=known.enabled)
+            else:
+                self.break_(Fault.UNSCALED_AFTER_STEP, event.place, held.staged, enabled=known.enabled)
+        elif held.stage is Stage.UNSCALED and event.act == "unscale_" and held.staged is not None:
+            self.break_(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
+        elif held.stage is Stage.READY:
+            self.judge_division(event, held, known)
+        elif held.divided is None and held.fresh is not None and not self.several and held.staged is not None:
+            self.break_(Fault.STILL_UNSCALED, held.staged, event.place, enabled=known.enabled)
+        elif held.divided is not None and held.fresh is not None and self.sure(held):
+            self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=known.enabled)
+        if event.act == "step":
+            self.plain = None
+            self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
+            self.tell_losses(event.place)
+            held = replace(held.without_gradients(), stage=Stage.STEPPED, applied=event.place)
+        else:
+            held = replace(
+                held,
+                stage=Stage.UNSCALED,
+                divided=event.place,
+                source=held.fresh or held.source,
+                fresh=None,
+                fresh_by=(),
+                stale=None,
+            )
+        self.keep(replace(held, staged=event.place))
+        return known._replace(checked=True, home=_home(event.place))
+
+    def sure(self, held: Held) -> bool:
+        """Whether the latest backward pass surely reached this optimizer's parameters: there is no other
+        optimizer, or it is the same call that its gradients came from before."""
+        return not self.several or (held.source is not None and held.source == held.fresh)
+
+    def judge_division(self, event: ScalerUsed, held: Held, known: Known) -> None:
+        """What is wrong with gradients that are divided by the scale now."""
+        enabled = known.enabled
+        if self.plain is not None and (
+            (held.fresh is None and held.divided is None and enabled) or (held.fresh and not self.several)
+        ):
+            self.break_(Fault.UNSCALED_LOSS, self.plain, event.place, how=event.act, enabled=enabled)
+        elif held.divided is not None and held.fresh is not None:
+            if self.sure(held):
+                self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=enabled)
+        elif held.divided is not None and held.stale is not None:
+            self.break_(Fault.DIVIDED_TWICE, held.stale, event.place, enabled=enabled)
+        elif held.stale is not None and (held.fresh is None or not self.several):
+            self.break_(Fault.UPDATED_BEFORE_STEP, held.stale, event.place, enabled=enabled)
+        elif (
+            held.fresh is not None
+            and self.scaled_elsewhere(held, known)
+            and (event.scaler not in held.fresh_by or not self.several)
+        ):
+            self.break_(Fault.OTHER_SCALER, event.place, held.fresh, how=event.act, enabled=enabled)
+        for read in self.reads:
+            if held.may_hold(read.modules) and held.fresh is not None:
+                fault = Fault.CLIPPED_SCALED if read.clips else Fault.MEASURED_SCALED
+                self.break_(fault, read.place, event.place, how=read.how, limit=read.limit, enabled=enabled)
+        self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
+
+    def scaled_elsewhere(self, held: Held, known: Known) -> bool:
+        """Whether another scaler scaled the gradients: both were built in sight, so they are two."""
+        others = [self.scalers.get(scaler) for scaler in held.fresh_by if scaler != known.scaler]
+        return known.made and any(other is not None and other.made for other in others)
+
+    def update(self, event: ScalerUsed, known: Known) -> Known:
+        """The scale may change, and all optimizers of the scaler are ready again."""
+        # a function elsewhere may have reasons of its own for not stepping
+        if (
+            known.whole
+            and known.home == _home(event.place)
+            and not known.checked
+            and not event.new_scale
+            and not self.several
+        ):
+            self.break_(Fault.NOTHING_TO_UPDATE, event.place, event.place, enabled=known.enabled)
+        changed = []
+        for held in self.each():
+            if held.scaler in (None, event.scaler):
+                late = event.scaler in held.fresh_by or held.divided is not None
+                held = replace(
+                    held,
+                    stage=Stage.READY,
+                    staged=None,
+                    stale=held.stale or (event.place if late else None),
+                    # what was added to unscaled gradients stays wrong
+                    fresh=None if late and held.divided is None else held.fresh,
+                    source=held.source or held.fresh,
+                )
+                if held.is_clean:
+                    held = replace(held, source=None)
+            changed.append(held)
+        self.put(changed)
+        self.reads, self.scale_asked = (), False
+        self.tell_losses(event.place)
+        return known._replace(whole=True, checked=False)
+
+    # gradients ---------------------------------------------------------------------------------------------
+
+    def backward(self, event: Backward) -> None:
+        """Gradients were added."""
+        if event.partial:
+            return
+        if event.unclear:
+            self.forget()
+            return
+        if not event.scaled_by:
+            self.plain = event.place
+            return
+        changed = []
+        for held in self.each():
+            before = held.fresh_by if held.fresh is not None else ()
+            by = tuple(dict.fromkeys((*before, *event.scaled_by)))[-_MOST:]
+            changed.append(replace(held, fresh=event.place, fresh_by=by, applied=None))
+        self.put(changed)
+
+    def stepped(self, event: OptimizerStepped) -> None:
+        """An optimizer stepped without a scaler: what a scaler does is told by ScalerUsed."""
+        if event.via_scaler:
+            if event.scaler is None:
+                self.forget()
+            return
+        if event.framework or event.optimizer is None:
+            self.plain = None
+            return
+        held = self.hold(event.optimizer, event.modules)
+        if event.closure:
+            pass  # the closure computes the gradients, in this step as often as the optimizer likes
+        elif held.applied is not None and held.fresh is None and self.plain is None:
+            self.break_(Fault.SECOND_STEP, event.place, held.applied)
+        elif held.divided is None and self.plain is None and (held.fresh or (held.stale and held.source)):
+            # the step of an optimizer out of sight may go through a scaler after all
+            if event.in_sight or any(self.enabled(scaler) for scaler in held.fresh_by):
+                self.break_(Fault.DIRECT_STEP, event.place, held.fresh or held.source or event.place)
+        elif held.fresh is not None and held.divided is not None and self.sure(held):
+            self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh)
+        self.plain = None
+        self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
+        self.keep(held.without_gradients())
+
+    def enabled(self, scaler: Hashable) -> bool:
+        """Whether a scaler is known to be on."""
+        known = self.scalers.get(scaler)
+        return known is not None and known.enabled is True
+
+    def zeroed(self, event: GradientsZeroed) -> None:
+        """Gradients were dropped."""
+        self.plain = None
+        if event.optimizer is not None:
+            held = self.hold(event.optimizer, event.modules)
+            self.keep(held.without_gradients())
+            self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
+            return
+        self.put([held.without_gradients() if held.may_hold(event.modules) else held for held in self.each()])
+        if event.modules and not any(held.surely_holds(event.modules) for held in self.optimizers.values()):
+            # a module that may have an optimizer of its own
+            self.several = self.several or any(held.modules for held in self.optimizers.values())
+        self.reads = ()
+
+    def read(self, event: GradientsRead) -> None:
+        """Gradients were clipped or measured."""
+        if self.scale_asked:
+            return
+        sure = [held for held in self.optimizers.values() if held.surely_holds(event.modules)]
+        possible = sure or [held for held in self.optimizers.values() if held.may_hold(event.modules)]
+        if any(held.divided is not None for held in possible):
+            return
+        if any(held.fresh is not None for held in possible or [self.others]):
+            read = Read(event.place, event.modules, event.how, event.clips, event.limit)
+            if read not in self.reads:
+                self.reads = (*self.reads, read)[-_MOST:]
+
+    # losses ------------------------------------------------------------------------------------------------
+
+    def loss_read(self, event: ScaledLossRead) -> None:
+        """A scaled loss became a number."""
+        if not self.scale_asked and (event.place, event.how) not in self.losses:
+            self.losses = (*self.losses, (event.place, event.how))[-_MOST:]
+
+    def tell_losses(self, other: Place) -> None:
+        """What was read is used as it is."""
+        for place, how in self.losses:
+            self.break_(Fault.READ_SCALED, place, other, how=how)
+        self.losses = ()

@@ -1,0 +1,113 @@
+"""Finds `optimizer.step()` on gradients that a scaler has multiplied, or after the scaler's own step.
+
+## What it does
+
+Reports `optimizer.step()` after `scaler.scale(loss).backward()` with no `scaler.unscale_(optimizer)` in
+between, and `optimizer.step()` on gradients that `scaler.step(optimizer)` has already applied.
+
+Silent: `scaler.unscale_(optimizer)` before the step (the code checks for infinities itself), the branch without
+scaler, an optimizer whose own loss was not scaled, schedulers, and optimizers that a framework prepared.
+
+## Why is this bad
+
+The gradients are as many times too large as the scale, 65536 by default. SGD makes a step of 65536 times the
+learning rate and the weights are gone. Adam and its relatives divide the size out again, so the run looks right;
+but gradients with infinities or NaN, which a scaler provokes on purpose while it looks for the largest scale that
+works, are no longer skipped, and one of them destroys the weights. Gradient clipping, weight decay coupled to the
+gradient and `eps` mean something else as well.
+
+A second step after `scaler.step` applies every gradient twice.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, scale 1024:
+
+| steps after a scaled backward pass | result |
+|---|---|
+| `optimizer.step()`, SGD | the update is 1024 times too large |
+| `optimizer.step()`, Adam | the update is right to 5 digits; a gradient of `inf` makes all weights NaN |
+| `scaler.unscale_(optimizer)`, then `optimizer.step()` | right |
+| `scaler.step(optimizer)`, then `optimizer.step()` | applied twice; so is an `inf` that the scaler skipped |
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    optimizer.step()
+    scaler.update(1024.0)
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand: replace the call by `scaler.step(optimizer)` and
+`scaler.update()`. A scheduler that follows then steps also after a skipped update.
+
+## References
+
+* [torch.amp: gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+* [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+* [nerfacc#307](https://github.com/nerfstudio-project/nerfacc/issues/307): a scaled backward pass with a plain step
+"""
+
+from __future__ import annotations
+
+from amplint.amp.protocol import Breach, Fault
+from amplint.events import OptimizerStepped
+from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+
+
+class DirectOptimizerStep(ProtocolRule):
+    """A step around the scaler."""
+
+    shown_by = (OptimizerStepped,)
+    faults = frozenset({Fault.DIRECT_STEP, Fault.SECOND_STEP})
+
+    def describe(self, breach: Breach) -> tuple[str, str]:
+        """The message, and the step of the trail."""
+        if breach.fault is Fault.SECOND_STEP:
+            return (
+                f"{call(breach.place)} applies the gradients a second time, after the scaler's step on "
+                f"{where(breach)}, and also those that the scaler skipped because they were infinite. Remove it.",
+                "the scaler has stepped this optimizer here",
+            )
+        return (
+            f"{call(breach.place)} applies gradients that are still multiplied by the scale since {where(breach)}: "
+            f"{DEFAULT_SCALE} times too large at the initial scale, and steps with infinite gradients are not "
+            "skipped (Adam hides the first, not the second). Write `scaler.step(optimizer)` and "
+            "`scaler.update()`.",
+            "the scaled backward pass",
+        )

@@ -1,0 +1,131 @@
+"""Finds gradients that are clipped or measured while they are multiplied by the scale.
+
+## What it does
+
+Reports `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and `adaptive_clip_grad`, and
+`p.grad.clamp_()` between `scaler.scale(loss).backward()` and the `scaler.unscale_(optimizer)` or
+`scaler.step(optimizer)` that divides the same gradients by the scale. As a warning it reports `p.grad.norm()`
+there.
+
+Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit or norm in a piece of
+code that asks for `scaler.get_scale()`; parameters of another optimizer; the branch without scaler; and the
+clipping methods of accelerate, Fabric and Lightning, which unscale by themselves.
+
+## Why is this bad
+
+The limit is compared with gradients that are 65536 times too large by default. So nearly every step is clipped,
+and after the division the norm of the gradient is `max_norm / scale` at most: 1.5e-5 for `max_norm=1.0`. With SGD
+training stands still. With Adam the step is nearly the same for every batch size of gradient, so the run looks
+right, but the clipping that was asked for does not take place: a gradient of a hundred times the usual norm is
+treated like any other. And because the scale changes over the run, so does the effective limit.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, true gradient norm 10, `clip_grad_norm_(…, 1.0)`:
+
+| scale | with `unscale_` before | without |
+|---:|---:|---:|
+| 1 | 1.0 | 1.0 |
+| 1024 | 1.0 | 9.8e-4 |
+| 65536 | 1.0 | 1.5e-5 |
+
+The norm that the function returns, and that is often logged, is 10 with `unscale_` and 655360 without.
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand: call `scaler.unscale_(optimizer)` before the clip, under
+the same condition as `scaler.step(optimizer)`: with gradient accumulation a call for each micro-batch raises.
+
+## References
+
+* [torch.amp: gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+* [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+* [pytorch/examples#1196](https://github.com/pytorch/examples/issues/1196): the official example had it
+"""
+
+from __future__ import annotations
+
+from amplint.amp.protocol import Breach, Fault
+from amplint.events import GradientsRead
+from amplint.findings import Level
+from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+
+
+class ClipWithoutUnscale(ProtocolRule):
+    """A limit that is compared with scaled gradients."""
+
+    shown_by = (GradientsRead,)
+    faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
+
+    def level_of(self, breach: Breach) -> Level | None:
+        """A norm that is only looked at changes no weights."""
+        return Level.WARNING if breach.fault is Fault.MEASURED_SCALED else None
+
+    def describe(self, breach: Breach) -> tuple[str, str]:
+        """The message, and the step of the trail."""
+        step = "the gradients are divided by the scale only here"
+        if breach.fault is Fault.MEASURED_SCALED:
+            return (
+                f"{call(breach.place)} measures gradients that are multiplied by the scale until {where(breach)}: "
+                f"{DEFAULT_SCALE} times too large at the initial scale, and jumping with it. Call "
+                "`scaler.unscale_(optimizer)` before.",
+                step,
+            )
+        bound = "each gradient" if "value" in breach.how or breach.how.endswith("p_") else "the gradient norm"
+        effect = f"{bound} becomes at most limit / scale"
+        if breach.limit is not None and breach.limit < float("inf"):
+            effect = (
+                f"{bound} becomes at most {breach.limit:g} / scale, {breach.limit / DEFAULT_SCALE:.2g} at the "
+                f"initial scale of {DEFAULT_SCALE}"
+            )
+        return (
+            f"{call(breach.place)} limits gradients that are still multiplied by the scale, and {where(breach)} "
+            f"divides them afterwards: {effect}, so SGD stands still and Adam is not clipped as asked. Call "
+            "`scaler.unscale_(optimizer)` before, under the same condition as `scaler.step(optimizer)`.",
+            step,
+        )

@@ -1,0 +1,127 @@
+"""Finds `scaler.unscale_()` that is called twice, too late, or before all gradients are there.
+
+## What it does
+
+Reports `scaler.unscale_(optimizer)`
+
+* that comes again before `scaler.update()`, as it does inside the loop over micro-batches,
+* that comes after `scaler.step(optimizer)`,
+* after which a further scaled backward pass adds to the same gradients before they are applied.
+
+The last one is judged only where the backward pass surely reaches the same parameters: there is one optimizer, or
+it is the same call in the next iteration.
+
+## Why is this bad
+
+`unscale_` divides the gradients in place and can do so once for each step. What a later backward pass adds is
+still multiplied by the scale: the sum is dominated 65536 to 1 by the last micro-batch, and it is not divided any
+more.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU:
+
+| calls | result |
+|---|---|
+| `unscale_` twice before `update` | `RuntimeError: unscale_() has already been called on this optimizer …` |
+| `unscale_` after `step` | `RuntimeError: unscale_() is being called after step().` |
+| scaled backward pass after `unscale_`, then `step` | silent: what was added counts 65536 times too much |
+| `unscale_`, `update`, scaled backward pass, `step` | silent: what was there before is divided twice and vanishes |
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    optimizer.zero_grad()
+    for micro in range(2):
+        x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+        with torch.autocast(device, dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y) / 2
+        scaler.scale(loss).backward()
+        if micro == 0:
+            scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    optimizer.zero_grad()
+    for micro in range(2):
+        x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+        with torch.autocast(device, dtype=torch.float16):
+            loss = nn.functional.mse_loss(model(x), y) / 2
+        scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand: move `unscale_` and the clipping after it to where all
+micro-batches have been accumulated, under the condition of `scaler.step(optimizer)`.
+
+## References
+
+* [torch.amp: gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+* [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+"""
+
+from __future__ import annotations
+
+from amplint.amp.protocol import Breach, Fault
+from amplint.events import ScalerUsed
+from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+
+
+class UnscaleMisplaced(ProtocolRule):
+    """An unscale_ at the wrong time."""
+
+    shown_by = (ScalerUsed,)
+    raises = r"unscale_\(\) (has already been called|is being called after step)"
+    faults = frozenset({Fault.UNSCALED_TWICE, Fault.UNSCALED_AFTER_STEP, Fault.BACKWARD_AFTER_UNSCALE})
+
+    def describe(self, breach: Breach) -> tuple[str, str]:
+        """The message, and the step of the trail."""
+        if breach.fault is Fault.UNSCALED_TWICE:
+            before = "in the iteration before" if breach.other == breach.place else f"on {where(breach)}"
+            return (
+                f"{call(breach.place)} runs although {before} the same optimizer was unscaled and "
+                "`scaler.update()` has not run since: torch raises `RuntimeError: unscale_() has already been "
+                "called on this optimizer since the last update().` Unscale once, right before clipping, under "
+                "the condition of `scaler.step(optimizer)`.",
+                "unscaled before here",
+            )
+        if breach.fault is Fault.UNSCALED_AFTER_STEP:
+            return (
+                f"{call(breach.place)} runs after the scaler's step on {where(breach)}, which has unscaled and "
+                "applied the gradients: torch raises `RuntimeError: unscale_() is being called after step().` "
+                "Unscale before the step.",
+                "the scaler's step",
+            )
+        return (
+            f"{call(breach.place)} unscales gradients to which the backward pass on {where(breach)} then adds scaled "
+            f"ones, {DEFAULT_SCALE} times larger at the initial scale: what is applied is no sum of the two. "
+            "Unscale once, after the last backward pass of the step.",
+            "scaled gradients are added here",
+        )

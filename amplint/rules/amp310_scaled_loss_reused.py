@@ -1,0 +1,112 @@
+"""Finds scaled losses that are logged or scaled again.
+
+## What it does
+
+Reports a loss that came out of `scaler.scale()` and is then read as a number (`.item()`, `float()`, an f-string,
+`print`), and a loss that goes through `scale` of the same scaler a second time. It follows the value through
+names, arithmetic, `.mean()`, `.detach()` and calls.
+
+Silent: code that asks for `scaler.get_scale()` around the read, since it may divide by it, and the loss itself
+under its own name.
+
+## Why is this bad
+
+`loss = scaler.scale(loss)` gives the name of the loss to a number that is 65536 times larger by default and that
+changes with the scale. What is logged, averaged over the epoch or compared for early stopping is not the loss: it
+doubles when the scale grows and halves after an overflow. Scaling twice multiplies the gradient by the square of
+the scale: almost every step overflows and is skipped until the scale has shrunk.
+
+## What torch does at run time
+
+Measured with torch 2.13.0 on the CPU, loss 0.7, scale 65536:
+
+| code | result |
+|---|---|
+| `loss = scaler.scale(loss); loss.item()` | 45875.2 |
+| `scaler.scale(scaler.scale(loss)).backward()` and step | gradient 65536 times too large after the division |
+| the scaler has `enabled=False` | right: `scale` gives the loss back |
+
+## Example
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss = scaler.scale(loss)
+    loss.backward()
+    scaler.step(optimizer)
+    scaler.update()
+    print(loss.item())
+```
+
+## Use instead
+
+```python
+import torch
+from torch import nn
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = nn.Linear(8, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device)
+
+for _ in range(3):
+    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+    with torch.autocast(device, dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    print(loss.item())
+```
+
+## Fix safety
+
+This version has no automatic fix for the rule. By hand: give the scaled loss a name of its own, or none.
+
+## References
+
+* [torch.amp: gradient scaling](https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling)
+* [torch.amp examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html)
+* [FAIR-Chem/fairchem#617](https://github.com/FAIR-Chem/fairchem/issues/617): the loss was logged 65536 times too large
+"""
+
+from __future__ import annotations
+
+from amplint.amp.protocol import Breach, Fault
+from amplint.events import ScaledLossRead, ScalerUsed
+from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call
+
+
+class ScaledLossReused(ProtocolRule):
+    """A scaled loss where the loss is meant."""
+
+    shown_by = (ScaledLossRead, ScalerUsed)
+    faults = frozenset({Fault.READ_SCALED, Fault.SCALED_TWICE})
+
+    def describe(self, breach: Breach) -> tuple[str, str]:
+        """The message, and the step of the trail."""
+        if breach.fault is Fault.SCALED_TWICE:
+            return (
+                f"{call(breach.place)} scales a loss that this scaler has already scaled: the gradients are "
+                "multiplied by the square of the scale and divided by the scale once, and nearly every step "
+                "overflows. Scale the loss itself.",
+                "here",
+            )
+        return (
+            f"{call(breach.place)} reads the loss after `scaler.scale()`: {DEFAULT_SCALE} times the loss at the "
+            "initial scale, and jumping when the scale changes. Keep the loss under its own name and scale it "
+            "only for backward: `scaler.scale(loss).backward()`.",
+            "used from here on",
+        )
