@@ -32,7 +32,11 @@ _METHODS = (ACTS - {"step"}) | {
     "get_last_lr",
     "parameters",
     "named_parameters",
-    # tensors
+    "train",
+    "eval",
+    # tensors; those that join them take the widest type, in a region or not
+    "cat",
+    "stack",
     "item",
     "tolist",
     "detach",
@@ -77,6 +81,7 @@ _METHODS = (ACTS - {"step"}) | {
     "synchronize",
     "empty_cache",
     "barrier",
+    "all_reduce",
     "memory_allocated",
     "max_memory_allocated",
 }

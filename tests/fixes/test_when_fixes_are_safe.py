@@ -50,6 +50,8 @@ def after_backward(statements: str) -> str:
         "if loss.item() > 0:\n    optimizer.step()",
         "print(float(loss), loss.detach().mean().item())",
         "total = 0.5 * loss.detach() + 1",
+        "model.train()",
+        "grads = torch.cat([p.grad.view(-1) for p in model.parameters()])",
         "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
         "losses = []\nlosses.append(loss.item())",
     ],
