@@ -25,7 +25,7 @@ Measured with torch 2.13.0 on the CPU, scale 1024:
 | steps after a scaled backward pass | result |
 |---|---|
 | `optimizer.step()`, SGD | the update is 1024 times too large |
-| `optimizer.step()`, Adam | the update is right to 5 digits; a gradient of `inf` makes all weights NaN |
+| `optimizer.step()`, Adam | the update is right to 5 digits; a gradient of `inf` makes its weight NaN |
 | `scaler.unscale_(optimizer)`, then `optimizer.step()` | right |
 | `scaler.step(optimizer)`, then `optimizer.step()` | applied twice; so is an `inf` that the scaler skipped |
 
