@@ -16,7 +16,8 @@ clipping methods of accelerate, Fabric and Lightning, which unscale by themselve
 The limit is compared with gradients that are 65536 times too large by default. So nearly every step is clipped,
 and after the division the norm of the gradient is `max_norm / scale` at most: 1.5e-5 for `max_norm=1.0`. With SGD
 training stands still. Adam divides the size of the gradient out, so the run looks right, but the clipping that
-was asked for does not take place: every gradient, usual or a hundred times too large, gets the same norm. And because the scale changes over the run, so does the effective limit.
+was asked for does not take place: every gradient, usual or a hundred times too large, gets the same norm. And
+because the scale changes over the run, so does the effective limit.
 
 ## What torch does at run time
 
