@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -40,10 +41,11 @@ class Counter:
         self.seen[kind] = self.seen.get(kind, 0) + 1
 
 
-def mlp() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Eight layers of 64."""
-    layers = [part for _ in range(8) for part in (nn.Linear(64, 64), nn.ReLU())]
-    return nn.Sequential(*layers, nn.Linear(64, 10)), torch.randn(16, 64), torch.randint(10, (16,))
+def mlp(width: int) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """Eight layers."""
+    layers = [part for _ in range(8) for part in (nn.Linear(width, width), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(width, 10))
+    return model, torch.randn(16, width), torch.randint(10, (16,))
 
 
 def cnn() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
@@ -109,12 +111,16 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     print("| program | level | plain step | observed / plain | asked for |\n|---|---|---|---|---|")
-    for name, build in (("MLP", mlp), ("CNN", cnn)):
+    for name, build in (
+        ("MLP 8x64", partial(mlp, 64)),
+        ("MLP 8x256", partial(mlp, 256)),
+        ("CNN", cnn),
+    ):
         train = trainer(build)
         train(5)
         for level in Level:
             times, step = ratio(train, level, options.steps, options.rounds)
-            asked = ASKED.get((level.name, name))
+            asked = ASKED.get((level.name, name[:3]))
             print(f"| {name} | {level.name} | {step:.1f} ms | {times:.2f} | {asked or ''} |", flush=True)
 
 

@@ -256,7 +256,7 @@ class FunctionMode(TorchFunctionMode):
                 )
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
-            if history is not None and (part not in _Same(tensors) or history.half_by_user is not None):
+            if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
                 probe.histories.note(part, history)
 
     def _event(
@@ -321,7 +321,9 @@ class FunctionMode(TorchFunctionMode):
     ) -> IndexPut | None:
         number = _SCATTERS[function.name]
         value = args[number] if len(args) > number else kwargs.get("src", kwargs.get("source"))
-        if not isinstance(value, Tensor) or (number == 2 and not _indexes(args[1])):
+        if not isinstance(value, Tensor) or value.numel() == 1:
+            return None
+        if function.name == "__setitem__" and not _indexes(args[1]):
             return None
         of = self.probe.histories.of
         name = "index_put_" if function.name == "__setitem__" else function.name
@@ -350,7 +352,8 @@ class FunctionMode(TorchFunctionMode):
         half = dtype in HALF
         if function.casts and _asked(function, args, kwargs) is not None:
             if half:
-                return History(half_by_user=site)
+                # a type that comes from elsewhere is the one that things run in anyway
+                return History(half_by_user=site) if _spelt_out(function, site) else History()
             converted = not tensors or not tensors[0].is_floating_point()
             if dtype is torch.float32 and not converted and _spelt_out(function, site):
                 return History(raised=site)
@@ -359,6 +362,8 @@ class FunctionMode(TorchFunctionMode):
         policy = function.policy(_on_cpu(regions, self.probe.device))
         if half and region is not None and policy is Policy.LOWER:
             return History(born=site, born_in=region)
+        if policy is Policy.LOWER and function.weights is not None:
+            return None  # it runs in the type of its weights
         source = next(
             (
                 known
@@ -508,13 +513,17 @@ def _asked(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def _indexes(index: Any) -> bool:
     """Whether an index picks elements; numbers and slices give a view, into which anything is copied."""
     if isinstance(index, (tuple, list)):
-        return any(isinstance(part, (Tensor, list)) for part in index)
-    return isinstance(index, Tensor)
+        return any(isinstance(part, list) or _indexes(part) for part in index)
+    # a tensor with one number selects, as the number does
+    return isinstance(index, Tensor) and (index.dim() > 0 or index.dtype is torch.bool)
+
+
+_TYPES = frozenset({"float", "float32", "half", "float16", "bfloat16"})
 
 
 def _spelt_out(function: Function, site: Site) -> bool:
     """Whether the code names the type, instead of taking it from another tensor."""
-    return function.name in _CASTS or site.node is None or bool({"float", "float32"} & names_in(site.node))
+    return function.name in _CASTS or site.node is None or bool(_TYPES & names_in(site.node))
 
 
 def _on_cpu(regions: Regions, device: str) -> bool:

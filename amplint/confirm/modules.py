@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,7 +55,18 @@ class _Watcher:
         site = self.probe.site(3)
         if site is not None and self.probe.here.backward == 0:
             trains = any(parameter.requires_grad for parameter in module.parameters())
-            self.probe.tell(Forward(site, self.probe.here.regions, self.probe.modules.of(module), trains))
+            code = getattr(inspect.getattr_static(type(module), "forward", None), "__code__", None)
+            opaque = code is None or not self.probe.sites.is_user(code)
+            self.probe.tell(
+                Forward(
+                    site,
+                    self.probe.here.regions,
+                    self.probe.modules.of(module),
+                    trains,
+                    torch.is_grad_enabled(),
+                    opaque,
+                )
+            )
 
     def cast(self, original: Any) -> Any:
         def cast(module: Any, *args: Any, **kwargs: Any) -> Any:

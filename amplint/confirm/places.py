@@ -48,12 +48,15 @@ def origin_of(file: str) -> str:
 class Site(Place):
     """The place of an instruction."""
 
-    __slots__ = ("code", "offset")
+    __slots__ = ("_arguments", "_node", "_text", "code", "offset")
 
     def __init__(self, path: str, code: CodeType, offset: int, calls: tuple[Place, ...] = ()) -> None:
         super().__init__(path, (id(code), offset), self._find_span, self._find_text, calls)
         self.code = code
         self.offset = offset
+        self._node: ast.AST | str | None = ""
+        self._text: str | None = None
+        self._arguments: dict[tuple[int | str, str | None], Place] = {}
 
     @property
     def file(self) -> str:
@@ -64,9 +67,11 @@ class Site(Place):
     def node(self) -> ast.AST | None:
         """The expression or statement that the instruction was compiled from; None where only the line is
         known."""
-        source = source_of(self.file)
-        position = _position(self.code, self.offset)
-        return source.node_at(position, self.code, self.offset) if source and position else None
+        if isinstance(self._node, str):
+            source = source_of(self.file)
+            position = _position(self.code, self.offset)
+            self._node = source.node_at(position, self.code, self.offset) if source and position else None
+        return self._node
 
     @property
     def statement(self) -> ast.stmt | None:
@@ -77,7 +82,12 @@ class Site(Place):
     def argument(self, index: int | str, method: str | None = None) -> Place:
         """An operand of a call or operator by its number, or by the keyword it is given for. ``method`` is the
         name under which the operation is a method of its first operand."""
+        known = self._arguments.get((index, method))
+        if known is None:
+            known = self._arguments[index, method] = self._argument(index, method)
+        return known
 
+    def _argument(self, index: int | str, method: str | None) -> Place:
         def part() -> ast.AST | None:
             return _operand(self.node, index, method)
 
@@ -106,6 +116,11 @@ class Site(Place):
         return Span(line, start, line, start + len(bare))
 
     def _find_text(self) -> str:
+        if self._text is None:
+            self._text = self._read_text()
+        return self._text
+
+    def _read_text(self) -> str:
         source, node = source_of(self.file), self.node
         if source is not None and node is not None:
             return source.text_of(node)

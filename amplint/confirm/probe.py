@@ -84,6 +84,8 @@ class Probe:
         self.here = ThreadState()
         self.owners = Owners()
         self.losses = Names("loss")
+        self.schedulers = Names("scheduler")
+        self.contexts = Names("context")
         self.scalers = Names("scaler")
         self.modules = Names("module")
         self.notes: list[str] = []
@@ -159,6 +161,18 @@ class Probe:
         """Undoes ``push_modes``."""
         while self.here.modes:
             self.here.modes.pop().__exit__(None, None, None)
+
+    def suspend(self) -> bool:
+        """Takes this thread's ops out of observation, if nobody else observes them more closely."""
+        modes = self.here.modes
+        if not modes or torch.overrides._get_current_function_mode() is not modes[0]:
+            return False
+        torch.overrides._pop_mode()
+        return True
+
+    def resume(self) -> None:
+        """Undoes ``suspend``."""
+        torch.overrides._push_mode(self.here.modes[0])
 
     def abandon(self) -> None:
         """Stops telling, without a last word: for a process that was forked off."""

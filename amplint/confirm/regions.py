@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import FrameType
@@ -50,8 +51,8 @@ class _Watcher:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self.made: dict[int, Made] = {}
-        self.regions: dict[Region, Region] = {}
-        self.stacks: dict[Regions, Regions] = {}
+        self.opened: dict[Hashable, Region] = {}
+        self.stacks: dict[tuple[int, ...], Regions] = {}
 
     def install(self) -> None:
         autocast, patches = torch.amp.autocast_mode.autocast, self.probe.patches
@@ -107,19 +108,20 @@ class _Watcher:
     def _entered(self, context: Any) -> None:
         here = self.probe.here
         made = self.made.get(id(context))
-        place = self._place_of(made)
-        dtype = named(context.fast_dtype)
-        region = Region(
-            place,
-            (place.key, len(here.regions)),
-            str(context.device).partition(":")[0],
-            dtype,
-            bool(context._enabled),
-            False,
-            bool(context._cache_enabled),
-            framework=made is None or made.framework,
+        frame = self.probe.sites.frame(3)
+        key = (
+            frame and (id(frame.f_code), frame.f_lasti),
+            made and made.site and made.site.key,
+            made is None or made.framework,
+            context.device,
+            context.fast_dtype,
+            context._enabled,
+            context._cache_enabled,
+            id(here.regions),
         )
-        region = self.regions.setdefault(region, region)
+        region = self.opened.get(key)
+        if region is None:
+            region = self.opened[key] = self._region(context, made)
         if made is not None:
             made.entered = True
         if not here.regions:
@@ -127,11 +129,24 @@ class _Watcher:
             here.iteration = 0
         here.entered.append((id(context), region))
         here.regions = self._shared((*here.regions, region))
-        self.probe.tell(RegionEntered(place, here.regions))
+        self.probe.tell(RegionEntered(region.place, here.regions, self.probe.contexts.of(context)))
+
+    def _region(self, context: Any, made: Made | None) -> Region:
+        place = self._place_of(made)
+        return Region(
+            place,
+            (place.key, len(self.probe.here.regions)),
+            str(context.device).partition(":")[0],
+            named(context.fast_dtype),
+            bool(context._enabled),
+            False,
+            bool(context._cache_enabled),
+            framework=made is None or made.framework,
+        )
 
     def _place_of(self, made: Made | None) -> Place:
         """Where a region opens: the line that enters it; for a decorator, the decorator."""
-        frame: FrameType | None = sys._getframe(4)
+        frame: FrameType | None = sys._getframe(1)
         decorated = False
         while frame is not None and origin_of(frame.f_code.co_filename) in ("torch", "python", "probe"):
             if self.probe.sites.is_user(frame.f_code):
@@ -159,7 +174,8 @@ class _Watcher:
 
     def _shared(self, regions: Regions) -> Regions:
         """Equal stacks are one object, which stays."""
-        return self.stacks.setdefault(regions, regions)
+        key = tuple(map(id, regions))  # regions of the same place and kind are one object
+        return self.stacks.setdefault(key, regions)
 
     def _cleared(self) -> None:
         frame: FrameType | None = sys._getframe(1)

@@ -93,8 +93,16 @@ class SimulatedCuda:
         if self._policy is not None:
             self._policy.close()
             self._policy = None
-        torch.set_autocast_enabled("cuda", False)
-        torch.set_autocast_enabled("cpu", False)
+        # regions that the code never left
+        while torch.autocast_increment_nesting() > 1:
+            torch.autocast_decrement_nesting()
+            torch.autocast_decrement_nesting()
+        torch.autocast_decrement_nesting()
+        torch.clear_autocast_cache()
+        torch.set_autocast_cache_enabled(True)
+        for device, dtype in (("cuda", torch.float16), ("cpu", torch.bfloat16)):
+            torch.set_autocast_enabled(device, False)
+            torch.set_autocast_dtype(device, dtype)
 
     # autocast -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.utils import clip_grad
+from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from amplint.amp.scalers import READS
@@ -26,6 +27,7 @@ from amplint.events import (
     ScaledLossRead,
     ScalerMade,
     ScalerUsed,
+    SchedulerStepped,
     StateSaved,
 )
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
 _TAG = "amplint.scaled_by"
-_DEEPEST = 12
+_DEEPEST = 8
 """Nodes that are looked at on the way from a loss back to its scaler."""
 _ACTS = ("scale", "unscale_", "step", "update", "get_scale", "state_dict", "load_state_dict")
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grads_with_norm_")
@@ -49,6 +51,9 @@ def install(probe: Probe) -> None:
     wrap(Optimizer, "zero_grad", watcher.zero_grad)
     wrap(Optimizer, "state_dict", watcher.optimizer_state)
     wrap(torch.nn.Module, "zero_grad", watcher.zero_grad)
+    wrap(LRScheduler, "step", watcher.scheduler)
+    for kind in _subclasses(Optimizer):
+        watcher.leave_alone(kind)
     handle = register_optimizer_step_post_hook(watcher.stepped)
     probe.on_stop(handle.remove)
     scaler = torch.amp.grad_scaler.GradScaler
@@ -70,6 +75,7 @@ class _Watcher:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self._scalers_made: dict[Hashable, Site] = {}
+        self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
         self._states: dict[int, tuple[Any, str, Hashable]] = {}
 
@@ -105,7 +111,7 @@ class _Watcher:
                 self._iteration(site),
                 scaled_by,
                 self._loss(outputs),
-                not direct and not scaled_by,
+                not scaled_by and (not direct or _multiplied(outputs)),
                 inputs_given,
                 bool(self._scalers_made),
             )
@@ -153,8 +159,31 @@ class _Watcher:
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(optimizer, *args, **kwargs)
             self.probe.guarded(self._made, optimizer)
+            self.leave_alone(type(optimizer))
 
         return __init__
+
+    def leave_alone(self, kind: type) -> None:
+        """Has the steps of a class of optimizers left out of sight, once torch has added its hooks to them."""
+        if kind not in self._unobserved and getattr(kind.step, "hooked", False):  # type: ignore[attr-defined]
+            self._unobserved.add(kind)
+            self.probe.patches.wrap(kind, "step", self.unobserved)
+
+    def unobserved(self, original: Any) -> Any:
+        """A method whose own ops, of which there are many, are no matter of the user's code."""
+        probe = self.probe
+
+        def method(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            # a closure is the user's code
+            if any(callable(value) for value in (*args, *kwargs.values())) or not probe.suspend():
+                return original(owner, *args, **kwargs)
+            try:
+                return original(owner, *args, **kwargs)
+            finally:
+                probe.resume()
+
+        vars(method).update(vars(original))
+        return method
 
     def _made(self, optimizer: Any) -> None:
         site = self.probe.site(3)
@@ -198,6 +227,8 @@ class _Watcher:
     def _casts(self, optimizer: Any) -> tuple[CastParameters, ...]:
         """The casts to half precision that trained parameters of an optimizer went through."""
         found: dict[CastParameters, None] = {}
+        if not self.probe.histories:
+            return ()
         for parameter in parameters_of(optimizer):
             dtype = named(parameter.dtype)
             if dtype is None or not dtype.is_half or not parameter.requires_grad:
@@ -207,12 +238,33 @@ class _Watcher:
                 found[CastParameters(dtype, history.half_by_user)] = None
         return tuple(found)
 
+    def scheduler(self, original: Any) -> Any:
+        def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            self.probe.guarded(self._scheduled, scheduler)
+            return original(scheduler, *args, **kwargs)
+
+        return step
+
+    def _scheduled(self, scheduler: Any) -> None:
+        frame = sys._getframe(1)
+        while frame is not None and not self.probe.sites.is_user(frame.f_code):
+            if frame.f_code.co_name == "_initial_step":
+                return  # its constructor sets the first rate
+            frame = frame.f_back  # type: ignore[assignment]
+        site = self.probe.site(3)
+        if site is not None:
+            optimizer = self.probe.owners.add(scheduler.optimizer)
+            name = self.probe.schedulers.of(scheduler)
+            self.probe.tell(SchedulerStepped(site, self.probe.here.regions, name, optimizer))
+
     # gradients ----------------------------------------------------------------------------------------------
 
     def zero_grad(self, original: Any) -> Any:
+        unobserved = self.unobserved(original)
+
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
             self.probe.guarded(self._zeroed, owner)
-            return original(owner, *args, **kwargs)
+            return unobserved(owner, *args, **kwargs)
 
         return zero_grad
 
@@ -279,10 +331,13 @@ class _Watcher:
                 return original(scaler, *args, **kwargs)
             self.probe.guarded(self._used, scaler, act, args, kwargs)
             here.scaler = self.probe.scalers.of(scaler)
+            suspended = act in ("unscale_", "update") and self.probe.suspend()
             try:
                 result = original(scaler, *args, **kwargs)
             finally:
                 here.scaler = before
+                if suspended:
+                    self.probe.resume()
             self.probe.guarded(self._after, scaler, act, args, kwargs, result)
             return result
 
@@ -312,7 +367,8 @@ class _Watcher:
             given = args[0] if args else kwargs.get("outputs")
             if isinstance(given, torch.Tensor):
                 loss = self.probe.losses.of(given)
-                scaled_by = self.scalers_of(given)
+                before = self.probe.scaled.of(given)
+                scaled_by = before.by if before is not None else ()
         name = self.probe.scalers.of(scaler)
         self.probe.tell(
             ScalerUsed(
@@ -346,8 +402,10 @@ class _Watcher:
 
     def _tag(self, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
         name = self.probe.scalers.of(scaler)
-        before = self.scalers_of(loss)
-        self.probe.scaled.note(scaled, Scaled((name, *before), self.probe.losses.of(loss)))
+        before = self.probe.scaled.of(loss)
+        self.probe.scaled.note(
+            scaled, Scaled((name, *(before.by if before else ())), self.probe.losses.of(loss))
+        )
         node: Any = scaled.grad_fn
         if node is not None:
             node.metadata[_TAG] = name
@@ -430,6 +488,18 @@ class _Watcher:
             complete = [self._collect(part, found, depth + 1) for part in thing]
             return all(complete)
         return isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None)))
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    found: list[type] = kind.__subclasses__()
+    for part in found:
+        yield part
+        yield from _subclasses(part)
+
+
+def _multiplied(outputs: Any) -> bool:
+    """Whether a backward pass starts from a product, which may be a loss that is scaled by hand."""
+    return any(type(getattr(output, "grad_fn", None)).__name__ == "MulBackward0" for output in outputs)
 
 
 def _how(site: Site) -> str:

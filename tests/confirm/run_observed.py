@@ -70,7 +70,7 @@ def run(program: Path) -> tuple[list[tuple[str, int, str]], str | None, list[str
                 runpy.run_path(str(main), run_name="__main__")
         except BaseException as error:
             raised = repr(error)
-    found = {(part.path, part.span.line, part.name) for part in findings_of(judge.report.drafts)}
+    found = {(part.path, part.span.line, part.name) for part in findings_of(judge.report.standing)}
     return sorted(found), raised, probe.errors
 
 

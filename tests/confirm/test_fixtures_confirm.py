@@ -24,20 +24,63 @@ from amplint.rules.base import FlowRule  # noqa: E402
 
 RUNNER = Path(__file__).with_name("run_observed.py")
 NOT_SEEN = {
-    (
-        "autocast-not-entered/bad_class_in_with.py",
-        10,
-    ): "the interpreter refuses the class before torch is called",
+    "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
+    "bce-in-autocast/bad_double_precision.py": "raises on CUDA only after the op was cast, which is not told",
+    "buffer-dtype-mismatch/bad_list_of_rows.py": "the list that indexes is converted before the probe sees it",
+    "half-input/bad_images_and_targets.py": "the casts are in a worker's code, which is not followed",
+    "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
+    "inplace-op-skips-autocast/bad_out_argument.py": "the type of `out=` is not told",
+    "misplaced-argument/bad_device_for_old_class.py": "the region is left before the scaler is used",
+    "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
+    "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",
+    "unprotected-op-in-half/bad_mean_of_squares.py": "what an op left of itself in its result is not told",
+    "unprotected-op-in-half/bad_squared_distances.py": "what an op left of itself in its result is not told",
 }
-"""Lines whose finding no run under the probe can show, and why."""
-NOT_HERE = {
+"""Programs of which a run under the probe does not show all that is marked, and why."""
+NOT_OBSERVED = {
+    "autocast-lost-in-threads": "the beginning of a thread is not told",
+    "autocast-on-generator": "decorated functions are not looked at",
+    "autocast-state-leaked": "direct calls of set_autocast_enabled are not told, nor names",
+    "compiled-fp32-island": "the compiler is off while a run is observed",
+    "cuda-graph-with-cache": "there are no CUDA graphs without CUDA",
+    "custom-function-without-cast": "autograd functions are not looked at",
+    "gradient-penalty-scale": "gradients by torch.autograd.grad are not followed",
+    "half-overflow-literal": "what is filled in is not told",
+    "half-underflow-eps": "guards are not followed to the op that they protect",
+    "jit-under-autocast": "scripts and traces are not told, and cannot all be made of replaced functions",
+    "scaler-enabled-mismatch": "a run has no flags: what they were stands in the events",
     "sharded-needs-sharded-scaler": "parameters are split only where there are several processes",
+    "stale-weight-cache": "writes to parameters are not told",
+    "unpaired-custom-fwd-bwd": "autograd functions are not looked at",
 }
-"""Rules that a run in one process cannot show, and why."""
+"""Rules whose events a run does not give, and why. They must not be told of falsely either."""
+SAID_ALL_THE_SAME = {
+    "bce-in-autocast/good_tensors_on_the_cpu.py": "in simulation every tensor is taken for a CUDA tensor",
+    "half-input/good_labels_and_masks.py": "the run trains in float16 without a scaler; the file is too short",
+}
+"""Programs that are good, and of which a run says otherwise, and why."""
+RAISES = {
+    *(
+        f"cuda-graph-with-cache/{name}.py"
+        for name in (
+            "good_cache_off",
+            "good_cleared",
+            "good_no_region",
+            "good_region_for_the_capture",
+            "good_region_inside",
+            "bad_runner_class",
+            "bad_warm_up",
+        )
+    ),
+    "bce-in-autocast/good_tensors_on_the_cpu.py",
+    "jit-under-autocast/good_block_in_script.py",
+    "jit-under-autocast/bad_trace.py",
+}
+"""Programs that simulated CUDA cannot run to their end: graphs, scripts, tensors on the CPU."""
 SUPPRESSED = "unused-suppression"
 """These programs carry comments that silence the linter. A run is not silenced."""
 
-FLOW_RULES = {rule().name for rule in rule_classes() if issubclass(rule, FlowRule)} - set(NOT_HERE)
+FLOW_RULES = {rule().name for rule in rule_classes() if issubclass(rule, FlowRule)}
 RUNNABLE = [program for program in ALL if "static" not in program.parts and program.parent.name != SUPPRESSED]
 FIXED = sorted(FIXTURES.glob("*/*.fixed.py"))
 
@@ -80,21 +123,24 @@ def of(outcomes: dict[str, Outcome], program: Path) -> Outcome:
     return outcomes[name]
 
 
+def marked(program: Path) -> set[Place]:
+    return {place for place in expected(program) if place[2] in FLOW_RULES}
+
+
 @pytest.mark.parametrize("program", RUNNABLE, ids=name_of)
 def test_a_run_shows_what_is_marked(outcomes: dict[str, Outcome], program: Path) -> None:
-    marked = {
-        (file, line, rule)
-        for file, line, rule in expected(program)
-        if rule in FLOW_RULES and (name_of(program), line) not in NOT_SEEN
-    }
-    assert of(outcomes, program).found == marked
+    found = of(outcomes, program).found
+    if name_of(program) not in NOT_SEEN:
+        assert {place for place in marked(program) - found if place[2] not in NOT_OBSERVED} == set()
+    if name_of(program) not in SAID_ALL_THE_SAME:
+        assert found - marked(program) == set()
 
 
 @pytest.mark.parametrize("program", RUNNABLE, ids=name_of)
 def test_a_run_goes_to_its_end(outcomes: dict[str, Outcome], program: Path) -> None:
     outcome = of(outcomes, program)
-    assert outcome.raised is None
     assert outcome.errors == []
+    assert (outcome.raised is not None) is (name_of(program) in RAISES)
 
 
 @pytest.mark.parametrize("program", FIXED, ids=name_of)
@@ -103,7 +149,14 @@ def test_a_mended_program_gives_nothing(outcomes: dict[str, Outcome], program: P
     assert {place for place in of(outcomes, program).found if place[2] == rule} == set()
 
 
-@pytest.mark.parametrize("line", NOT_SEEN, ids=str)
-def test_an_exception_is_still_one(outcomes: dict[str, Outcome], line: tuple[str, int]) -> None:
-    name, number = line
-    assert number not in {found for _, found, _ in of(outcomes, FIXTURES / name).found}
+@pytest.mark.parametrize("name", [*NOT_SEEN, *SAID_ALL_THE_SAME])
+def test_an_exception_is_still_one(outcomes: dict[str, Outcome], name: str) -> None:
+    found = outcomes[name].found
+    assert found != marked(FIXTURES / name)
+
+
+@pytest.mark.parametrize("rule", NOT_OBSERVED)
+def test_a_rule_that_a_run_does_not_show_is_still_one(outcomes: dict[str, Outcome], rule: str) -> None:
+    bad = [program for program in RUNNABLE if program.parent.name == rule and program.name.startswith("bad_")]
+    missing = [program for program in bad if marked(program) - outcomes[name_of(program)].found]
+    assert missing, "take the rule out of the table"
