@@ -288,6 +288,7 @@ class FunctionMode(TorchFunctionMode):
         if function.weights is not None:
             operands = tuple(part for part in operands if not part.parameter)
         interesting = any(part.dtype is not None and part.dtype.is_half for part in operands)
+        interesting = interesting or policy is Policy.BANNED
         if not interesting and not any(part.raised for part in operands) and not self._everything:
             return None
         softened = next((part.softened for part in histories if part is not None and part.softened), None)
@@ -512,8 +513,10 @@ def _asked(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def _indexes(index: Any) -> bool:
     """Whether an index picks elements; numbers and slices give a view, into which anything is copied."""
-    if isinstance(index, (tuple, list)):
-        return any(isinstance(part, list) or _indexes(part) for part in index)
+    if isinstance(index, tuple):
+        return any(_indexes(part) for part in index)
+    if isinstance(index, list):
+        return True
     # a tensor with one number selects, as the number does
     return isinstance(index, Tensor) and (index.dim() > 0 or index.dtype is torch.bool)
 

@@ -25,12 +25,10 @@ from amplint.rules.base import FlowRule  # noqa: E402
 RUNNER = Path(__file__).with_name("run_observed.py")
 NOT_SEEN = {
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
-    "bce-in-autocast/bad_double_precision.py": "raises on CUDA only after the op was cast, which is not told",
-    "buffer-dtype-mismatch/bad_list_of_rows.py": "the list that indexes is converted before the probe sees it",
-    "half-input/bad_images_and_targets.py": "the casts are in a worker's code, which is not followed",
+    "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
     "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
     "inplace-op-skips-autocast/bad_out_argument.py": "the type of `out=` is not told",
-    "misplaced-argument/bad_device_for_old_class.py": "the region is left before the scaler is used",
+    "misplaced-argument/bad_device_for_old_class.py": "the region raises before the scaler is used",
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
     "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",
     "unprotected-op-in-half/bad_mean_of_squares.py": "what an op left of itself in its result is not told",
