@@ -159,6 +159,9 @@ def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
         text = decode(stdin.data)
     except Unreadable as error:
         return CheckResult((unreadable_file(display, error),), 1)
+    from amplint.analysis import forget
+
+    forget()  # the text may be another one than in an earlier run in this process
     candidate = Candidate(str(stdin.path.absolute()), display, len(stdin.data), text)
     verdict: Verdict = judge_group(_job([stdin.path], settings, ()), [candidate])
     findings = tuple(sorted(verdict.findings, key=lambda finding: finding.order))

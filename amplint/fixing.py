@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from amplint.check import CheckResult, Progress, Stdin, check, files_to_check
 from amplint.config import Settings
@@ -83,7 +84,21 @@ def fix(
     """Fixes what can be fixed at and below the paths, or in the text from standard input, with the unsafe
     fixes if they are wanted. Raises MissingPathError."""
     session = _Session(paths, settings, jobs, stdin, progress)
-    return session.fixing(Rounds(session.lint, session.text, unsafe=unsafe).run(), unsafe=unsafe)
+    rounds = Rounds(session.lint, session.text, unsafe=unsafe, yields=_Yields())
+    return session.fixing(rounds.run(), unsafe=unsafe)
+
+
+class _Yields(dict[str, tuple[str, ...]]):
+    """For the name of each rule the names of those that it keeps silent for; the rules, and LibCST with them,
+    are imported when somebody asks."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The names for one rule."""
+        if not self:
+            from amplint.rules import all_rules
+
+            self.update((rule.name, rule.yields_to) for rule in all_rules())
+        return super().get(name, default)
 
 
 def ignore(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from amplint.findings import Claim, Edit, Fix, digest_of
+from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
 
 __all__ = ["Files", "Mend", "NoMend", "ParsedFile", "Refusal", "make_fix", "offered"]
@@ -92,12 +93,25 @@ def offered(mend: Mend, files: Files) -> Fix | Refusal:
 
 
 def _completed(fix: Fix, files: Files) -> Fix:
-    """The fix with its edits in order, and claims that cover them."""
-    claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
+    """The fix with its edits in order, and claims that cover them. Raises Refusal where a comment would be
+    lost; a minimum that keeps it is offered instead."""
     minimum = _completed(fix.minimum, files) if fix.minimum is not None else None
     paths = sorted({edit.path for edit in fix.edits})
-    bases = tuple((path, digest_of(files.parsed(path).text)) for path in paths)
+    texts = {path: files.parsed(path).text for path in paths}
+    for path, text in texts.items():
+        if _loses_comment(text, [edit for edit in fix.edits if edit.path == path]):
+            if minimum is not None:
+                return minimum
+            raise Refusal("a comment would be lost")
+    claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
+    bases = tuple((path, digest_of(text)) for path, text in texts.items())
     return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)), minimum=minimum, bases=bases)
+
+
+def _loses_comment(text: str, edits: Sequence[Edit]) -> bool:
+    if not any("#" in text[edit.start : edit.end] for edit in edits):
+        return False
+    return bool(comments_of(text) - comments_of(applied(text, edits)))
 
 
 def joined(claims: Iterable[Claim]) -> tuple[Claim, ...]:

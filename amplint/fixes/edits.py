@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
 
@@ -39,3 +42,15 @@ class Move:
             elif edit.start < offset:
                 offset = edit.start
         return bisect_right(self._new_starts, offset + shift) if self._new_starts else 1
+
+
+def comments_of(text: str) -> Counter[str]:
+    """The comments of a text, each with its number."""
+    comments: Counter[str] = Counter()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
+            if token.type == tokenize.COMMENT:
+                comments[token.string.rstrip()] += 1
+    except (tokenize.TokenError, SyntaxError):
+        pass  # what follows cannot be read in the text before the fix either: else it would not compile
+    return comments

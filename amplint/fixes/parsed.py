@@ -85,6 +85,8 @@ class ParsedFile:
     def span(self, node: cst.CSTNode) -> Span:
         """Where a node of ``module`` stands in the text; a statement without the comments above it."""
         found = self._positions[node]
+        if not self._shifts and found.end.line <= len(self._code_lines):
+            return Span(found.start.line, found.start.column + 1, found.end.line, found.end.column + 1)
         start = self._place(self._text_offset(self._offset_in_code(found.start.line, found.start.column)))
         end = self._place(self._text_offset(self._offset_in_code(found.end.line, found.end.column)))
         return Span(*start, *end)
@@ -164,11 +166,8 @@ class ParsedFile:
         for node in self._positions:
             places.setdefault(self.span(node), []).append(node)
         for nodes in places.values():
-            nodes.sort(key=self._depth)
+            nodes.reverse()  # LibCST notes the place of a node when it has written all that is in it
         return places
-
-    def _depth(self, node: cst.CSTNode) -> int:
-        return sum(1 for _ in self.parents(node))
 
     @cached_property
     def _code_lines(self) -> list[int]:

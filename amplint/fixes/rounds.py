@@ -6,8 +6,6 @@ back and reported as a bug of amplint.
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 import warnings
 from bisect import bisect_right
 from collections import Counter
@@ -19,7 +17,7 @@ from typing import Protocol
 
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.findings import Crash, Edit, Finding, Fix, digest_of
-from amplint.fixes.edits import Move, applied
+from amplint.fixes.edits import Move, applied, comments_of
 from amplint.source.decoding import split_lines
 
 MOST_ROUNDS = 10
@@ -83,11 +81,15 @@ class _Proposal:
 class Rounds:
     """Fixes what can be fixed, in texts; nothing is written."""
 
-    def __init__(self, lint: Lint, read: Read, *, unsafe: bool) -> None:
-        """``unsafe``: the unsafe fixes are wanted as well."""
+    def __init__(
+        self, lint: Lint, read: Read, *, unsafe: bool, yields: Mapping[str, Sequence[str]] = {}
+    ) -> None:
+        """``unsafe``: the unsafe fixes are wanted as well. ``yields``: for the name of a rule the names of
+        those for which it keeps silent: when their findings are mended, it may speak."""
         self._lint = lint
         self._read = read
         self._unsafe = unsafe
+        self._yields = yields
         self._outcome: Outcome
         self._refused: set[Hashable] = set()
 
@@ -211,8 +213,15 @@ class Rounds:
             path: [(claim.first, claim.last) for claim in claims if claim.path == path] for path in texts
         }
         news: dict[str, str] = {}
-        # a comment for what has been mended is left over: that is told, and no fault of the fix
-        found = [finding for finding in linted.findings if finding.code != UNUSED_SUPPRESSION[0]]
+        mended = {finding.name for finding in fixed}
+        # a comment for what has been mended is left over, or a rule that kept silent for the mended one
+        # speaks: that is told, and no fault of the fix
+        found = [
+            finding
+            for finding in linted.findings
+            if finding.code != UNUSED_SUPPRESSION[0]
+            and (finding in expected or not mended & set(self._yields.get(finding.name, ())))
+        ]
         for finding in unexpected(found, expected, moves, claimed, texts, old):
             again = any(
                 (finding.code, finding.path) == (other.code, other.path)
@@ -335,18 +344,6 @@ def _line(lines: Mapping[str, Sequence[str]], finding: Finding) -> str | None:
     if finding.path not in lines or finding.span.line > len(lines[finding.path]):
         return None
     return " ".join(lines[finding.path][finding.span.line - 1].split())
-
-
-def comments_of(text: str) -> Counter[str]:
-    """The comments of a text, each with its number."""
-    comments: Counter[str] = Counter()
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
-            if token.type == tokenize.COMMENT:
-                comments[token.string.rstrip()] += 1
-    except (tokenize.TokenError, SyntaxError):
-        pass  # what follows cannot be read in the text before the fix either: else it would not compile
-    return comments
 
 
 @lru_cache(maxsize=64)

@@ -35,6 +35,8 @@ def block(finding: Finding, sources: Sources, style: Style) -> list[str]:
         else:
             others.append((step.path, mark))
     places = [finding.span.end_line, *(step.span.end_line for step in finding.trail)]
+    if finding.fix is not None:
+        places += [claim.last for claim in finding.fix.claims]
     gutter = max(len(str(line)) for line in places)
     lines = _header(finding, style)
     lines += frame(sources.lines(finding.path), own, style, color, gutter)

@@ -55,9 +55,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def try_repo(hooks: Path, cache: Path, repository: Path, *files: str) -> subprocess.CompletedProcess[str]:
+def try_repo(
+    hooks: Path, cache: Path, repository: Path, *files: str, hook: str = "amplint"
+) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), "amplint", "--files", *files],
+        [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), hook, "--files", *files],
         cwd=repository,
         env=environment(PRE_COMMIT_HOME=str(cache), PRE_COMMIT_COLOR="never", PATH=os.environ["PATH"]),
         capture_output=True,
@@ -99,3 +101,13 @@ def test_the_hook_passes_without_findings(hooks: Path, cache: Path, repository: 
 def test_the_hook_keeps_to_exclusions(hooks: Path, cache: Path, repository: Path) -> None:
     done = try_repo(hooks, cache, repository, "old/bad.py", "good.py")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_fixing_hook_mends_the_files_of_the_commit(hooks: Path, cache: Path, repository: Path) -> None:
+    done = try_repo(hooks, cache, repository, "bad.py", "good.py", "old/bad.py", hook="amplint-fix")
+    assert done.returncode == 1, done.stdout + done.stderr  # pre-commit fails when files have changed
+    assert "Fixed 1 finding in 1 file: 1 backward-in-autocast." in done.stdout
+    assert (repository / "bad.py").read_text() == (repository / "good.py").read_text()
+    assert (repository / "old" / "bad.py").read_text() == BAD
+    again = try_repo(hooks, cache, repository, "bad.py", hook="amplint-fix")
+    assert again.returncode == 0, again.stdout + again.stderr

@@ -1,0 +1,138 @@
+"""Programs put together from the fixtures, nested, commented and spelled at random: whatever is fixed in them
+compiles, keeps its comments, stays within what the fixes claim, and needs no second run."""
+
+from __future__ import annotations
+
+import io
+import os
+import textwrap
+import tokenize
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from amplint.check import Stdin
+from amplint.config import TORCH_DEFAULT, Settings
+from amplint.fixes.edits import comments_of
+from amplint.fixing import Fixing, fix
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+EXAMPLES = int(os.environ.get("AMPLINT_EXAMPLES", "400"))
+"""Two thousand take some four minutes of one core."""
+LONGEST = 30
+"""Lines of a fixture that is used: many small programs find more than few large ones."""
+
+NESTS = (
+    "",
+    "def build():\n",
+    "if __name__:\n",
+    "class Trainer:\n    def run(self):\n",
+    "with open(__file__) as file:\n",
+    "try:\n",
+    "for epoch in range(2):\n",
+)
+HERE = Settings(root=FIXTURES, select=("ALL",), torch=TORCH_DEFAULT, torch_from="the tests")
+
+
+@cache
+def pieces() -> list[str]:
+    """The texts of the short fixtures; of those that are several files, none."""
+    paths = sorted(FIXTURES.glob("*/bad_*.py")) + sorted(FIXTURES.glob("*/good_*.py"))
+    texts = [path.read_text("utf-8") for path in paths if not path.name.endswith(".fixed.py")]
+    return [text for text in texts if text.count("\n") <= LONGEST and "import *" not in text]
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> bytes:
+    text = draw(st.sampled_from(pieces()))
+    nest = draw(st.sampled_from(NESTS))
+    if nest:
+        text = nest + textwrap.indent(text, "    " * nest.count("\n"))
+        text += "finally:\n    pass\n" if nest == "try:\n" else ""
+    text = commented(text, draw(st.lists(st.integers(0, 60), max_size=6)))
+    if draw(st.booleans()):
+        text = tabbed(text)
+    if draw(st.booleans()):
+        text = text.replace("\n", "\r\n")
+    if draw(st.booleans()):
+        text = text.rstrip("\r\n")
+    return draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + text.encode()
+
+
+def commented(text: str, places: list[int]) -> str:
+    """The text with a comment of its own at the end of some lines that may have one."""
+    lines = text.split("\n")
+    ends = [
+        token.start[0]
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type in (tokenize.NEWLINE, tokenize.NL) and token.start[0] <= len(lines)
+    ]
+    for number, place in enumerate(places):
+        line = ends[place % len(ends)] - 1
+        indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+        lines[line] += f"  # remark {number}" if lines[line].strip() else f"{indent}# remark {number}"
+    return "\n".join(lines)
+
+
+def tabbed(text: str) -> str:
+    """The text with tabs for indentation, where no string begins a line with spaces."""
+    lines = []
+    for line in text.split("\n"):
+        body = line.lstrip(" ")
+        indent = len(line) - len(body)
+        lines.append("\t" * (indent // 4) + " " * (indent % 4) + body)
+    return "\n".join(lines)
+
+
+def fixed(data: bytes, *, unsafe: bool) -> Fixing:
+    return fix(["-"], HERE, unsafe=unsafe, stdin=Stdin(Path("program.py"), data))
+
+
+@settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(programs(), st.booleans())
+def test_fixes_keep_what_they_are_not_about(data: bytes, unsafe: bool) -> None:
+    before = data.decode("utf-8-sig")
+    compile(before, "before", "exec")
+    fixing = fixed(data, unsafe=unsafe)
+    assert fixing.result.crashes == ()
+    assert fixing.skipped == {}
+    assert fixing.source is not None
+    if not fixing.changes:
+        assert fixing.source == data
+        return
+    assert fixing.source.startswith(b"\xef\xbb\xbf") is data.startswith(b"\xef\xbb\xbf")
+    after = fixing.source.decode("utf-8-sig")
+    compile(after, "after", "exec")
+    assert comments_of(after) == comments_of(before)
+    assert ("\r\n" in after) is ("\r\n" in before)
+    assert "\n" not in after.replace("\r\n", "") or "\r\n" not in after
+    assert after.endswith("\n") is before.endswith("\n")
+    claimed = claimed_lines(fixing, before, unsafe=unsafe)
+    gone = Counter(lines_of(before)) - Counter(lines_of(after))
+    assert gone.keys() <= claimed
+    again = fixed(fixing.source, unsafe=unsafe)
+    assert (again.source, again.changes) == (fixing.source, ())
+
+
+def lines_of(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def claimed_lines(fixing: Fixing, before: str, *, unsafe: bool) -> set[str]:
+    """The lines of the original text that fixes claim."""
+    lines = lines_of(before)
+    found: set[str] = set()
+    for finding in fixing.fixed:
+        made = finding.fix.chosen(unsafe) if finding.fix else None
+        for claim in made.claims if made else ():
+            found |= set(lines[claim.first - 1 : claim.last])
+    return found
