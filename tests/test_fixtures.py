@@ -29,19 +29,21 @@ def programs(rule: str, kind: str) -> list[Path]:
     """The fixtures of a rule: files, folders, and those in ``static/``. ``kind`` is "good" or "bad"."""
     folder = FIXTURES / rule
     found = [*folder.glob(f"{kind}_*"), *folder.glob(f"static/{kind}_*")]
-    return sorted(path for path in found if path.is_dir() or _is_source(path))
+    return sorted(path for path in found if _is_program(path))
 
 
-def _is_source(path: Path) -> bool:
-    return path.suffix == ".py" and not path.name.endswith((".fixed.py", ".safe.py"))
+def _is_program(path: Path) -> bool:
+    """Whether it is no golden fix."""
+    golden = path.name.removesuffix(".py").endswith((".fixed", ".safe"))
+    return (path.is_dir() or path.suffix == ".py") and not golden
 
 
 ALL = [program for rule in RULES for kind in ("good", "bad") for program in programs(rule, kind)]
 
 
 def sources(program: Path) -> list[Path]:
-    """The files of a fixture, golden fixes excepted."""
-    return [program] if program.is_file() else sorted(filter(_is_source, program.rglob("*.py")))
+    """The files of a fixture."""
+    return [program] if program.is_file() else sorted(program.rglob("*.py"))
 
 
 def expected(program: Path) -> set[Place]:

@@ -19,33 +19,23 @@ PROGRAMS = sorted(
     for path in FIXTURES.glob("*/*")
     if path.name.startswith(("good_", "bad_")) and (path.is_dir() or path.suffix == ".py")
 )
-FOLDERS_FIXED = sorted(
-    {path.parent.relative_to(FIXTURES).as_posix() for path in FIXTURES.glob("*/bad_*/*.fixed.py")}
-)
+GOLDEN_FOLDERS = [name for name in PROGRAMS if name.endswith((".fixed", ".safe"))]
+"""They hold the files that fixing changes; the others come from the fixture."""
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """Traceback by program, None where there is none. A folder whose files have goldens is run with these, too,
-    under the name of the folder and ".fixed"."""
+    """Traceback by program, None where there is none."""
     fixed = tmp_path_factory.mktemp("fixed")
-    for folder in FOLDERS_FIXED:
-        target = fixed / f"{folder}.fixed"
-        shutil.copytree(FIXTURES / folder, target)
-        for golden in target.glob("*.fixed.py"):
-            golden.replace(golden.with_name(golden.name.replace(".fixed.py", ".py")))
+    for folder in GOLDEN_FOLDERS:
+        shutil.copytree(FIXTURES / folder.rpartition(".")[0], fixed / folder)
+        shutil.copytree(FIXTURES / folder, fixed / folder, dirs_exist_ok=True)
+    programs = [str(fixed / name) if name in GOLDEN_FOLDERS else name for name in PROGRAMS]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
     finished = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            str(RUNNER),
-            *PROGRAMS,
-            *(str(fixed / f"{folder}.fixed") for folder in FOLDERS_FIXED),
-        ],
+        [sys.executable, "-W", "ignore", str(RUNNER), *programs],
         cwd=FIXTURES,
         env=environment,
         stdout=subprocess.PIPE,
@@ -57,7 +47,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     return {name.removeprefix(f"{fixed.as_posix()}/"): outcome for name, outcome in found.items()}
 
 
-@pytest.mark.parametrize("program", [*PROGRAMS, *(f"{folder}.fixed" for folder in FOLDERS_FIXED)])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_fixture_runs_to_its_end(outcomes: dict[str, str | None], program: str) -> None:
     assert program in outcomes, "the interpreter crashed here or before"
     assert outcomes[program] is None, outcomes[program]

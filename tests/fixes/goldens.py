@@ -1,6 +1,7 @@
 """Golden fixes: beside a fixture ``bad_x.py`` stands ``bad_x.fixed.py``, what `--fix --unsafe-fixes` makes of it
 with the rule of its folder alone, and ``bad_x.safe.py``, what `--fix` makes of it where that is something else
-and not nothing. In a fixture of several files each file that changes has its own.
+and not nothing. Beside a folder ``bad_x`` with several files stands a folder ``bad_x.fixed`` or ``bad_x.safe`` with
+those that change.
 
     python tests/fixes/goldens.py [RULE...]
 
@@ -30,23 +31,26 @@ RULES = (
     "step-in-autocast",
     "useless-float",
 )
-KINDS = (".fixed.py", ".safe.py")
+KINDS = (".fixed", ".safe")
 
 
 def programs(rule: str) -> list[Path]:
     """The bad fixtures of a rule that are run."""
-    return sorted(path for path in (FIXTURES / rule).glob("bad_*") if not path.name.endswith(KINDS))
+    found = (FIXTURES / rule).glob("bad_*")
+    return sorted(path for path in found if not path.name.removesuffix(".py").endswith(KINDS))
 
 
 def sources(program: Path) -> list[Path]:
-    """The files of a fixture, goldens excepted."""
-    files = [program] if program.is_file() else sorted(program.glob("*.py"))
-    return [path for path in files if not path.name.endswith(KINDS)]
+    """The files of a fixture."""
+    return [program] if program.is_file() else sorted(program.glob("*.py"))
 
 
 def golden(source: Path, kind: str) -> Path:
     """Where the golden of a file is or would be."""
-    return source.with_name(source.stem + kind)
+    folder = source.parent
+    if folder.parent.parent == FIXTURES:
+        return folder.with_name(folder.name + kind) / source.name
+    return source.with_name(source.stem + kind + ".py")
 
 
 def expected(program: Path, kind: str) -> dict[str, str]:
@@ -55,10 +59,10 @@ def expected(program: Path, kind: str) -> dict[str, str]:
     for source in sources(program):
         kept = golden(source, kind)
         texts[source.name] = (kept if kept.exists() else source).read_text(encoding="utf-8")
-    if kind == ".safe.py" and not any(golden(source, kind).exists() for source in sources(program)):
+    if kind == ".safe" and not any(golden(source, kind).exists() for source in sources(program)):
         safe = fixed(program, unsafe=False)[0]
         before = {source.name: source.read_text(encoding="utf-8") for source in sources(program)}
-        return safe if safe == expected(program, ".fixed.py") else before
+        return safe if safe == expected(program, ".fixed") else before
     return texts
 
 
@@ -102,7 +106,8 @@ def write(program: Path) -> None:
     for source in sources(program):
         for kind, texts in zip(KINDS, (all_fixes, safe_fixes), strict=True):
             path = golden(source, kind)
-            if texts[source.name] != before[source.name] and (kind == ".fixed.py" or differs):
+            if texts[source.name] != before[source.name] and (kind == ".fixed" or differs):
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(texts[source.name], encoding="utf-8")
             else:
                 path.unlink(missing_ok=True)

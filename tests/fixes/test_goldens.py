@@ -38,14 +38,14 @@ def _id(program: Path) -> str:
 def test_all_fixes_give_the_golden(program: Path) -> None:
     texts, _, problems = outcome(program, True)
     assert problems == []
-    assert texts == expected(program, ".fixed.py")
+    assert texts == expected(program, ".fixed")
 
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
 def test_safe_fixes_give_their_golden_or_the_same_or_nothing(program: Path) -> None:
     texts, _, problems = outcome(program, False)
     assert problems == []
-    assert texts == expected(program, ".safe.py")
+    assert texts == expected(program, ".safe")
 
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
@@ -57,10 +57,10 @@ def test_what_is_left_has_no_fix_but_a_reason(program: Path) -> None:
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
 def test_fixing_twice_changes_nothing(program: Path, tmp_path: Path) -> None:
-    assembled(program, ".fixed.py", tmp_path)
+    assembled(program, ".fixed", tmp_path)
     texts, _, problems = fix_folder(tmp_path, rule_of(program), unsafe=True)
     assert problems == []
-    assert texts == expected(program, ".fixed.py")
+    assert texts == expected(program, ".fixed")
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -68,7 +68,7 @@ def test_a_rule_has_goldens_for_one_file_and_for_several(rule: str) -> None:
     fixable = [
         program
         for program in programs(rule)
-        if any(golden(source, ".fixed.py").exists() for source in sources(program))
+        if any(golden(source, ".fixed").exists() for source in sources(program))
     ]
     assert any(program.is_dir() for program in fixable)
     assert sum(program.is_file() for program in fixable) >= 3
@@ -76,5 +76,5 @@ def test_a_rule_has_goldens_for_one_file_and_for_several(rule: str) -> None:
 
 
 def test_a_golden_belongs_to_a_fixture() -> None:
-    kept = {path for kind in KINDS for path in FIXTURES.rglob(f"*{kind}")}
+    kept = {path for kind in KINDS for path in [*FIXTURES.glob(f"*/*{kind}.py"), *FIXTURES.glob(f"*/*{kind}/*.py")]}
     assert kept <= {golden(source, kind) for program in ALL for source in sources(program) for kind in KINDS}
