@@ -76,5 +76,9 @@ def test_a_rule_has_goldens_for_one_file_and_for_several(rule: str) -> None:
 
 
 def test_a_golden_belongs_to_a_fixture() -> None:
-    kept = {path for kind in KINDS for path in [*FIXTURES.glob(f"*/*{kind}.py"), *FIXTURES.glob(f"*/*{kind}/*.py")]}
+    kept = {
+        path
+        for kind in KINDS
+        for path in [*FIXTURES.glob(f"*/*{kind}.py"), *FIXTURES.glob(f"*/*{kind}/*.py")]
+    }
     assert kept <= {golden(source, kind) for program in ALL for source in sources(program) for kind in KINDS}
