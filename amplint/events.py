@@ -143,6 +143,8 @@ class Guard:
 
     place: Place
     constant: float
+    tensor: Place | None = field(default=None, compare=False)
+    """Where the tensor stands that the constant meets."""
 
 
 Trait = Guard | str

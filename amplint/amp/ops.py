@@ -179,6 +179,32 @@ NO_HALF_KERNEL = frozenset(
 NO_BFLOAT16_KERNEL = frozenset({"complex", "view_as_complex"})
 """Ops that raise on bfloat16 and not on float16 tensors; torch 2.13."""
 
+SOURCES = {
+    "index_put": 1,
+    "index_copy": 2,
+    "index_add": 2,
+    "index_reduce": 2,
+    "scatter": 2,
+    "scatter_add": 2,
+    "scatter_reduce": 2,
+    "masked_scatter": 1,
+    "put": 1,
+}
+"""Ops that write one tensor into another by index, and which argument after ``self`` holds what is written.
+They raise where the types differ; measured with torch 2.13."""
+FILLS = {
+    "masked_fill": (1, "value"),
+    "index_fill": (2, "value"),
+    "scatter": (2, "value"),
+    "fill": (0, "value"),
+    "full_like": (0, "fill_value"),
+    "new_full": (1, "fill_value"),
+    "full": (0, "fill_value"),
+    "pad": (2, "value"),
+}
+"""Ops that convert a number to the type of a tensor and raise where it does not fit, and which argument after
+``self`` (of ``full``: after the size) holds the number. Measured with torch 2.13."""
+
 
 @lru_cache(maxsize=1)
 def loss_ops() -> frozenset[str]:

@@ -55,7 +55,7 @@ class AddFloat(Mend):
         module = exchanged(file.module, {node: cast})
         statement = file.statement(node)
         text = file.code(cast)
-        title = "Cast the value to float32" if "#" in text else f"Write `{_short(text)}`"
+        title = "Cast the value to float32" if "#" in text else f"Write `{shortened(text)}`"
         return make_fix(title, {file: module}, [(file, statement)], unsafe=self.doubt)
 
 
@@ -83,32 +83,35 @@ def _operand(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 @dataclass(frozen=True)
 class RemoveCast(Mend):
-    """Takes a cast of a module to half precision away."""
+    """Takes a cast to half precision away: that of a module, or that of a ``tensor``."""
 
     cast: Place
+    tensor: bool = False
 
     def offer(self, files: Files) -> Fix | Refusal:
-        """Always unsafe: the weights take twice the memory, and inputs may have been cast for them."""
+        """Always unsafe: what was cast takes twice the memory, and other code may count on its type."""
         file = files.parsed(self.cast.path)
         node = file.find(cst.Call, self.cast.span)
         if node is None:
             return Refusal("the cast is not a call")
         bare = _uncast(node)
-        other = _other_cast(file, node)
+        other = _other_cast(file, node) if not self.tensor else None
         if other is not None:
             return Refusal(
-                f"`{_short(file.code(other))}` on line {file.span(other).line} makes another value half as well, "
+                f"`{shortened(file.code(other))}` on line {file.span(other).line} makes another value half as well, "
                 "which float32 weights may not accept"
             )
         statement = file.statement(node)
         changes = self._without_statement(file, statement, node, bare)
         module = exchanged(file.module, changes if changes is not None else {node: bare})
         note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
+        if self.tensor:
+            note = "the value takes twice the memory, and other code that uses it may want it in half"
         text = file.code(node)
         title = (
             "Leave out the cast to half precision"
             if "#" in text
-            else f"Leave out the cast in `{_short(text)}`"
+            else f"Leave out the cast in `{shortened(text)}`"
         )
         return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
 
@@ -176,11 +179,11 @@ def _uncast(call: cst.Call) -> cst.BaseExpression:
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     args = [arg for arg in call.args if not _is_half(arg.value)]
     if any(arg.star for arg in call.args):
-        raise Refusal("a star hides what the model is cast to")
+        raise Refusal("a star hides what the cast is to")
     if method in ("half", "bfloat16") and not call.args:
         args = []
     elif len(args) == len(call.args):
-        raise Refusal("the type is not written where the model is cast")
+        raise Refusal("the type is not written in the cast")
     assert isinstance(call.func, cst.Attribute) or args
     if method in ("half", "bfloat16", "to", "type") and not args and isinstance(call.func, cst.Attribute):
         return call.func.value
@@ -239,14 +242,14 @@ class DisabledAround(Mend):
         tensor = dotted(call.func.value)
         if tensor is None:
             return Refusal(
-                f"`{_short(file.code(call.func.value))}` has no name whose device could be asked for"
+                f"`{shortened(file.code(call.func.value))}` has no name whose device could be asked for"
             )
         statement = file.statement(node)
         if not isinstance(statement, cst.SimpleStatementLine):
             return Refusal("the op stands in the head of a statement with a block")
         other = needs_region(statement.deep_replace(node, cst.Name("op")), powers=False)
         if other is not None:
-            return Refusal(f"`{_short(file.code(other))}` in the same statement would run in float32, too")
+            return Refusal(f"`{shortened(file.code(other))}` in the same statement would run in float32, too")
         changes: dict[cst.CSTNode, Replacement] = {}
         torch = torch_name(file)
         if torch is None:
@@ -258,10 +261,13 @@ class DisabledAround(Mend):
         module = exchanged(file.module, changes)
         note = "the op and what uses its result take more time and memory, and the result is float32"
         text = file.code(node)
-        title = "Run the op with autocast off" if "#" in text else f"Run `{_short(text)}` with autocast off"
+        title = (
+            "Run the op with autocast off" if "#" in text else f"Run `{shortened(text)}` with autocast off"
+        )
         return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
 
 
-def _short(code: str) -> str:
+def shortened(code: str) -> str:
+    """Code on one line, cut to be quoted."""
     text = " ".join(code.split())
     return text if len(text) <= 40 else text[:37] + "..."

@@ -194,12 +194,31 @@ def torch_added(file: ParsedFile) -> dict[cst.CSTNode, Replacement]:
             (part for part in body if _imports(part, "") and not _imports(part, "__future__")), None
         )
     if before is None:
-        raise Refusal("the file imports nothing at its top")
+        return _added_first(file, line)
     assert isinstance(before, cst.SimpleStatementLine)
     if any(empty.comment is not None for empty in before.leading_lines):
         return {before: cst.FlattenSentinel([line, before])}
     first = preceded(line, before.leading_lines)
     return {before: cst.FlattenSentinel([first, before.with_changes(leading_lines=())])}
+
+
+def _added_first(file: ParsedFile, line: cst.SimpleStatementLine) -> dict[cst.CSTNode, Replacement]:
+    """What to exchange for an import to stand in a file that has none, after its docstring."""
+    body = file.module.body
+    first = 0
+    if file.module.get_docstring(clean=False) is not None:
+        first += 1
+    while first < len(body) and _imports(body[first], "__future__"):
+        first += 1
+    if first == len(body):
+        raise Refusal("the file has no code")
+    if first:
+        line = line.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    after = body[first]
+    assert isinstance(after, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+    blank = not after.leading_lines or after.leading_lines[0].comment is not None
+    lines = [cst.EmptyLine(indent=False)] * 2 if blank else []
+    return {after: cst.FlattenSentinel([line, preceded(after, lines)])}
 
 
 def _imports(statement: cst.CSTNode, root: str) -> bool:

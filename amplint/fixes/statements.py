@@ -33,6 +33,13 @@ def exchanged(module: cst.Module, nodes: Mapping[cst.CSTNode, Replacement]) -> c
     return result
 
 
+def replaced(statement: Statement, nodes: Mapping[cst.CSTNode, Replacement]) -> Statement:
+    """The statement with other nodes in the places of some that do not lie within each other."""
+    result = statement.visit(_Exchange(nodes))
+    assert isinstance(result, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+    return result
+
+
 def comments_of(*nodes: cst.CSTNode) -> Counter[str]:
     """The comments in these nodes, with how often each is there."""
     found: Counter[str] = Counter()

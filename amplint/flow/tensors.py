@@ -100,33 +100,8 @@ _KEEPS_TRAIT = frozenset({"__mul__", "mul", "__truediv__", "div", "__neg__", "ne
 _ADDING = frozenset({"__add__", "add"})
 _WHOLE = frozenset({"sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "norm", "median"})
 """Reductions that leave one element where no dimension is named."""
-SOURCES = {
-    "index_put": 1,
-    "index_copy": 2,
-    "index_add": 2,
-    "index_reduce": 2,
-    "scatter": 2,
-    "scatter_add": 2,
-    "scatter_reduce": 2,
-    "masked_scatter": 1,
-    "put": 1,
-}
-"""Ops that write one tensor into another by index, and which argument after ``self`` holds what is written.
-They raise where the types differ; measured with torch 2.13."""
-_FILLS = {
-    "masked_fill": (1, "value"),
-    "index_fill": (2, "value"),
-    "scatter": (2, "value"),
-    "fill": (0, "value"),
-    "full_like": (0, "fill_value"),
-    "new_full": (1, "fill_value"),
-    "full": (0, "fill_value"),
-    "pad": (2, "value"),
-}
-"""Ops that convert a number to the type of a tensor and raise where it does not fit, and which argument after
-``self`` (of ``full``: after the size) holds the number. Measured with torch 2.13."""
 LARGEST = {DType.FLOAT16: 65504.0, DType.HALF: 65504.0, DType.BFLOAT16: 3.3895313892515355e38}
-"""The largest number of each type; beyond it the ops of ``_FILLS`` raise."""
+"""The largest number of each type; beyond it the ops of ``FILLS`` raise."""
 MOST_CHOICES = 6
 ASKED = "the type of a half-precision tensor was asked for"
 """The fact that a path remembers after ``x.dtype == torch.bfloat16`` or ``torch.is_autocast_enabled()``."""
@@ -336,7 +311,8 @@ def _trait(
 ) -> Trait | None:
     """What the op leaves of itself in its result; see events.Trait."""
     if small is not None and name in _GUARDS and result.is_half:
-        return Guard(walker.place(node), small)
+        guarded = [piece for piece, value in zip(nodes, values, strict=False) if isinstance(value, Tensor)]
+        return Guard(walker.place(node), small, walker.place(guarded[0]) if guarded else None)
     first = values[0] if values else UNKNOWN
     second = values[1] if len(values) > 1 else None
     if name in _SQUARING:
@@ -380,7 +356,7 @@ def _filled(
     keyword: Value | None,
 ) -> None:
     """Tells of a number that does not fit the half-precision tensor that it is written to."""
-    position = _FILLS[name.removesuffix("_")][0]
+    position = ops.FILLS[name.removesuffix("_")][0]
     number = given[position] if len(given) > position else keyword
     if not isinstance(number, Constant) or type(number.value) not in (int, float) or target.dtype is None:
         return
@@ -594,10 +570,10 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
     if name in _NOT_TENSORS:
         return UNKNOWN if is_tensor else None
     plain = plain_name(name)
-    if isinstance(base, Tensor) and base.is_half and plain in _FILLS and given.keyword("dtype") is None:
-        number = given.keyword(_FILLS[plain][1])
+    if isinstance(base, Tensor) and base.is_half and plain in ops.FILLS and given.keyword("dtype") is None:
+        number = given.keyword(ops.FILLS[plain][1])
         _filled(walker, node, name, base, receiver, given.positional, number)
-    if plain in SOURCES:
+    if plain in ops.SOURCES:
         _put(walker, node, name, base, receiver, given.positional, given)
         if plain is not name:
             return base
@@ -664,7 +640,7 @@ def _put(
 ) -> None:
     """Tells of a tensor that is written into another by index. ``rest`` are the arguments after the first."""
     plain = name.removesuffix("_")
-    position = SOURCES[plain]
+    position = ops.SOURCES[plain]
     keywords = (given.keyword(key) for key in ("src", "source", "values"))
     source = rest[position] if len(rest) > position else next((value for value in keywords if value), None)
     if not isinstance(base, Tensor) or not isinstance(source, Tensor):
@@ -762,16 +738,16 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
         return UNKNOWN
     first = values[0] if values else UNKNOWN
     plain = plain_name(name)
-    if plain in _FILLS:
+    if plain in ops.FILLS:
         typed = given.keyword("dtype")
         if name == "full":
             first = Tensor(typed.dtype) if isinstance(typed, DTypeValue) else UNKNOWN
         elif isinstance(typed, DTypeValue):
             first = Tensor(typed.dtype)
         if isinstance(first, Tensor) and first.is_half:
-            number = given.keyword(_FILLS[plain][1])
+            number = given.keyword(ops.FILLS[plain][1])
             _filled(walker, node, name, first, nodes[0] if nodes else node, given.positional[1:], number)
-    if plain in SOURCES and nodes:
+    if plain in ops.SOURCES and nodes:
         _put(walker, node, name, first, nodes[0], given.positional[1:], given)
     if name == "where" and len(values) == 3:
         promoted = _promoted(values[1:])

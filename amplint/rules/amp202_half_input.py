@@ -63,8 +63,10 @@ assert y.dtype == torch.float16
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, deleting the cast inside a region gives the same or
-better numbers. It costs memory where the input is large and is kept for the backward pass in half only.
+The fix deletes the cast and is unsafe: inside a region the numbers stay the same or get better, but other code
+may want the value in half, and it takes memory where the input is large and is kept for the backward pass in
+half only. Outside a region the op then runs in float32. There is no fix where the type is not written in the
+cast.
 
 ## References
 
@@ -80,6 +82,7 @@ from collections.abc import Hashable
 
 from amplint.events import Certainty, DType, Forward, Op, Operand, Place, Region, enabled_region, innermost
 from amplint.findings import Level
+from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of, opened
 from amplint.rules.half_operands import type_name
 
@@ -111,7 +114,10 @@ class HalfInput(FlowRule):
                     "meets float32 weights outside every autocast region: raises RuntimeError (the dtypes must "
                     "match). Leave it in float32 and run the op in an autocast region."
                 )
-                report.add(self, event.place, message, trail=((cast, "cast to half precision here"),))
+                mend = RemoveCast(cast, tensor=True)
+                report.add(
+                    self, event.place, message, trail=((cast, "cast to half precision here"),), mend=mend
+                )
                 state |= {cast}
         return state
 
@@ -133,7 +139,7 @@ class HalfInput(FlowRule):
             "gets rounded values. Leave inputs and targets in float32."
         )
         trail = (opened(region), (place, "goes in here"))
-        report.add(self, cast, message, level=Level.ADVICE, trail=trail)
+        report.add(self, cast, message, level=Level.ADVICE, trail=trail, mend=RemoveCast(cast, tensor=True))
 
 
 def _is_half(operand: Operand) -> bool:

@@ -64,8 +64,9 @@ On CUDA `scores.exp()` is enough.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, the out-of-place op gives a new tensor in another
-dtype: assign it, and look for other names of the old tensor, which no longer change with it.
+The fix takes the op that gives a new tensor and binds its result to the old name. It is unsafe: the result has
+another dtype, and other names of the old tensor no longer change with it. There is no fix for attributes and
+parts of tensors, nor where the value of the op has a new name while the old one is still used.
 
 ## References
 
@@ -79,6 +80,7 @@ from collections.abc import Hashable
 
 from amplint.events import Certainty, DType, Op, enabled_region
 from amplint.findings import Level
+from amplint.fixes.numerics import OutOfPlace
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 
@@ -98,13 +100,14 @@ class InplaceOpSkipsAutocast(FlowRule):
         form = f"`{event.name.strip('_')}` with `out=`" if event.out is not None else _in_place(event.name)
         region_line = line_of(region.place, event.place)
         half = halves[0]
+        mend = OutOfPlace(event.place)
         if event.policy == "lower" and _mixed(event):
             message = (
                 f"{form} is not cast by the autocast region that opens on {region_line}, and `{half.place.text}` is "
                 f"{type_name(half)} ({made_half(half, event.place)}) beside float32: raises RuntimeError (the dtypes "
                 "must be the same). Use the op that gives a new tensor."
             )
-            report.add(self, event.place, message, level=Level.ERROR, trail=birth(half))
+            report.add(self, event.place, message, level=Level.ERROR, trail=birth(half), mend=mend)
         elif event.policy == "float32" and surely_half(event.operands[0]):
             half = event.operands[0]
             message = (
@@ -112,7 +115,7 @@ class InplaceOpSkipsAutocast(FlowRule):
                 f"({made_half(half, event.place)}) and the op runs in it, where the op that gives a new tensor "
                 f"would run in float32 in the region that opens on {region_line}. Use that one."
             )
-            report.add(self, event.place, message, trail=birth(half))
+            report.add(self, event.place, message, trail=birth(half), mend=mend)
         return state
 
 

@@ -64,9 +64,9 @@ with torch.autocast(device, dtype=torch.float16):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `.to(buffer.dtype)` on what is written does nothing
-where the dtypes agree. It rounds where the buffer is the half one; there it may be better to make the buffer
-float32.
+The fix writes `.to(buffer.dtype)` on what is written, and is safe: it does nothing where the dtypes agree, and
+the line raised where they did not. It rounds where the buffer is the half one; there it may be better to make
+the buffer float32. There is no fix where the buffer has no name.
 
 ## References
 
@@ -79,6 +79,7 @@ from collections.abc import Hashable
 
 from amplint.events import Certainty, DType, IndexPut, Operand, innermost
 from amplint.findings import Level
+from amplint.fixes.numerics import CastWritten
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, surely_half, type_name
 
@@ -105,7 +106,8 @@ class BufferDtypeMismatch(FlowRule):
             "RuntimeError, since the dtypes must be the same and autocast casts neither. Write "
             f"`.to({target.place.text}.dtype)` on what is written."
         )
-        report.add(self, event.place, message, trail=birth(half))
+        mend = CastWritten(event.place, target.place, event.name)
+        report.add(self, event.place, message, trail=birth(half), mend=mend)
         return state
 
 

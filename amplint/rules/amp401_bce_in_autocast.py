@@ -85,9 +85,12 @@ assert loss.dtype == torch.float32
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, the nested region is the edit that changes least;
-the probabilities keep the three digits that they have. Replacing the sigmoid and the loss by the loss with
-logits is better for the gradient, but what the model returns changes, and with it its evaluation.
+Where the sigmoid is the argument of `binary_cross_entropy` itself, the fix writes
+`binary_cross_entropy_with_logits` on the logits. Elsewhere it runs the statement in a nested region with
+`enabled=False` and casts input and target with `.float()`; the probabilities keep the three digits that they
+have. Both are safe. There is no fix where the same statement runs something else that the region is for, such
+as the model. By hand, a model that gives logits is better for the gradient, but what it returns changes, and
+with it its evaluation.
 
 ## References
 
@@ -101,8 +104,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Op, enabled_region
+from amplint.events import DType, Op, enabled_region
 from amplint.findings import Level
+from amplint.fixes.losses import LeaveLoss
 from amplint.rules.base import FlowRule, Report, line_of, opened
 
 _BANNED = "banned"
@@ -128,5 +132,7 @@ class BceInAutocast(FlowRule):
             "`with torch.autocast(device_type, enabled=False):`."
         )
         level = Level.WARNING if region.framework else None
-        report.add(self, event.place, message, level=level, trail=(opened(region),))
+        doubles = tuple(operand.place for operand in event.operands if operand.dtype is DType.FLOAT64)
+        mend = LeaveLoss(event.place, region.device, doubles)
+        report.add(self, event.place, message, level=level, trail=(opened(region),), mend=mend)
         return state

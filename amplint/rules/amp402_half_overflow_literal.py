@@ -72,8 +72,10 @@ can be masked: the softmax of such a row is `nan`.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `torch.finfo(x.dtype).min` changes the float32 run
-from -1e9 to -3.4e38. That is the same for a softmax, but two such masks added to each other give `-inf`.
+The fix writes `torch.finfo(x.dtype).min` or `.max`, which changes a float32 run from -1e9 to -3.4e38. That is
+the same for a softmax, a maximum or a comparison, and the fix is safe. It is unsafe where the function computes
+on with the result, because two such masks added to each other give `-inf`, and where the number is a parameter
+or an attribute, which may be another one elsewhere. There is no fix where the tensor has no name.
 
 ## References
 
@@ -87,6 +89,7 @@ from collections.abc import Hashable
 
 from amplint.events import DType, Filled
 from amplint.findings import Level
+from amplint.fixes.numerics import LimitOfType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 
@@ -115,5 +118,6 @@ class HalfOverflowLiteral(FlowRule):
             "the tensor, or cast it with `.float()` before."
         )
         level = Level.WARNING if unsure else None
-        report.add(self, event.place, message, level=level, trail=birth(target))
+        mend = LimitOfType(event.place, event.name, target.place, event.value < 0)
+        report.add(self, event.place, message, level=level, trail=birth(target), mend=mend)
         return state

@@ -66,8 +66,10 @@ or use the function that needs no guard: `logsigmoid`, `binary_cross_entropy_wit
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `.float()` on the guarded value changes nothing but
-its precision. A larger constant changes the result in float32 as well, and in float16 it has to be large:
+The fix writes `.float()` on the guarded value, and is unsafe: the result is float32, and what follows has to
+take it. There is no fix where the guard is added in place, since a tensor cannot change
+its type. By hand, a larger constant helps too, but it changes the result in float32 as well, and in
+float16 it has to be large:
 `x / 1e-6` is `inf` for every `x` above 0.065.
 
 ## References
@@ -83,6 +85,7 @@ from collections.abc import Hashable
 
 from amplint.events import DType, Guard, Op, Operand, enabled_region
 from amplint.findings import Level
+from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import VANISHING, birth, born_half, made_half, surely_half
 
@@ -124,9 +127,9 @@ class HalfUnderflowEps(FlowRule):
             f"{effect}. Cast with `.float()` before the constant is added."
         )
         level = Level.WARNING if unsure else None
-        report.add(
-            self, guard.place, message, level=level, trail=(*birth(operand), (event.place, "used here"))
-        )
+        mend = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
+        trail = (*birth(operand), (event.place, "used here"))
+        report.add(self, guard.place, message, level=level, trail=trail, mend=mend)
         return state | {guard.place}
 
 

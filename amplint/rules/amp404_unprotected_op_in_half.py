@@ -70,8 +70,8 @@ For distances use `torch.cdist`, which autocast runs in float32, or a nested `en
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `.float()` on the operand is safe; the result is
-float32 then, and what follows has to take it.
+The fix writes `.float()` on the operands, or on the factors of the square, and is unsafe: the result is float32
+then, and what follows has to take it. There is no fix for squared distances.
 
 ## References
 
@@ -87,6 +87,8 @@ from collections.abc import Hashable
 from amplint.amp.ops import NO_BFLOAT16_KERNEL, NO_HALF_KERNEL
 from amplint.events import DType, Op, Operand, Region, enabled_region, innermost
 from amplint.findings import Level
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
 
@@ -123,8 +125,17 @@ class UnprotectedOpInHalf(FlowRule):
             f"`{operand.place.text}` is {type_name(operand)} ({made_half(operand, event.place)}) and {protection}: "
             f"{effect}"
         )
-        report.add(self, event.place, message, level=level, trail=birth(operand))
+        report.add(self, event.place, message, level=level, trail=birth(operand), mend=_mend(event, operand))
         return state
+
+
+def _mend(event: Op, operand: Operand) -> Mend:
+    if event.name in _DIFFERENCES:
+        return NoMend("the product has to be computed in a nested region with `enabled=False`")
+    if event.name in _SUMS and operand.trait == "square":
+        return CastOperands((operand.place,), FLOAT32_RESULT, square=True)
+    halves = dict.fromkeys(other.place for other in event.operands if surely_half(other))
+    return CastOperands(tuple(halves), FLOAT32_RESULT)
 
 
 def _raises(event: Op, operand: Operand) -> tuple[str, Level]:

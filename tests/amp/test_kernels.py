@@ -61,7 +61,7 @@ def test_cuda_autocast_does_not_cast_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "_"])
-@pytest.mark.parametrize("name", sorted(tensors.SOURCES))
+@pytest.mark.parametrize("name", sorted(ops.SOURCES))
 def test_writes_by_index_raise_for_mixed_types(name: str, suffix: str) -> None:
     index = torch.zeros(4, dtype=torch.long)
     grid = torch.zeros(4, 4, dtype=torch.long)
@@ -74,7 +74,7 @@ def test_writes_by_index_raise_for_mixed_types(name: str, suffix: str) -> None:
         "put": (grid,),
     }
     arguments = before.get(name, (0, index))
-    assert len(arguments) == tensors.SOURCES[name]
+    assert len(arguments) == ops.SOURCES[name]
     rest = ("amax",) if name in ("scatter_reduce", "index_reduce") else ()
     write = getattr(torch.zeros(4, 4), name + suffix, None)
     if write is None:

@@ -22,13 +22,20 @@ from amplint.fixing import fix
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES = (
     "backward-in-autocast",
+    "bce-in-autocast",
     "bfloat16-to-numpy",
+    "buffer-dtype-mismatch",
     "deprecated-amp-api",
     "disabled-region-without-cast",
     "epoch-wide-autocast",
+    "half-input",
     "half-model",
+    "half-overflow-literal",
+    "half-underflow-eps",
+    "inplace-op-skips-autocast",
     "missing-float",
     "step-in-autocast",
+    "unprotected-op-in-half",
     "useless-float",
 )
 KINDS = (".fixed", ".safe")

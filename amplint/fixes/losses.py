@@ -1,0 +1,160 @@
+"""Losses that CUDA autocast refuses, taken out of its regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint.events import Place
+from amplint.findings import Fix
+from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.casts import as_float, shortened
+from amplint.fixes.dependence import dotted, needs_region
+from amplint.fixes.imports import qualified_name, torch_added, torch_name
+from amplint.fixes.openings import with_item
+from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.statements import Replacement, comments_of, exchanged, replaced, spliced
+
+_LOSS = "binary_cross_entropy"
+_LOGITS = "binary_cross_entropy_with_logits"
+_SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid"})
+_PARAMETERS = ("input", "target")
+_KEEP_THE_DEVICE = frozenset(
+    {
+        "sigmoid",
+        "float",
+        "double",
+        "half",
+        "squeeze",
+        "unsqueeze",
+        "view",
+        "reshape",
+        "flatten",
+        "detach",
+        "clamp",
+    }
+)
+_CREATORS = frozenset(
+    {"ones_like", "zeros_like", "full_like", "rand_like", "empty_like", "tensor", "new_ones"}
+)
+
+
+@dataclass(frozen=True)
+class LeaveLoss(Mend):
+    """Computes a binary cross entropy from the logits, or in a nested region with autocast off. ``device`` is the
+    device of the region, if that is known; ``doubles`` are arguments in float64."""
+
+    loss: Place
+    device: str | None
+    doubles: tuple[Place, ...] = ()
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe: on CUDA the loss raises where it stands."""
+        file = files.parsed(self.loss.path)
+        call = file.find(cst.Call, self.loss.span)
+        if call is None:
+            return Refusal("the loss is not a call")
+        if any(arg.star for arg in call.args):
+            return Refusal("a star hides the arguments of the loss")
+        changes = _from_logits(file, call)
+        if changes is not None:
+            module = exchanged(file.module, changes)
+            return make_fix(f"Use `{_LOGITS}` on the logits", {file: module}, [(file, file.statement(call))])
+        return self._nested(file, call)
+
+    def _nested(self, file: ParsedFile, call: cst.Call) -> Fix | Refusal:
+        statement = file.statement(call)
+        if not isinstance(statement, cst.SimpleStatementLine):
+            return Refusal("the loss stands in the head of a statement with a block")
+        arguments = _arguments(call)
+        if "input" not in arguments:
+            return Refusal("the arguments of the loss are given in an unusual way")
+        creators = {node for node in file.inside(cst.Call, self.loss.span) if _name(node) in _CREATORS}
+        for arg in call.args:
+            other = needs_region(arg, creators, powers=False)
+            if other is not None:
+                return Refusal(
+                    f"`{shortened(file.code(other))}` in the same statement would run in float32, too"
+                )
+        other = needs_region(statement, {*creators, call}, powers=False)
+        if other is not None:
+            return Refusal(f"`{shortened(file.code(other))}` in the same statement would run in float32, too")
+        kept = {place.span for place in self.doubles}
+        casts: dict[cst.CSTNode, Replacement] = {
+            node: as_float(node)
+            for node in arguments.values()
+            if file.span(node) not in kept
+            and not (isinstance(node, cst.Call) and _name(node) in ("float", "double"))
+        }
+        changes: dict[cst.CSTNode, Replacement] = {}
+        torch = torch_name(file)
+        if torch is None:
+            changes.update(torch_added(file))
+        context = cst.parse_expression(
+            f"{torch or 'torch'}.autocast({self._device(file, arguments)}, enabled=False)"
+        )
+        inner = replaced(statement, casts).with_changes(leading_lines=())
+        changed = with_item(context, [inner]).with_changes(leading_lines=statement.leading_lines)
+        changes.update(spliced(file, statement, [changed]))
+        weight = next((arg for arg in call.args if arg.keyword and arg.keyword.value == "weight"), None)
+        note = "the weight has to be float32, too" if weight is not None else ""
+        module = exchanged(file.module, changes)
+        return make_fix(
+            "Compute the loss with autocast off", {file: module}, [(file, statement)], unsafe=note
+        )
+
+    def _device(self, file: ParsedFile, arguments: dict[str, cst.BaseExpression]) -> str:
+        for node in arguments.values():
+            name = dotted(_tensor(file, node))
+            if name is not None:
+                return f"{name}.device.type"
+        if self.device is None:
+            raise Refusal("neither the device of the region nor that of an argument is known")
+        return f'"{self.device}"'
+
+
+def _name(call: cst.Call) -> str:
+    return (dotted(call.func) or "").rpartition(".")[2] or (
+        call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    )
+
+
+def _arguments(call: cst.Call) -> dict[str, cst.BaseExpression]:
+    """Input and target of the loss."""
+    found = {}
+    for number, arg in enumerate(call.args):
+        name = arg.keyword.value if arg.keyword is not None else (*_PARAMETERS, "", "")[min(number, 2)]
+        if name in _PARAMETERS:
+            found[name] = arg.value
+    return found
+
+
+def _tensor(file: ParsedFile, node: cst.BaseExpression) -> cst.BaseExpression:
+    """A tensor that an expression is computed from, on the same device."""
+    while isinstance(node, cst.Call):
+        if qualified_name(file, node.func) in _SIGMOIDS and node.args:
+            node = node.args[0].value
+        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEP_THE_DEVICE:
+            node = node.func.value
+        else:
+            break
+    return node
+
+
+def _from_logits(file: ParsedFile, call: cst.Call) -> dict[cst.CSTNode, Replacement] | None:
+    """What to exchange for the loss to take the logits, or None where the sigmoid is no argument of it."""
+    if qualified_name(file, call.func) != f"torch.nn.functional.{_LOSS}":
+        return None
+    value = _arguments(call).get("input")
+    if not isinstance(call.func, cst.Attribute) or not isinstance(value, cst.Call):
+        return None
+    if qualified_name(file, value.func) in _SIGMOIDS:
+        logits = value.args[0].value if len(value.args) == 1 and not value.args[0].star else None
+    elif isinstance(value.func, cst.Attribute) and value.func.attr.value == "sigmoid" and not value.args:
+        logits = value.func.value
+    else:
+        logits = None
+    if logits is None or comments_of(value) - comments_of(logits):
+        return None
+    return {call.func.attr: cst.Name(_LOGITS), value: logits}
