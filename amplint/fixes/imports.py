@@ -204,21 +204,11 @@ def torch_added(file: ParsedFile) -> dict[cst.CSTNode, Replacement]:
 
 def _added_first(file: ParsedFile, line: cst.SimpleStatementLine) -> dict[cst.CSTNode, Replacement]:
     """What to exchange for an import to stand in a file that has none, after its docstring."""
-    body = file.module.body
-    first = 0
-    if file.module.get_docstring(clean=False) is not None:
-        first += 1
-    while first < len(body) and _imports(body[first], "__future__"):
-        first += 1
-    if first == len(body):
-        raise Refusal("the file has no code")
-    if first:
-        line = line.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    after = body[first]
-    assert isinstance(after, cst.SimpleStatementLine | cst.BaseCompoundStatement)
-    blank = not after.leading_lines or after.leading_lines[0].comment is not None
-    lines = [cst.EmptyLine(indent=False)] * 2 if blank else []
-    return {after: cst.FlattenSentinel([line, preceded(after, lines)])}
+    first = next(iter(file.module.body), None)
+    if first is None or file.module.get_docstring(clean=False) is None:
+        raise Refusal("the file imports nothing at its top")
+    line = line.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    return {first: cst.FlattenSentinel([first, line])}
 
 
 def _imports(statement: cst.CSTNode, root: str) -> bool:
