@@ -15,7 +15,8 @@ from itertools import accumulate
 from typing import TypeVar, cast
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
+from libcst.metadata import CodeRange, PositionProvider
+from libcst.metadata.position_provider import PositionProvidingCodegenState
 
 from amplint.findings import Claim, Edit, Span
 from amplint.source.decoding import split_lines
@@ -31,6 +32,28 @@ class Refusal(Exception):  # noqa: N818
         self.reason = reason
 
 
+class _Writing(PositionProvidingCodegenState):
+    """Gives back the text of a module and notes all nodes on the way, in the order of the text, with their
+    places and parents. LibCST's metadata wrapper would walk the tree once for each of these and twice more."""
+
+    def __init__(self, indent: str, newline: str, places: PositionProvider) -> None:
+        super().__init__(indent, newline, places)
+        self.nodes: list[cst.CSTNode] = []
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self._around: list[cst.CSTNode] = []
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        super().before_codegen(node)
+        self.nodes.append(node)
+        if self._around:
+            self.parents[node] = self._around[-1]
+        self._around.append(node)
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        super().after_codegen(node)
+        self._around.pop()
+
+
 class ParsedFile:
     """A file as text and as a LibCST module. ``path`` is what reports call it; ``text`` is as on the disk,
     line ends included, without a byte order mark. Do not change ``module``: derive a new one from it."""
@@ -43,13 +66,23 @@ class ParsedFile:
             self.module = cst.parse_module(text)
         except cst.ParserSyntaxError as error:
             raise Refusal("LibCST cannot parse the whole file") from error
-        self._code = self.module.code
+        places = PositionProvider()
+        writing = _Writing(self.module.default_indent, self.module.default_newline, places)
+        self.module._codegen(writing)
+        self._positions = cast("dict[cst.CSTNode, CodeRange]", places._computed)
+        self._nodes = writing.nodes
+        self._parents = writing.parents
+        self._code = "".join(writing.tokens)
         self._shifts = _shifts(self._code, text)
 
     def find(self, kind: type[Node], span: Span) -> Node | None:
         """The node of this class that stands exactly at a span, the outermost if there are several."""
         return next(
-            (node for node in self._at.get(span, ()) if isinstance(node, kind)),
+            (
+                node
+                for node in self._by_line.get(span.line, ())
+                if isinstance(node, kind) and self.span(node) == span
+            ),
             None,
         )
 
@@ -59,24 +92,24 @@ class ParsedFile:
 
     def inside(self, kind: type[Node], span: Span) -> list[Node]:
         """The nodes of this class that lie within a span, in the order of their beginnings."""
+        lines = range(span.line, span.end_line + 1)
         found = [
-            (place, node)
-            for place, nodes in self._at.items()
-            if _within(place, span)
-            for node in nodes
-            if isinstance(node, kind)
+            node
+            for line in lines
+            for node in self._by_line.get(line, ())
+            if isinstance(node, kind) and _within(self.span(node), span)
         ]
-        return [node for _, node in sorted(found, key=lambda pair: pair[0])]
+        return sorted(found, key=self.span)
 
     def around(self, kind: type[Node], span: Span) -> Node | None:
         """The smallest node of this class that holds a span."""
-        best: tuple[Span, Node] | None = None
-        for place, nodes in self._at.items():
-            if _within(span, place) and (best is None or _within(place, best[0])):
-                fitting = [node for node in nodes if isinstance(node, kind)]
-                if fitting:
-                    best = (place, fitting[-1])
-        return best[1] if best is not None else None
+        best: Node | None = None
+        for node in self._nodes:
+            if isinstance(node, kind) and self._positions[node].start.line <= span.line:
+                place = self.span(node)
+                if _within(span, place) and (best is None or _within(place, self.span(best))):
+                    best = node
+        return best
 
     def nodes(self, kind: type[Node]) -> list[Node]:
         """The nodes of a class, in the order of the text."""
@@ -135,38 +168,19 @@ class ParsedFile:
         return tuple(edits)
 
     @cached_property
-    def _wrapper(self) -> MetadataWrapper:
-        return MetadataWrapper(self.module, unsafe_skip_copy=True)
-
-    @cached_property
-    def _positions(self) -> dict[cst.CSTNode, cst.metadata.CodeRange]:
-        return dict(self._wrapper.resolve(PositionProvider))
-
-    @cached_property
-    def _parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        return cast(
-            "dict[cst.CSTNode, cst.CSTNode]",
-            dict(self._wrapper.resolve(ParentNodeProvider)),
-        )
-
-    @cached_property
     def _kinds(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
         kinds: dict[type[cst.CSTNode], list[cst.CSTNode]] = {}
-        pending: list[cst.CSTNode] = [self.module]
-        while pending:
-            node = pending.pop()
+        for node in self._nodes:
             kinds.setdefault(type(node), []).append(node)
-            pending.extend(reversed(node.children))
         return kinds
 
     @cached_property
-    def _at(self) -> dict[Span, list[cst.CSTNode]]:
-        """The nodes by their places, the outer ones before those that they hold."""
-        places: dict[Span, list[cst.CSTNode]] = {}
-        for node in self._positions:
-            places.setdefault(self.span(node), []).append(node)
-        for nodes in places.values():
-            nodes.reverse()  # LibCST notes the place of a node when it has written all that is in it
+    def _by_line(self) -> dict[int, list[cst.CSTNode]]:
+        """The nodes by the line on which they begin, the outer ones before those that they hold."""
+        places: dict[int, list[cst.CSTNode]] = {}
+        for node in self._nodes:
+            line = self.span(node).line if self._shifts else self._positions[node].start.line
+            places.setdefault(line, []).append(node)
         return places
 
     @cached_property
