@@ -102,6 +102,7 @@ class _Watcher:
             return
         scaled_by = tuple(dict.fromkeys(name for output in outputs for name in self.scalers_of(output)))
         direct = self.probe.sites.direct(sys._getframe(0)) is not None
+        by_hand = not self._scalers_made and _multiplied(outputs)
         self.probe.tell(
             Backward(
                 site,
@@ -111,7 +112,7 @@ class _Watcher:
                 self._iteration(site),
                 scaled_by,
                 self._loss(outputs),
-                not scaled_by and (not direct or _multiplied(outputs)),
+                not scaled_by and (not direct or by_hand),
                 inputs_given,
                 bool(self._scalers_made),
             )

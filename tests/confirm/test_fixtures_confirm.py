@@ -54,7 +54,6 @@ NOT_OBSERVED = {
 """Rules whose events a run does not give, and why. They must not be told of falsely either."""
 SAID_ALL_THE_SAME = {
     "bce-in-autocast/good_tensors_on_the_cpu.py": "in simulation every tensor is taken for a CUDA tensor",
-    "half-input/good_labels_and_masks.py": "the run trains in float16 without a scaler; the file is too short",
 }
 """Programs that are good, and of which a run says otherwise, and why."""
 RAISES = {
