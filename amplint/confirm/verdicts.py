@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from amplint.confirm.recording import CPU, KILLED, RAISED, SIMULATED, TIMED_OUT, Reached, Recording, Seen
-from amplint.events import FunctionEnded
 from amplint.findings import Finding, Span
 from amplint.rules.base import FlowRule, Rule
-from amplint.rules.jury import handler_name, heard_by, shown_by
+from amplint.rules.jury import heard_by, shown_by
 
 _OPS = frozenset({"Op", "IndexPut", "Converted"})
 """Events that are told of only where half-precision tensors are part of them."""
@@ -67,12 +66,12 @@ def cross_check(
     ``digests`` holds, for each path that findings name, the SHA-256 of the file as it was linted; None if that
     is not known. ``is_wanted`` says of what the run saw whether the project wants to hear of it.
     """
-    join = _Join(recording, {rule.code: rule for rule in rules}, digests)
+    join = _Join(findings, recording, {rule.code: rule for rule in rules}, digests)
     verdicts = tuple(map(join.verdict, findings))
     missed = tuple(
         Verdict(seen.finding, Status.MISSED, seen.count, seen.evidence, "", join.ranks(seen))
         for seen in recording.seen
-        if id(seen) not in join.matched and is_wanted(seen.finding)
+        if id(seen) not in join.matched and not join.gave_way(seen) and is_wanted(seen.finding)
     )
     return CrossCheck(recording, verdicts, missed)
 
@@ -81,8 +80,13 @@ class _Join:
     """One recording, looked at for each finding."""
 
     def __init__(
-        self, recording: Recording, rules: Mapping[str, Rule], digests: Mapping[str, str | None]
+        self,
+        findings: Sequence[Finding],
+        recording: Recording,
+        rules: Mapping[str, Rule],
+        digests: Mapping[str, str | None],
     ) -> None:
+        self.findings = findings
         self.recording = recording
         self.rules = rules
         self.digests = digests
@@ -103,6 +107,20 @@ class _Join:
             self._confirmed(finding, path)
             or self._raised(finding, path, rule)
             or self._unseen(finding, path, rule)
+        )
+
+    def gave_way(self, seen: Seen) -> bool:
+        """Whether the static pass lets another rule speak of the region that this one speaks of. A run that ends
+        early may not get to what the other one needs."""
+        rule = self.rules.get(seen.finding.code)
+        stronger = rule.yields_to if rule is not None else ()
+        return any(
+            finding.name in stronger
+            and any(
+                (step.path, step.span.line) == (finding.path, finding.span.line)
+                for step in seen.finding.trail
+            )
+            for finding in self.findings
         )
 
     def ranks(self, seen: Seen) -> tuple[int, ...]:
@@ -181,7 +199,7 @@ class _Join:
                 "--device simulated-cuda"
             )
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
-        if hasattr(rule, handler_name(FunctionEnded)) and not self.recording.is_whole:
+        if len(heard_by(rule)) > 1 and not self.recording.is_whole:
             return Verdict(
                 finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
             )

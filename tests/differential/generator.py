@@ -135,6 +135,8 @@ def prelude(drawn: Plan) -> list[str]:
         "",
     ]
     lines += model_class(drawn)
+    if drawn.span == "decorator" and not used_elsewhere(drawn):
+        return [*lines, "", ""]
     if drawn.region == "variable":
         lines += [f"amp_context = {context(drawn)}"]
     elif drawn.region == "function":
@@ -146,6 +148,13 @@ def prelude(drawn: Plan) -> list[str]:
         lines += [f"amp_context = {context(drawn)} if USE_AMP else nullcontext()"]
     lines += ["", ""]
     return lines
+
+
+def used_elsewhere(drawn: Plan) -> bool:
+    """Whether something besides the training step opens a region."""
+    return any(
+        name in drawn.extra for name in ("ema in region", "validation in region", "load state in region")
+    )
 
 
 def model_class(drawn: Plan) -> list[str]:
