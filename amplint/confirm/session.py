@@ -206,7 +206,7 @@ class Session:
             torch=self.torch,
             command=self.order.command,
             exact=sys.version_info >= (3, 11),
-            told=_told(),
+            told=events_told(),
             ended=self.ended,
             status=self.status,
             ranks=(self.rank,),
@@ -310,7 +310,7 @@ def _interrupt() -> None:
         signal.pthread_kill(main, signal.SIGALRM)
 
 
-def _told() -> tuple[str, ...]:
+def events_told() -> tuple[str, ...]:
     """The kinds of events that some part of the probe makes."""
     from amplint import events
     from amplint.confirm import casts, functions, modules, probe, regions, threads, training

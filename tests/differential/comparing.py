@@ -21,6 +21,7 @@ from amplint.confirm.lines import LineCounts
 from amplint.confirm.observer import Observer
 from amplint.confirm.probe import Level, Probe
 from amplint.confirm.recording import SIMULATED, Raised, Recording, digest_of, with_files
+from amplint.confirm.session import events_told
 from amplint.confirm.simulation import SimulatedCuda
 from amplint.confirm.verdicts import CrossCheck, Verdict, cross_check
 from amplint.findings import Finding
@@ -99,6 +100,7 @@ def observe(script: Path, root: Path) -> Recording:
         exact=sys.version_info >= (3, 11),
         ended="raised" if raised else "finished",
         raised=raised,
+        told=events_told(),
         lines={script.name: counted.get(own, {})},
     )
     return with_files(observer.recording(made), {script.name: digest_of(script)})
