@@ -127,6 +127,8 @@ class Engine:
         self._decorated: dict[int, Value] = {}
         self._class_names: dict[int, dict[str, Value]] = {}
         self.base: dict[tuple[Hashable, str], Value] = {}
+        self._casting: set[FilePath] = set()
+        self._entry: FilePath | None = None
         self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
         self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts]]] | None, int]] = {}
         self.walks: dict[int, int] = {}
@@ -244,6 +246,7 @@ class Engine:
         return None
 
     def _start(self, file: ProjectFile) -> Path:
+        self._entry = file.path
         self.budget = Budget(MAX_STEPS)
         self.latest.clear()
         self.walks.clear()
@@ -647,11 +650,19 @@ class Engine:
                 ends = walker.run_suite(node.body, [walker.path])
                 ends = merge([*ends, *(way for way, _ in scope.returns)])
                 if ends:
-                    self.base.update(ends[0].heap)
+                    left = dict(ends[0].heap)
+                    if left.pop(modules.CASTS, None) is not None:
+                        # of no interest to files that have nothing to do with it
+                        self._casting.add(method.file.path)
+                    self.base.update(left)
         except OutOfBudget:
             pass
         finally:
             self._building.pop()
+
+    def casts_in_constructors(self, file: ProjectFile) -> bool:
+        """Whether a constructor casts modules, in this file or in that of the entry point."""
+        return file.path in self._casting or self._entry in self._casting
 
     @property
     def is_building(self) -> bool:

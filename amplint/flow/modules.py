@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
 
 CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
+CASTS = ("<modules>", "<cast>")
+"""Where it is noted that modules are cast."""
 _IDENTITIES = frozenset({"torch.nn.Identity"})
 
 
@@ -110,7 +112,7 @@ def make_library_module(
         mark: Value = dtype
         if dtype.dtype.is_half:
             mark = Tensor(dtype.dtype, half_by_user=walker.place(node))
-            path.store("<modules>", "<cast>", Constant(True))
+            path.store(*CASTS, Constant(True))
         path.store(instance.identity, "<dtype>", mark)
     return instance
 
@@ -120,9 +122,14 @@ def weight_dtype(walker: Expressions, instance: Instance) -> DType | None:
     own = walker.path.load(instance.identity, "<dtype>")
     if isinstance(own, (DTypeValue, Tensor)):
         return own.dtype
-    if own is not None or walker.path.load("<modules>", "<cast>") is not None:
+    if own is not None or _casts(walker):
         return None
     return DType.FLOAT32
+
+
+def _casts(walker: Expressions) -> bool:
+    """Whether modules are cast on this path, or in constructors that belong to it."""
+    return walker.path.load(*CASTS) is not None or walker.engine.casts_in_constructors(walker.scope.file)
 
 
 def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Value:
@@ -131,7 +138,7 @@ def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Val
     place = walker.place(node)
     walker.emit(ModuleCast(place, walker.path.regions, identity, to))
     walker.path.store(identity, "<dtype>", Tensor(to, half_by_user=place))
-    walker.path.store("<modules>", "<cast>", Constant(True))
+    walker.path.store(*CASTS, Constant(True))
     return value
 
 
@@ -178,7 +185,7 @@ def casts_of(walker: Expressions, optimizer: Optimizer) -> tuple[tuple[DType, Pl
 def _with_parts(walker: Expressions, identities: frozenset[Hashable]) -> set[Hashable]:
     """Modules and the modules that are their attributes or items, a few levels down."""
     found = set(identities)
-    if walker.path.load("<modules>", "<cast>") is None:
+    if not _casts(walker):
         return found
     contents = [*walker.path.base.items(), *walker.path.heap.items()]
     for _ in range(3):
@@ -248,7 +255,7 @@ def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Cal
     trains = not frozen
     opaque = not (isinstance(value, Instance) and value.made_of is not None)
     inputs: tuple[Operand, ...] = ()
-    if not isinstance(value, Instance) and walker.path.load("<modules>", "<cast>") is None:
+    if not isinstance(value, Instance) and not _casts(walker):
         given_with_text = zip(given.all, given.nodes, strict=False)
         inputs = tuple(
             tensors.operand(walker, item, text)
