@@ -9,7 +9,8 @@ decorator, or one that a caller opened in another function or file; the finding 
 region to the call.
 
 It is a warning in general. It is an error where the region changes the gradients: a part of the forward
-pass ran in float32 (in a region with `enabled=False`), or the region is in bfloat16 and the project is
+pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
+`custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16 and the project is
 limited to torch older than 2.5.
 
 ## Why is this bad
@@ -105,11 +106,14 @@ There is no fix where another region stays open around this one, or an `ExitStac
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from amplint.amp.versions import compare
 from amplint.events import (
     Backward,
     DType,
+    FunctionApplied,
+    Place,
     RegionEntered,
     RegionExited,
     enabled_region,
@@ -120,20 +124,37 @@ from amplint.fixes.regions import LeaveRegion
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened, surrounding
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A part of the forward pass that ran in float32 inside the open regions. ``function`` is the name of the
+    custom Function that it is, if it is one."""
+
+    place: Place
+    function: str = ""
+
+
 class BackwardInAutocast(FlowRule):
-    """The state is the place of a disabled region inside the open ones, or None."""
+    """The state is the last part that was kept in float32, or None."""
 
     level = Level.WARNING
 
-    def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
+    def on_region_entered(self, state: Kept | None, event: RegionEntered, report: Report) -> Hashable:
         if enclosing_enabled(event.regions) is not None:
-            return event.place
+            return Kept(event.place)
         return state
 
-    def on_region_exited(self, state: Hashable, event: RegionExited, report: Report) -> Hashable:
+    def on_region_exited(self, state: Kept | None, event: RegionExited, report: Report) -> Hashable:
         return state if event.regions else None
 
-    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+    def on_function_applied(self, state: Kept | None, event: FunctionApplied, report: Report) -> Hashable:
+        function = event.function
+        alone = function.cast_inputs and function.custom_bwd is False and function.products
+        minded = function.by_hand or function.hands_on
+        if state is None and alone and not minded and enabled_region(event.regions) is not None:
+            return Kept(event.place, function.name)
+        return state
+
+    def on_backward(self, state: Kept | None, event: Backward, report: Report) -> Hashable:
         region = enabled_region(event.regions)
         if region is None:
             return state
@@ -141,7 +162,15 @@ class BackwardInAutocast(FlowRule):
         text = event.place.text or event.how
         message = f"`{text}` runs inside the autocast region that opens on {where}"
         level = None
-        if state is not None:
+        trail = [opened(region)]
+        if state is not None and state.function:
+            level = Level.ERROR
+            message += (
+                f": `{state.function}` ran its forward in float32 by `cast_inputs`, and has no `custom_bwd`: its "
+                f"backward multiplies in {dtype_name(region)}, which changes the gradients"
+            )
+            trail.append((state.place, "it is applied here"))
+        elif state is not None:
             level = Level.ERROR
             message += (
                 f": the part of the forward that autocast was switched off for runs its backward in "
@@ -163,7 +192,7 @@ class BackwardInAutocast(FlowRule):
             event.place,
             message + ". Leave the region before backward.",
             level=level,
-            trail=(opened(region),),
+            trail=tuple(trail),
             mend=LeaveRegion(region.place, event.place, surrounding(event.regions)),
         )
         return state

@@ -168,7 +168,7 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.fixes.regions import NarrowRegion
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 
 
 @dataclass(frozen=True)
@@ -229,8 +229,7 @@ class EpochWideAutocast(FlowRule):
             (update.place, "the parameters are updated here"),
             (use, "they are used here again"),
         )
-        caching = tuple(region.place for region in regions if region.enabled and region.cache_enabled)
-        mend = NarrowRegion(place, update.place, caching)
+        mend = NarrowRegion(place, update.place, caching(regions))
         report.add(self, place, message, trail=trail, subject=place, mend=mend)
         return replace(update, told=True)
 

@@ -54,9 +54,10 @@ assert prediction.dtype == torch.bfloat16
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, write `.type` after a `torch.device`, and the name
-without its index for a string. For a value that is a string here and a `torch.device` there,
-`torch.device(device).type` is right for both.
+The fix is safe where the device is given. A string gives way to the right one; what surely is a `torch.device`
+gets `.type`; and where callers may hand over a string as well, `torch.device(device).type` is written, which is
+right for both. A call without any device gets the one of the settings, `"cuda"` by default; that is unsafe,
+because another may be meant. A number and `None` say nothing of the type, and there is no fix.
 
 ## References
 
@@ -75,6 +76,8 @@ from amplint.amp.regions import GENERIC_ENTRIES, NO_DEVICES
 from amplint.amp.versions import compare
 from amplint.events import Constructed, Given
 from amplint.findings import Level
+from amplint.fixes.base import NoMend
+from amplint.fixes.devices import GiveDevice, WriteDeviceType
 from amplint.rules.base import FlowRule, Report
 
 TAKES_INDEX = (2, 4)
@@ -95,11 +98,12 @@ class AutocastWrongDevice(FlowRule):
                 "`autocast` has no device: it raises `TypeError: missing 1 required positional argument: "
                 "'device_type'`. Write `autocast(\"cuda\")`, or `device.type`."
             )
-            report.add(self, event.place, message)
+            device = self.setting.device
+            report.add(self, event.place, message, mend=GiveDevice(event.place, device))
             return state
-        device = event.given("device_type")
-        if device is not None:
-            self._look(device, report)
+        given = event.given("device_type")
+        if given is not None:
+            self._look(given, report)
         return state
 
     def _look(self, device: Given, report: Report) -> None:
@@ -110,14 +114,15 @@ class AutocastWrongDevice(FlowRule):
                     f"`{text}` is a torch.device: `autocast` raises `ValueError: Expected `device_type` of type "
                     f"`str``. Write `{text}.type`."
                 )
-                report.add(self, device.place, message)
+                report.add(self, device.place, message, mend=WriteDeviceType(device.place))
             case "number" | "None":
                 kind = "None" if device.kind == "None" else "a number"
                 message = (
                     f"`{text}` is {kind}: `autocast` raises `ValueError: Expected `device_type` of type `str``. "
                     'Write the type of the device, such as `"cuda"`.'
                 )
-                report.add(self, device.place, message)
+                mend = NoMend(f"{kind} does not say which type of device is meant")
+                report.add(self, device.place, message, mend=mend)
             case "str":
                 self._look_at_string(device, str(device.value), report)
 
@@ -128,7 +133,8 @@ class AutocastWrongDevice(FlowRule):
             message = f'"{name}" is no device that autocast knows: the constructor raises a RuntimeError.'
             if right is not None:
                 message += f' Write `"{right}"`.'
-            report.add(self, device.place, message)
+            mend = WriteDeviceType(device.place, right) if right else NoMend("no device has a like name")
+            report.add(self, device.place, message, mend=mend)
             return
         old = compare(self.setting.torch, "<", TAKES_INDEX)
         if colon and old is not False:
@@ -137,4 +143,5 @@ class AutocastWrongDevice(FlowRule):
                 f'{release} raises `RuntimeError: User specified an unsupported autocast device_type "{name}"`: '
                 f'the device type is wanted, without an index. Write `"{kind}"`, or `torch.device(…).type`.'
             )
-            report.add(self, device.place, message, level=Level.ERROR if old else Level.WARNING)
+            level = Level.ERROR if old else Level.WARNING
+            report.add(self, device.place, message, level=level, mend=WriteDeviceType(device.place))

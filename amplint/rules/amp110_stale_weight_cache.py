@@ -65,8 +65,9 @@ Where the region has to stay wide: `torch.autocast(device, cache_enabled=False)`
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `cache_enabled=False` changes nothing but speed and
-memory. The results change, since they now belong to the weights that they are said to belong to.
+The calls that make the open regions get `cache_enabled=False`. That is safe: beside what the finding is about it
+changes nothing but speed and memory. The results change, since they now belong to the weights that they are said
+to belong to. Where the call of torch that makes the region is not found there is no fix.
 
 ## References
 
@@ -91,7 +92,8 @@ from amplint.events import (
     enabled_region,
 )
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.fixes.weight_cache import SwitchCacheOff
+from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 
 MOST = 24
 """Owners that are remembered."""
@@ -145,7 +147,7 @@ class StaleWeightCache(FlowRule):
                     "Leave the region first, or pass `cache_enabled=False`."
                 )
                 trail = (opened(outermost), (use, "they are used here again"))
-                report.add(self, place, message, trail=trail)
+                report.add(self, place, message, trail=trail, mend=SwitchCacheOff(caching(regions)))
         written = tuple(part for part in state.written if part[0] != owner)
         if len(state.used) >= MOST:
             return replace(state, written=written)

@@ -62,8 +62,9 @@ Or pass `cache_enabled=False`, which casts the weights in each forward.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, both edits keep what is computed; on old releases the
-module is trained for the first time.
+The calls that make the open regions get `cache_enabled=False`. That is safe: beside what the finding is about it
+changes nothing but speed and memory. On old releases the module is trained for the first time. Where the call of
+torch that makes the region is not found there is no fix.
 
 ## References
 
@@ -79,7 +80,8 @@ from collections.abc import Hashable
 from amplint.amp.versions import compare
 from amplint.events import CacheCleared, Forward, Place, RegionExited, enabled_region
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.fixes.weight_cache import SwitchCacheOff
+from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 
 MENDED = (2, 11)
 """The first torch release without the fault."""
@@ -127,4 +129,5 @@ class NoGradThenGrad(FlowRule):
             f"{line_of(first, event.place)}. Open a region for each forward, or pass `cache_enabled=False`."
         )
         trail = (opened(region), (first, "the weights are cast here, without gradients"))
-        report.add(self, event.place, message, level=level, trail=trail)
+        mend = SwitchCacheOff(caching(event.regions))
+        report.add(self, event.place, message, level=level, trail=trail, mend=mend)

@@ -48,8 +48,8 @@ if torch.cuda.is_available():
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, `cache_enabled=False` is the whole edit: inside the graph
-the casts are replayed with everything else.
+The calls that make the open regions get `cache_enabled=False`, which is safe: inside the graph the casts are
+replayed with everything else. Where the call of torch that makes the region is not found there is no fix.
 
 ## References
 
@@ -74,7 +74,8 @@ from amplint.events import (
     enabled_region,
 )
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.fixes.weight_cache import SwitchCacheOff
+from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 
 
 class CudaGraphWithCache(FlowRule):
@@ -96,12 +97,13 @@ class CudaGraphWithCache(FlowRule):
         if region is None:
             return state
         where = line_of(region.place, event.place)
+        mend = SwitchCacheOff(caching(event.regions))
         if event.how == "torch.cuda.make_graphed_callables":
             message = (
                 f"in the region on {where} this raises `RuntimeError: make_graphed_callables does not support the "
                 "autocast caching`. Open the region with `cache_enabled=False`."
             )
-            report.add(self, event.place, message, trail=(opened(region),))
+            report.add(self, event.place, message, trail=(opened(region),), mend=mend)
         elif event.how == "torch.cuda.graph" and state is not None:
             message = (
                 f"the region on {where} has cast the weights before this capture, in the forward on "
@@ -109,7 +111,7 @@ class CudaGraphWithCache(FlowRule):
                 "region is left. Open the region with `cache_enabled=False`, or inside the capture."
             )
             trail = (opened(region), (state, "the weights are cast here"))
-            report.add(self, event.place, message, trail=trail)
+            report.add(self, event.place, message, trail=trail, mend=mend)
         return state
 
 

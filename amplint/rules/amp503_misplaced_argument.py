@@ -3,8 +3,9 @@
 ## What it does
 
 Reports a bool or a device where `autocast` takes its `dtype`, a bool or a dtype where it takes the device, and a
-dtype or a string where it takes `enabled`. Of `GradScaler`, a bool or a device where it takes `init_scale`, and
-a bool or a number where the new class takes the device. Arguments whose type is not known are passed over.
+dtype or a string where it takes `enabled`. Of `GradScaler`, a bool or a device where it takes `init_scale`, a
+bool where it takes `growth_factor`, and a bool or a number where the new class takes the device. Arguments
+whose type is not known are passed over.
 
 ## Why is this bad
 
@@ -56,8 +57,12 @@ assert scaler.scale(torch.tensor(3.0)).item() == 3.0
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, name the argument: `enabled=`, `dtype=`, `init_scale=`.
-For the scaler this changes the training run, since the loss is then scaled for the first time.
+The arguments that stand in the wrong place, and the positional ones after them, are given by the names of the
+parameters that their types belong to. A string for the device of a class that has it in its name is left out.
+This is safe: for autocast the old call raised, and for the scaler the new one does what the old one was written
+to do. The training run changes, since the loss is then scaled for the first time, or not at all where a flag is
+off. The fix is unsafe where the device is given nowhere, and `"cuda"` is put first. There is none where a star
+hides arguments, or the right parameter is given already.
 
 ## References
 
@@ -69,13 +74,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.amp.regions import ENTRIES
-from amplint.amp.scalers import SCALERS
+from amplint.amp.regions import ENTRIES, Entry
+from amplint.amp.scalers import SCALERS, parameters_of
 from amplint.events import Constructed, Given
 from amplint.findings import Level
+from amplint.fixes.base import Mend
+from amplint.fixes.misplaced import Misplaced, NameArguments
 from amplint.rules.base import FlowRule, Report
 
 _BELONGS = {"bool": "enabled", "torch.dtype": "dtype", "torch.device": "device_type", "str": "device_type"}
+_DEVICES = ("cuda", "cpu", "mps", "xpu")
 
 
 class MisplacedArgument(FlowRule):
@@ -86,25 +94,19 @@ class MisplacedArgument(FlowRule):
 
     def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
         if event.name in SCALERS:
+            mend = _mend_of_scaler(event)
             for argument in event.arguments:
-                self._look_at_scaler(event.name, argument, report)
+                self._look_at_scaler(event.name, argument, mend, report)
         elif (entry := ENTRIES.get(event.name)) is not None and not entry.framework:
+            mend = _mend_of_region(event, entry, self.setting.device)
             for argument in event.arguments:
-                self._look_at_region(entry.parameters, argument, report)
+                self._look_at_region(entry.parameters, argument, mend, report)
         return state
 
-    def _look_at_region(self, parameters: tuple[str, ...], given: Given, report: Report) -> None:
-        match given.parameter, given.kind:
-            case "device_type", "bool" | "torch.dtype":
-                effect = "the constructor raises a ValueError"
-            case "dtype", "bool" | "torch.device":
-                effect = "the region raises a TypeError when it is entered"
-            case "dtype", "str" if str(given.value).partition(":")[0] in ("cuda", "cpu", "mps", "xpu"):
-                effect = "the region raises a TypeError when it is entered"
-            case "enabled", "torch.dtype" | "str" | "torch.device":
-                effect = "the region raises a TypeError when it is entered"
-            case _:
-                return
+    def _look_at_region(self, parameters: tuple[str, ...], given: Given, mend: Mend, report: Report) -> None:
+        effect = _effect_on_region(given)
+        if not effect:
+            return
         where = _BELONGS[given.kind]
         advice = f"Write `{where}={given.place.text}`"
         if where not in parameters:
@@ -115,9 +117,9 @@ class MisplacedArgument(FlowRule):
             given.kind if given.kind.startswith("torch.") else {"bool": "bool", "str": "string"}[given.kind]
         )
         message = f"`{given.place.text}` is a {what}, and stands where `{given.parameter}` belongs: {effect}."
-        report.add(self, given.place, f"{message} {advice}.")
+        report.add(self, given.place, f"{message} {advice}.", mend=mend)
 
-    def _look_at_scaler(self, name: str, given: Given, report: Report) -> None:
+    def _look_at_scaler(self, name: str, given: Given, mend: Mend, report: Report) -> None:
         text = given.place.text
         match given.parameter, given.kind:
             case "init_scale", "bool":
@@ -127,6 +129,9 @@ class MisplacedArgument(FlowRule):
                 effect = "the first `scale()` raises a TypeError"
                 device = "" if name.endswith("cuda.amp.GradScaler") else ", or use `torch.amp.GradScaler`"
                 advice = f"Leave it out{device}."
+            case "growth_factor", "bool":
+                effect = "the constructor raises `AssertionError: The growth factor must be > 1.0.`"
+                advice = f"Write `enabled={text}`."
             case "device", "bool":
                 effect = "the scaler is enabled whatever it says"
                 advice = f'Write `GradScaler("cuda", enabled={text})`.'
@@ -136,4 +141,59 @@ class MisplacedArgument(FlowRule):
             case _:
                 return
         message = f"`{text}` stands where `{given.parameter}` belongs: {effect}. {advice}"
-        report.add(self, given.place, message)
+        report.add(self, given.place, message, mend=mend)
+
+
+def _effect_on_region(given: Given) -> str:
+    """What comes of an argument of autocast that stands in the wrong place, "" if it does not."""
+    match given.parameter, given.kind:
+        case "device_type", "bool" | "torch.dtype":
+            return "the constructor raises a ValueError"
+        case "dtype", "bool" | "torch.device":
+            return "the region raises a TypeError when it is entered"
+        case "dtype", "str" if str(given.value).partition(":")[0] in _DEVICES:
+            return "the region raises a TypeError when it is entered"
+        case "enabled", "torch.dtype" | "str" | "torch.device":
+            return "the region raises a TypeError when it is entered"
+    return ""
+
+
+def _mend_of_region(event: Constructed, entry: Entry, device: str) -> Mend:
+    found: list[Misplaced] = []
+    doubt = ""
+    for given in event.arguments:
+        if not _effect_on_region(given):
+            continue
+        where = _BELONGS[given.kind]
+        if where not in entry.parameters:
+            if str(given.value).partition(":")[0] != entry.device:
+                doubt = "which device is meant is not written in the call"
+            where = ""
+        found.append(Misplaced(given.place, where, given.kind == "torch.device"))
+    left = [given for given in event.arguments if not _effect_on_region(given)]
+    named = {given.parameter for given in left} | {part.parameter for part in found}
+    missing = "device_type" in entry.parameters and "device_type" not in named
+    if missing:
+        doubt = f'the device is taken to be "{device}"'
+    return NameArguments(event.place, entry.parameters, tuple(found), device if missing else "", doubt)
+
+
+def _mend_of_scaler(event: Constructed) -> Mend:
+    found: list[Misplaced] = []
+    device, doubt = "", ""
+    for given in event.arguments:
+        match given.parameter, given.kind:
+            case "init_scale" | "growth_factor" | "device", "bool":
+                found.append(Misplaced(given.place, "enabled"))
+            case "device", "number":
+                found.append(Misplaced(given.place, "init_scale"))
+            case "init_scale", "str" | "torch.device":
+                found.append(Misplaced(given.place, ""))
+                kind = str(given.value).partition(":")[0]
+                if f"torch.{kind}.amp" not in event.name:
+                    doubt = "which device is meant is not written in the call"
+            case _:
+                continue
+        if given.parameter == "device":
+            device = "cuda"
+    return NameArguments(event.place, parameters_of(event.name), tuple(found), device, doubt)

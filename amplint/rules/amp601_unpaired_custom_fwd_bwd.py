@@ -90,8 +90,11 @@ Square.apply(torch.ones(2, requires_grad=True)).sum().backward()
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, add the twin with the same `device_type`. A Function of
-the new style has to go back to `forward(ctx, …)`, or to switch autocast by hand.
+The counterpart is added with the same `device_type`, and imported beside the other one. That is safe: it does
+nothing but what the first one was written for. Where both are there for different devices, `custom_bwd` gets
+the device of `custom_fwd`, which is unsafe, because the other one may be meant. There is no fix where the
+decorator goes by a name of your own, or the methods stand in different classes. A Function of the new style
+has to go back to `forward(ctx, …)`, or to switch autocast by hand.
 
 ## References
 
@@ -106,6 +109,8 @@ from collections.abc import Hashable
 
 from amplint.events import CustomFunction, FunctionDefined, Place
 from amplint.findings import Level
+from amplint.fixes.base import NoMend
+from amplint.fixes.function_decorators import AddTwin, SameDevice
 from amplint.rules.base import FlowRule, Report
 
 
@@ -128,7 +133,8 @@ class UnpairedCustomFwdBwd(FlowRule):
                 f"is no ctx: the backward of `{name}` raises AttributeError. Write `forward(ctx, …)` without "
                 "`setup_context`."
             )
-            report.add(self, forward, message)
+            reason = "forward has no ctx on which the state could be noted; it has to be written anew"
+            report.add(self, forward, message, mend=NoMend(reason))
             return
         if function.hands_on:
             return
@@ -137,7 +143,8 @@ class UnpairedCustomFwdBwd(FlowRule):
                 f"`custom_bwd` reads what `custom_fwd` notes, and the forward of `{name}` has none: the backward "
                 "AttributeError: '_fwd_used_autocast'. Decorate `forward` with `custom_fwd` for the same device."
             )
-            report.add(self, backward, message, trail=((forward, "forward is not decorated"),))
+            mend = AddTwin(forward, backward, "custom_bwd")
+            report.add(self, backward, message, trail=((forward, "forward is not decorated"),), mend=mend)
         elif function.custom_fwd and function.custom_bwd is False:
             effect = (
                 "called inside a region, the backward runs in half precision although the forward asked for float32"
@@ -149,7 +156,8 @@ class UnpairedCustomFwdBwd(FlowRule):
                 "`backward` with `custom_bwd` for the same device."
             )
             trail = ((backward, "backward is not decorated"),)
-            report.add(self, forward, message, level=Level.WARNING, trail=trail)
+            mend = AddTwin(backward, forward, "custom_fwd")
+            report.add(self, forward, message, level=Level.WARNING, trail=trail, mend=mend)
         elif (
             function.custom_fwd
             and function.custom_bwd
@@ -162,4 +170,7 @@ class UnpairedCustomFwdBwd(FlowRule):
                 f'"{function.backward_device}": the backward gets the state of another device. Give both the same '
                 "`device_type`."
             )
-            report.add(self, backward, message, trail=((forward, "forward is for another device"),))
+            trail = ((forward, "forward is for another device"),)
+            report.add(
+                self, backward, message, trail=trail, mend=SameDevice(backward, function.forward_device)
+            )

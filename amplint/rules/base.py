@@ -211,6 +211,11 @@ def surrounding(regions: Regions) -> Place | None:
     return next((region.place for region in reversed(regions[:-1]) if region.enabled), None)
 
 
+def caching(regions: Regions) -> tuple[Place, ...]:
+    """Where the open regions that keep casts of weights are opened, outermost first."""
+    return tuple(region.place for region in regions if region.enabled and region.cache_enabled)
+
+
 def dtype_name(region: Region) -> str:
     """ "float16", "bfloat16" or "half precision"."""
     name: Any = region.dtype.value if region.dtype is not None else "half"

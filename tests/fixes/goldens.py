@@ -21,10 +21,12 @@ from amplint.fixing import fix
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES = (
+    "autocast-wrong-device",
     "backward-in-autocast",
     "bce-in-autocast",
     "bfloat16-to-numpy",
     "buffer-dtype-mismatch",
+    "cuda-graph-with-cache",
     "deprecated-amp-api",
     "disabled-region-without-cast",
     "epoch-wide-autocast",
@@ -33,11 +35,26 @@ RULES = (
     "half-overflow-literal",
     "half-underflow-eps",
     "inplace-op-skips-autocast",
+    "misplaced-argument",
     "missing-float",
+    "no-grad-then-grad",
+    "stale-weight-cache",
     "step-in-autocast",
+    "unpaired-custom-fwd-bwd",
     "unprotected-op-in-half",
     "useless-float",
 )
+IN_ONE_FILE = frozenset(
+    {
+        "autocast-wrong-device",
+        "cuda-graph-with-cache",
+        "misplaced-argument",
+        "no-grad-then-grad",
+        "stale-weight-cache",
+        "unpaired-custom-fwd-bwd",
+    }
+)
+"""Rules whose fixes stay in the call or the class that they are about."""
 KINDS = (".fixed", ".safe")
 
 

@@ -1,0 +1,162 @@
+"""The device of autocast written as the string that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint.amp.regions import GENERIC_ENTRIES
+from amplint.events import Place
+from amplint.findings import Fix
+from amplint.fixes.arguments import put_first
+from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.imports import bindings, qualified_name, rebound, torch_added, torch_name
+from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.statements import Replacement, exchanged
+
+_BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+
+
+@dataclass(frozen=True)
+class WriteDeviceType(Mend):
+    """Gives autocast the type of a device instead of a torch.device or a string with an index. ``right`` is what
+    to write instead of a string that names no device."""
+
+    argument: Place
+    right: str = ""
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe: nothing else can have been meant."""
+        file = files.parsed(self.argument.path)
+        node = file.expression(self.argument.span)
+        if node is None or not isinstance(file.parent(node), cst.Arg):
+            return Refusal("the device is not written where autocast is called")
+        changes: dict[cst.CSTNode, Replacement] = {}
+        if self.right:
+            if not isinstance(node, cst.SimpleString):
+                return Refusal("the string is made elsewhere")
+            new: cst.BaseExpression = _string(node, self.right)
+        else:
+            new = device_type(file, node, changes)
+        changes[node] = new
+        text = file.code(new)
+        title = "Write the type of the device" if "\n" in text else f"Write `{text}`"
+        return make_fix(title, {file: exchanged(file.module, changes)})
+
+
+@dataclass(frozen=True)
+class GiveDevice(Mend):
+    """Puts a device in front of the arguments of a call of autocast that has none."""
+
+    call: Place
+    device: str
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: another device may be meant."""
+        file = files.parsed(self.call.path)
+        call = file.find(cst.Call, self.call.span)
+        if call is None or qualified_name(file, call.func) not in GENERIC_ENTRIES:
+            return Refusal("the call of torch.autocast is not found")
+        new = put_first(call, cst.Arg(value=cst.SimpleString(f'"{self.device}"')))
+        note = (
+            f'the device is taken to be "{self.device}", for which the region takes effect for the first time'
+        )
+        return make_fix(
+            f'Give the device: `"{self.device}"`', {file: exchanged(file.module, {call: new})}, unsafe=note
+        )
+
+
+def device_type(
+    file: ParsedFile, node: cst.BaseExpression, changes: dict[cst.CSTNode, Replacement]
+) -> cst.BaseExpression:
+    """The type of the device that an expression stands for: ``device.type`` where it surely is a torch.device,
+    else ``torch.device(name).type``, which is right for strings as well. Adds what to exchange for torch to be
+    imported."""
+    if isinstance(node, cst.SimpleString):
+        return _string(node, str(node.evaluated_value).partition(":")[0])
+    if isinstance(node, cst.Call) and _is_str(file, node):
+        node = node.args[0].value
+    if not _is_device(file, node, 3):
+        torch = torch_name(file)
+        if torch is None:
+            changes.update(torch_added(file))
+        func = cst.Attribute(value=cst.Name(torch or "torch"), attr=cst.Name("device"))
+        if node.lpar:
+            node = node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[1:])
+        node = cst.Call(func=func, args=[cst.Arg(value=node)])
+    elif not isinstance(node, _BINDS_TIGHTLY) and not node.lpar:
+        node = node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Attribute(value=node, attr=cst.Name("type"))
+
+
+def _string(node: cst.SimpleString, text: str) -> cst.SimpleString:
+    return node.with_changes(value=f"{node.prefix}{node.quote}{text}{node.quote}")
+
+
+def _is_str(file: ParsedFile, call: cst.Call) -> bool:
+    return (
+        isinstance(call.func, cst.Name)
+        and call.func.value == "str"
+        and "str" not in rebound(file)
+        and len(call.args) == 1
+        and not call.args[0].star
+    )
+
+
+def _is_device(file: ParsedFile, node: cst.BaseExpression, depth: int) -> bool:
+    """Whether an expression is a torch.device whoever calls the code that it stands in."""
+    match node:
+        case cst.IfExp():
+            return _is_device(file, node.body, depth) and _is_device(file, node.orelse, depth)
+        case cst.Call():
+            return qualified_name(file, node.func) == "torch.device"
+        case cst.Attribute(attr=cst.Name(value="device"), value=cst.Call() as owner):
+            return _is_parameter(file, owner)
+        case cst.Name() if depth:
+            values = _values(file, node)
+            return bool(values) and all(_is_device(file, value, depth - 1) for value in values)
+    return False
+
+
+def _is_parameter(file: ParsedFile, call: cst.Call) -> bool:
+    """Whether a call is ``next(module.parameters())``."""
+    if not isinstance(call.func, cst.Name) or call.func.value != "next" or len(call.args) != 1:
+        return False
+    inner = call.args[0].value
+    return (
+        isinstance(inner, cst.Call)
+        and isinstance(inner.func, cst.Attribute)
+        and inner.func.attr.value in ("parameters", "buffers")
+    )
+
+
+def _values(file: ParsedFile, node: cst.Name) -> list[cst.BaseExpression]:
+    """What is assigned to a name anywhere in its file. Empty where it is bound by other means as well."""
+    name = node.value
+    values: list[cst.BaseExpression] = []
+    for assign in file.nodes(cst.Assign):
+        for target in assign.targets:
+            if isinstance(target.target, cst.Name) and target.target.value == name:
+                values.append(assign.value)
+            elif isinstance(target.target, cst.Tuple | cst.List) and name in {
+                getattr(element.value, "value", None) for element in target.target.elements
+            }:
+                return []
+    targets: list[cst.BaseExpression] = [part.name for part in file.nodes(cst.AsName)]
+    for kind in (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
+        targets += [part.target for part in file.nodes(kind)]  # type: ignore[attr-defined]
+    bound = any(isinstance(target, cst.Name) and target.value == name for target in targets)
+    given = any(
+        isinstance(part, cst.FunctionDef | cst.Lambda)
+        and name in {parameter.name.value for parameter in _parameters(part.params)}
+        for part in file.parents(node)
+    )
+    imported = any(binding.name == name for binding in bindings(file))
+    return [] if bound or given or imported else values
+
+
+def _parameters(params: cst.Parameters) -> list[cst.Param]:
+    found = [*params.posonly_params, *params.params, *params.kwonly_params]
+    found += [star for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
+    return found
