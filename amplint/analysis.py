@@ -15,12 +15,14 @@ from amplint.config import Settings, fixable_codes
 from amplint.events import Place
 from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, Mend, Refusal, offered
+from amplint.flow import reaching
 from amplint.flow.attributes import dotted_name
 from amplint.flow.engine import Engine, entry_points
 from amplint.flow.functions import tell_of_definitions
 from amplint.flow.paths import Path as Way
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
+from amplint.reached import CALLED, Reached
 from amplint.rules import rule_classes
 from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
@@ -74,10 +76,12 @@ def judge(
     codes: frozenset[str] | None = None,
     keep: Callable[[Finding], bool] = lambda finding: True,
     changed: Mapping[str, bytes] = {},
+    reached: Mapping[Path, Sequence[Reached]] = {},
 ) -> tuple[list[Finding], list[Crash]]:
     """The findings in these files that are to be kept, in any order, with their fixes, and the mends that
     failed. ``project_files`` are all files that may be read to follow calls; ``codes`` names the rules to
-    run, None for all; ``changed`` holds bytes that count instead of those on the disk."""
+    run, None for all; ``changed`` holds bytes that count instead of those on the disk; ``reached`` says by
+    which calls the files are reached, where only that is to be judged."""
     session = _session(tuple(project_files), settings, codes)
     engine, report = session.engine, session.report
     engine.project.changed = changed
@@ -90,7 +94,10 @@ def judge(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        _judge_files(engine, files, flow_rules, syntax_rules, report, findings)
+        if reached:
+            _judge_reached(engine, files, reached, report)
+        else:
+            _judge_files(engine, files, flow_rules, syntax_rules, report, findings)
     finally:
         if collecting:
             # what was made meanwhile stays until the end; the collector need not look at it
@@ -103,6 +110,48 @@ def judge(
         fixable_codes(settings),
     )
     return [finding for finding in findings if keep(finding)] + drafted, crashes
+
+
+def out_of_sight(
+    project_files: Sequence[Path], settings: Settings, codes: frozenset[str] | None = None
+) -> tuple[Reached, ...]:
+    """The calls in regions whose callees were not found in the files that were judged last."""
+    reached = _session(tuple(project_files), settings, codes).engine.reached
+    found = tuple(reached.values())
+    reached.clear()
+    return found
+
+
+def _judge_reached(
+    engine: Engine, files: Sequence[SourceFile], reached: Mapping[Path, Sequence[Reached]], report: Report
+) -> None:
+    """Walks what the calls may reach in the files. Only such rules are heard whose findings hold for any caller
+    in a region, and they say by which call."""
+    for source in files:
+        loaded = engine.project.load(source.path)
+        if loaded is None:
+            continue
+        for one in reached.get(source.path, ()):
+            before = len(report.drafts)
+            reaching.walk(engine, loaded, one)
+            drafts = report.drafts[before:]
+            del report.drafts[before:]
+            report.drafts += [_by_call(draft, one) for draft in drafts if _holds_for_any_caller(draft)]
+    engine.reached.clear()
+
+
+def _holds_for_any_caller(draft: Draft) -> bool:
+    return isinstance(draft.rule, FlowRule) and draft.rule.holds_for_any_caller
+
+
+def _by_call(draft: Draft, one: Reached) -> Draft:
+    call = f"`{one.call.text}` on line {one.call.span.line} of {one.call.path}"
+    if one.name == CALLED:
+        said = f"{call} calls what it is given there, and this may be it."
+    else:
+        said = f"It is reached by {call}, as far as the name tells."
+    level = max(draft.level, Level.WARNING, key=lambda level: level.rank)
+    return replace(draft, message=f"{draft.message} {said}", level=level)
 
 
 def _judge_files(

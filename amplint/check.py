@@ -4,7 +4,8 @@ code."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,9 +17,10 @@ from amplint.source.discovery import Discovery, discover
 from amplint.source.gate import SUPPRESSION, Gate, passes, widened
 
 if TYPE_CHECKING:
-    from amplint.findings import Crash, Finding
+    from amplint.findings import Crash, Finding, Span
     from amplint.groups import Candidate, Job, Verdict
     from amplint.parallel import Crew
+    from amplint.reached import Reached
     from amplint.silence import Word
 
 Progress = Callable[[int, int], None]
@@ -29,6 +31,9 @@ _WORTH_WORKERS = 12
 
 _MANY_FILES = 400
 """Files from which on worker processes are started before the gate, which they share."""
+
+_MOST_DEFINERS = 48
+"""Files in which calls out of sight are followed. A name that more of them define says too little."""
 
 _MOST_WORKERS = 8
 """More processes gain little and cost memory: each holds LibCST and the files that it has read."""
@@ -185,6 +190,7 @@ def _judge(
         Candidate(path, display_name(path), size, decode(job.changed[path]) if path in job.changed else None)
         for path, size in everything
     ]
+    sources = {candidate.display: candidate.path for candidate in candidates}
     findings: dict[Finding, None] = {}
     crashes: list[Crash] = []
     silencing: set[Word] = set()
@@ -193,17 +199,26 @@ def _judge(
         if finding.code in job.codes:
             findings[finding] = None
     done = 0
+    places: set[tuple[str, str, Span]] = set()
     for group, verdict in _each_group(job, candidates, crew, workers):
         if verdict is None:
             crashes.append(Crash(group[0].display, "", "the worker process died"))
         else:
-            findings.update(dict.fromkeys(verdict.findings))
+            known = places if group[0].reached else ()
+            findings.update(
+                (finding, None)
+                for finding in verdict.findings
+                if (finding.code, finding.path, finding.span) not in known
+            )
+            places.update((finding.code, finding.path, finding.span) for finding in verdict.findings)
             crashes += verdict.crashes
             silencing |= verdict.silencing
+        if group[0].reached:
+            sources.update((candidate.display, candidate.path) for candidate in group)
+            continue
         done += len(group)
         if progress is not None:
             progress(done, len(candidates))
-    sources = {candidate.display: candidate.path for candidate in candidates}
     # a comment that silences nothing in its own group may have silenced what another one found in its file
     kept = [
         finding
@@ -253,23 +268,77 @@ def _second_round(
 def _each_group(
     job: Job, candidates: Sequence[Candidate], crew: Crew | None, workers: int
 ) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
-    """Each group of files with its verdict."""
+    """Each group of files with its verdict, and then those of the methods that calls out of sight may reach."""
     if crew is None and (workers == 1 or len(candidates) <= _WORTH_WORKERS):
         from amplint.analysis import forget
         from amplint.groups import judge_group
 
         forget()  # a file may have changed since an earlier run in this process
-        for group in _grouped(candidates, len(candidates) // 64 + 1):
-            yield group, judge_group(job, group)
+        groups = _grouped(candidates, len(candidates) // 64 + 1)
+        yield from _with_reached(
+            job, lambda some: ((group, judge_group(job, group)) for group in some), groups
+        )
         return
     from amplint.parallel import Crew
 
     groups = _grouped(candidates, 4 * workers)
     if crew is not None:
-        yield from crew.judge(groups)
+        yield from _with_reached(job, crew.judge, groups)
         return
     with Crew(job, min(workers, len(groups))) as late:
-        yield from late.judge(groups)
+        yield from _with_reached(job, late.judge, groups)
+
+
+def _with_reached(
+    job: Job,
+    judge: Callable[[list[list[Candidate]]], Iterable[tuple[Sequence[Candidate], Verdict | None]]],
+    groups: list[list[Candidate]],
+) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
+    reached: dict[tuple[object, ...], Reached] = {}
+    for group, verdict in judge(groups):
+        for one in verdict.reached if verdict is not None else ():
+            key = one[:3]
+            reached[key] = min(reached.get(key, one), one, key=lambda it: it.call[:2])
+        yield group, verdict
+    definers = _definers(
+        job, sorted(reached.values(), key=lambda one: (one.positional is None, one.call[:2]))
+    )
+    if definers:
+        yield from judge(_grouped(definers, len(definers) // 8 + 1))
+
+
+def _definers(job: Job, reached: Sequence[Reached]) -> list[Candidate]:
+    """The files that define methods which calls out of sight may reach, if half precision may do harm in them."""
+    from amplint.amp.survey import defines, may_raise, may_suffer
+    from amplint.groups import Candidate
+    from amplint.reached import CALLED
+
+    found: list[tuple[str, int, list[str]]] = []
+    definitions: Counter[str] = Counter()
+    wanted = sorted({one.name for one in reached})
+    for path in map(str, job.project_files) if wanted else ():
+        try:
+            data = job.changed[path] if path in job.changed else read_bytes(path)
+        except Unreadable:
+            continue
+        names = defines(data, wanted)
+        definitions.update(names)
+        if CALLED in names and not may_raise(data):
+            names.remove(CALLED)
+        if names and may_suffer(data):
+            found.append((path, len(data), names))
+    if len(found) > _MOST_DEFINERS:
+        found = [(path, size, [CALLED]) for path, size, names in found if CALLED in names][:_MOST_DEFINERS]
+    return [
+        Candidate(
+            path,
+            display_name(path),
+            size,
+            decode(job.changed[path]) if path in job.changed else None,
+            tuple(one._replace(alone=definitions[one.name] == 1) for one in reached if one.name in names),
+        )
+        for path, size, names in found
+    ]
 
 
 def _workers(jobs: int) -> int:

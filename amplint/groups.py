@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from amplint.catalog import SYNTAX_ERROR, UNUSED_SUPPRESSION, rule_names
 from amplint.config import Settings
 from amplint.findings import Crash, Finding, Level, Span
+from amplint.reached import Reached
 from amplint.selectors import selects
 from amplint.silence import Silence, Word
 from amplint.source.decoding import SourceFile, Unreadable, decode, lines_of, read_source
@@ -34,6 +35,8 @@ class Candidate:
     display: str
     size: int = 0
     text: str | None = None
+    reached: tuple[Reached, ...] = ()
+    """The calls that may reach methods of the file: only these methods are walked then."""
 
     def read(self) -> SourceFile:
         """The decoded file; raises Unreadable."""
@@ -50,6 +53,8 @@ class Verdict:
     crashes: tuple[Crash, ...] = ()
     silencing: frozenset[Word] = frozenset()
     """The words of comments that have silenced a finding, in files of other groups, too."""
+    reached: tuple[Reached, ...] = ()
+    """Calls in regions whose callees were not found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +88,23 @@ def _codes_to_run(
 
 def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     """The findings in the files of a group, without those that are silenced or switched off."""
-    from amplint.analysis import judge
+    from amplint.analysis import judge, out_of_sight
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     files, unreadable = read_group(group)
 
     texts = {file.display: file.text for file in files}
     wanted = Wanted(job, texts)
+    reached = {Path(part.path): part.reached for part in group if part.reached}
 
     def judge_files(some: Sequence[SourceFile]) -> tuple[list[Finding], list[Crash]]:
-        return judge(some, job.project_files, job.settings, job.codes, wanted, job.changed)
+        return judge(some, job.project_files, job.settings, job.codes, wanted, job.changed, reached)
 
     found, crashes = _surviving(judge_files, files)
+    if reached:
+        return Verdict(
+            tuple(_with_fingerprints(found, texts)), tuple(crashes), frozenset(wanted.silence.used)
+        )
     findings = [*unreadable, *found]
     kept = list(filter(wanted, findings))
     if UNUSED_SUPPRESSION[0] in job.codes:
@@ -103,7 +113,12 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
         judged = [file.display for file in files if file.display not in failed]
         kept += filter(wanted, wanted.silence.unused(judged, job.codes))
     kept.sort(key=lambda finding: finding.order)
-    return Verdict(tuple(_with_fingerprints(kept, texts)), tuple(crashes), frozenset(wanted.silence.used))
+    return Verdict(
+        tuple(_with_fingerprints(kept, texts)),
+        tuple(crashes),
+        frozenset(wanted.silence.used),
+        out_of_sight(job.project_files, job.settings, job.codes) if files else (),
+    )
 
 
 def _text_of(texts: dict[str, str], changed: Mapping[str, bytes], path: str) -> str | None:

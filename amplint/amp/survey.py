@@ -89,3 +89,25 @@ def _touching(bodies: dict[bytes, bytes]) -> set[bytes]:
         name for name, body in bodies.items() if any(b" " + called + b"(" in body for called in touching)
     }
     return touching | callers
+
+
+_RAISES = re.compile(rb"\bBCELoss\(|\bbinary_cross_entropy\(")
+_SUFFERS = re.compile(
+    rb"\bBCELoss\(|\bbinary_cross_entropy\(|fill_?\([^#\n]*\de\+?\d|linalg\.|\.inverse\(|\bfft\.|quantile\("
+    rb"|1e-(?:[89]|\d\d)|[-+]\s*2(?:\.0?)?\s*\*|\*\*\s*2\b[^#\n]*\*\*\s*2\b"
+)
+
+
+def may_raise(data: bytes) -> bool:
+    """Whether a text has something that raises in any region for CUDA."""
+    return _RAISES.search(data) is not None
+
+
+def defines(data: bytes, names: Iterable[str]) -> list[str]:
+    """Those of the methods that a file defines."""
+    return [name for name in names if b"def %b(self" % name.encode() in data]
+
+
+def may_suffer(data: bytes) -> bool:
+    """Whether a text has something that half precision may harm whatever the caller hands in."""
+    return _SUFFERS.search(data) is not None

@@ -13,7 +13,18 @@ import libcst as cst
 from amplint.amp.scalers import METHODS
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Captured, GeneratorDecorated, ObjectMade, Place
-from amplint.flow import attributes, contexts, functions, kinds, libraries, modules, scaling, tensors, threads
+from amplint.flow import (
+    attributes,
+    contexts,
+    functions,
+    kinds,
+    libraries,
+    modules,
+    reaching,
+    scaling,
+    tensors,
+    threads,
+)
 from amplint.flow.budget import OutOfBudget
 from amplint.flow.paths import Path, merge
 from amplint.flow.scopes import Scope
@@ -211,6 +222,7 @@ def call_value(walker: Expressions, value: Value, given: Arguments, node: cst.Ca
         case Unknown():
             if any(isinstance(item, TorchVersion) for item in given.positional):
                 return TorchVersion()
+            reaching.called(walker, value, given, node)
             return scaling.out_of_sight(walker, given, node)
     return UNKNOWN
 
@@ -257,6 +269,7 @@ def _call_method(walker: Expressions, base: Value, name: str, node: cst.Call) ->
             return _call_bound(walker, own, given, node)
         if not isinstance(own, Unknown) or own.kind is not None:
             return call_value(walker, own, given, node)
+        reaching.attribute_called(walker, base, name, own, given, node)
     return _call_bound(walker, BoundMethod(base, name), given, node, own_text=True)
 
 
@@ -355,6 +368,7 @@ def _unknown_method(
         found = tensors.method(walker, node, base, name, given)
         if found is not None:
             return found
+    reaching.method_called(walker, name, given, node)
     if given.all or base.symbol is None:
         return scaling.out_of_sight(walker, given, node)
     return Unknown((base.symbol, name))

@@ -17,7 +17,7 @@ from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import CustomFunction, Event, FunctionEnded, Place
 from amplint.findings import Span
-from amplint.flow import attributes, calls, contexts, kinds, modules
+from amplint.flow import attributes, calls, contexts, kinds, modules, reaching
 from amplint.flow.budget import Budget, OutOfBudget
 from amplint.flow.expressions import Expressions
 from amplint.flow.paths import Facts, Path, join_values, merge
@@ -44,6 +44,7 @@ from amplint.flow.values import (
     Unknown,
     Value,
 )
+from amplint.reached import Reached
 from amplint.source.outline import ClassOutline, FunctionOutline
 from amplint.source.project import Project, ProjectFile
 from amplint.source.slices import Slice
@@ -146,6 +147,8 @@ class Engine:
         self.custom_functions: dict[int, CustomFunction] = {}
         self.budget = Budget(MAX_STEPS)
         self.disabling: dict[FilePath, frozenset[str]] = {}
+        self.reached: dict[Hashable, Reached] = {}
+        """Calls in regions whose callees are out of sight, by the name of the method."""
 
     # entry points --------------------------------------------------------------------------------------------
 
@@ -172,15 +175,28 @@ class Engine:
         except OutOfBudget:
             return
 
-    def run_function(self, file: ProjectFile, outline: FunctionOutline, *, assumed: bool = False) -> None:
+    def run_function(
+        self,
+        file: ProjectFile,
+        outline: FunctionOutline,
+        *,
+        assumed: bool = False,
+        reached: Reached | None = None,
+    ) -> None:
         """Walks a function or method with unknown arguments. ``assumed``: inside an enabled region, which
-        code that switches autocast off must expect around it."""
+        code that switches autocast off must expect around it. ``reached``: as by that call, in its region."""
         node, piece = self.parsed(file, outline)
         if node is None:
             return
         path = self._start(file)
-        scope = Scope(file, piece, outline, chain=("root", file.display, outline.qualified))
+        calls_before = () if reached is None else (reaching.place_of(reached),)
+        scope = Scope(
+            file, piece, outline, calls=calls_before, chain=("root", file.display, outline.qualified)
+        )
         walker = Walker(self, scope, path)
+        if reached is not None:
+            self.budget.limit = MAX_ASSUMED_STEPS
+            path.enter(reaching.region_of(reached))
         try:
             self._run_root(walker, scope, file, outline, node, path, assumed)
         except OutOfBudget:

@@ -19,7 +19,7 @@ from amplint.events import (
     Place,
     enabled_region,
 )
-from amplint.flow import calls, contexts, libraries, scaling, tensors, threads
+from amplint.flow import calls, contexts, libraries, reaching, scaling, tensors, threads
 from amplint.flow.values import (
     NONE,
     UNKNOWN,
@@ -255,6 +255,8 @@ def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Cal
     trains = not frozen
     opaque = not (isinstance(value, Instance) and value.made_of is not None)
     inputs: tuple[Operand, ...] = ()
+    if not isinstance(value, Instance):
+        reaching.called(walker, value, given, node)
     if not isinstance(value, Instance) and not _casts(walker):
         given_with_text = zip(given.all, given.nodes, strict=False)
         inputs = tuple(

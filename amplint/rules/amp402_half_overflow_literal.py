@@ -97,6 +97,7 @@ from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 class HalfOverflowLiteral(FlowRule):
     """Has no state."""
 
+    holds_for_any_caller = True
     level = Level.ERROR
 
     def on_filled(self, state: Hashable, event: Filled, report: Report) -> Hashable:

@@ -104,6 +104,7 @@ _UNLISTED = {
 class UnprotectedOpInHalf(FlowRule):
     """Has no state."""
 
+    holds_for_any_caller = True
     level = Level.WARNING
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:

@@ -130,6 +130,8 @@ class FlowRule(Rule):
     """A rule that listens to events. For each event class that it cares for it has a method such as
     ``on_backward(state, event, report)`` that gives the next state."""
 
+    holds_for_any_caller = False
+    """Whether a finding in a method holds for whoever calls it in a region, whatever is handed in."""
     hears_assumed = False
     """Whether it is told of entry points that are walked inside an assumed region."""
     shown_by: tuple[type[Event], ...] = ()

@@ -83,6 +83,13 @@ def _parse(text: str) -> ast.Module:
     return tree
 
 
+def _bytes_at(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 class Project:
     """All files that may be read, by dotted module name."""
 
@@ -94,6 +101,7 @@ class Project:
         self._texts: dict[str, str] = {}
         self._imported: set[tuple[str, str]] | None = None
         self._packages: dict[Path, bool] = {}
+        self._made: dict[str, bool] = {}
         self._bytes: dict[Path, bytes] = {}
         self.changed: Mapping[str, bytes] = {}
         """Bytes by absolute path that count instead of those on the disk."""
@@ -143,16 +151,23 @@ class Project:
         if self._imported is None:
             self._imported = set()
             for path in self._paths:
-                try:
-                    data = path.read_bytes()
-                except OSError:
-                    continue
-                for module, names in _FROM_IMPORT.findall(data):
+                for module, names in _FROM_IMPORT.findall(_bytes_at(path)):
                     last = module.rpartition(b".")[2].decode()
                     self._imported.update((last, found.decode()) for found in _IMPORTED.findall(names))
         file = PurePosixPath(display)
         last = file.parent.name if file.stem == "__init__" else file.stem
         return not self._imported.isdisjoint({(last, name), (last, "*")})
+
+    def is_made(self, name: str) -> bool:
+        """Whether some file of the project calls something of that name, as to make an object of a class."""
+        known = self._made.get(name)
+        if known is None:
+            call = re.compile(rb"(?<!class )\b%b\(" % re.escape(name).encode())
+            token = name.encode() + b"("
+            known = self._made[name] = any(
+                token in data and call.search(data) is not None for data in map(_bytes_at, self._paths)
+            )
+        return known
 
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
@@ -175,11 +190,7 @@ class Project:
         """The bytes of a file that is not loaded, kept; empty if it cannot be read."""
         data = self._bytes.get(path) or self.changed.get(str(path))
         if data is None:
-            try:
-                data = path.read_bytes()
-            except OSError:
-                data = b""
-            self._bytes[path] = data
+            data = self._bytes[path] = _bytes_at(path)
         return data
 
     def absolute(self, file: ProjectFile, target: str) -> str:
