@@ -135,10 +135,10 @@ class RemoveCast(Mend):
             rest = [other for other in statement.body if other is not part]
             rest[-1] = rest[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             return {statement: statement.with_changes(body=rest)}
-        return _removed(file, statement)
+        return removed_statement(file, statement)
 
 
-def _removed(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replacement]:
+def removed_statement(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replacement]:
     """What to exchange for a statement to be gone, with its comments where it stood."""
     around = file.parent(statement)
     comment = (
@@ -159,7 +159,7 @@ def _removed(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replac
             and around.header.comment is None
             and not around.footer
         ):
-            return _removed(file, holder)
+            return removed_statement(file, holder)
         return {statement: cst.SimpleStatementLine(body=[cst.Pass()], leading_lines=lines)}
     assert isinstance(around, cst.Module | cst.IndentedBlock)
     body: list[cst.BaseStatement] = list(around.body)

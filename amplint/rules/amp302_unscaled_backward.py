@@ -79,8 +79,9 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: write `scaler.scale(loss).backward()`. Check first that
-all steps on these gradients go through the scaler.
+The fix writes `scaler.scale(loss).backward()` with the scaler that steps, and is unsafe: all steps on these
+gradients have to go through that scaler. There is no fix where two scalers are mixed up, or where the backward
+pass is in another function.
 
 ## References
 
@@ -92,6 +93,8 @@ from __future__ import annotations
 
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import Backward, ScalerUsed
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.scaling import ScaleLoss
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
 
 
@@ -101,6 +104,14 @@ class UnscaledBackward(ProtocolRule):
     shown_by = (Backward, ScalerUsed)
     raises = r"Attempted (step|unscale_) but _scale is None"
     faults = frozenset({Fault.UNSCALED_LOSS, Fault.NEVER_SCALED, Fault.OTHER_SCALER})
+
+    def mend_of(self, breach: Breach) -> Mend:
+        """The loss is scaled by the scaler that steps."""
+        if breach.fault is Fault.OTHER_SCALER:
+            return NoMend("it is not clear which of the two scalers is meant")
+        if breach.fault is Fault.NEVER_SCALED:
+            return ScaleLoss(breach.place)
+        return ScaleLoss(breach.other, breach.place)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
         """The message, and the step of the trail."""

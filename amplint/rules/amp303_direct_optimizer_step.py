@@ -73,8 +73,9 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: replace the call by `scaler.step(optimizer)` and
-`scaler.update()`. A scheduler that follows then steps also after a skipped update.
+The fix replaces the call by `scaler.step(optimizer)` and, where none follows, `scaler.update()`, or removes the
+second step. It is unsafe: training changes, and the learning rate may have been tuned with the fault. A
+scheduler that follows then steps also after a skipped update.
 
 ## References
 
@@ -87,6 +88,8 @@ from __future__ import annotations
 
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import OptimizerStepped
+from amplint.fixes.base import Mend
+from amplint.fixes.scaling import RemoveStep, StepThroughScaler
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
 
 
@@ -95,6 +98,12 @@ class DirectOptimizerStep(ProtocolRule):
 
     shown_by = (OptimizerStepped,)
     faults = frozenset({Fault.DIRECT_STEP, Fault.SECOND_STEP})
+
+    def mend_of(self, breach: Breach) -> Mend:
+        """The scaler makes the step, once."""
+        if breach.fault is Fault.SECOND_STEP:
+            return RemoveStep(breach.place)
+        return StepThroughScaler(breach.place, breach.other)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
         """The message, and the step of the trail."""

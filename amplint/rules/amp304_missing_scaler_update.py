@@ -70,7 +70,9 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: call `scaler.update()` once after the last
+The fix calls `scaler.update()` after the last `scaler.step(…)` of the block, and is safe. It is unsafe where
+another function of the file calls `update` of the same name. There is no fix where the same function has an
+`update` on other ways, or steps in several blocks or in a loop over optimizers: call it once after the last
 `scaler.step(…)` of the iteration.
 
 ## References
@@ -83,6 +85,8 @@ from __future__ import annotations
 
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import ScalerUsed
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.scaling import AddUpdate
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
 
 
@@ -92,6 +96,12 @@ class MissingScalerUpdate(ProtocolRule):
     shown_by = (ScalerUsed,)
     raises = r"step\(\) has already been called since the last update|unscale_\(\) is being called after step"
     faults = frozenset({Fault.NO_UPDATE, Fault.STILL_UNSCALED})
+
+    def mend_of(self, breach: Breach) -> Mend:
+        """An update after the step."""
+        if breach.fault is Fault.STILL_UNSCALED:
+            return NoMend("the step that follows `unscale_` is not made by the scaler")
+        return AddUpdate(breach.place)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
         """The message, and the step of the trail."""

@@ -78,8 +78,10 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: call `scaler.unscale_(optimizer)` before the clip, under
-the same condition as `scaler.step(optimizer)`: with gradient accumulation a call for each micro-batch raises.
+The fix calls `scaler.unscale_(optimizer)` before the clip. It is safe where the step follows in the block of the
+clip or in one around it, and unsafe where the step is in another method, or where the scaler steps several
+optimizers. There is no fix where only the step is under a condition: move the clip there and unscale before it,
+since with gradient accumulation a call for each micro-batch raises.
 
 ## References
 
@@ -93,6 +95,8 @@ from __future__ import annotations
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import GradientsRead
 from amplint.findings import Level
+from amplint.fixes.base import Mend
+from amplint.fixes.scaling import AddUnscale
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
 
 
@@ -105,6 +109,10 @@ class ClipWithoutUnscale(ProtocolRule):
     def level_of(self, breach: Breach) -> Level | None:
         """A norm that is only looked at changes no weights."""
         return Level.WARNING if breach.fault is Fault.MEASURED_SCALED else None
+
+    def mend_of(self, breach: Breach) -> Mend:
+        """The gradients are divided before."""
+        return AddUnscale(breach.place, breach.other)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
         """The message, and the step of the trail."""

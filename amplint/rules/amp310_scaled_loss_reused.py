@@ -73,7 +73,10 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: give the scaled loss a name of its own, or none.
+The fix gives the scaled loss a name of its own in `loss = scaler.scale(loss)` and in the backward pass that
+follows in the same block, and is safe: what else reads the loss was meant to read the loss. Taking a second
+`scale` away is unsafe, because on another way the loss may not be scaled yet. There is no fix where the loss is
+scaled in another function than the one that reads it.
 
 ## References
 
@@ -86,6 +89,8 @@ from __future__ import annotations
 
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import ScaledLossRead, ScalerUsed
+from amplint.fixes.base import Mend
+from amplint.fixes.scaling import NameScaledLoss, ScaleOnce
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call
 
 
@@ -94,6 +99,10 @@ class ScaledLossReused(ProtocolRule):
 
     shown_by = (ScaledLossRead, ScalerUsed)
     faults = frozenset({Fault.READ_SCALED, Fault.SCALED_TWICE})
+
+    def mend_of(self, breach: Breach) -> Mend:
+        """A name for the scaled loss, or one scale less."""
+        return ScaleOnce(breach.place) if breach.fault is Fault.SCALED_TWICE else NameScaledLoss(breach.place)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
         """The message, and the step of the trail."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 from amplint.amp.protocol import PROTOCOL, Breach, Fault
 from amplint.events import Place
 from amplint.findings import Level
+from amplint.fixes.base import Mend
 from amplint.rules.base import FlowRule, Report, line_of
 
 DEFAULT_SCALE = 65536
@@ -23,10 +24,16 @@ class ProtocolRule(FlowRule):
     def on_said(self, said: Breach, report: Report) -> None:
         if said.fault in self.faults:
             message, step = self.describe(said)
-            report.add(self, said.place, message, trail=((said.other, step),), level=self.level_of(said))
+            trail = ((said.other, step),)
+            mend = self.mend_of(said)
+            report.add(self, said.place, message, trail=trail, level=self.level_of(said), mend=mend)
 
     def level_of(self, breach: Breach) -> Level | None:
         """The level of one finding, None for the rule's own."""
+        return None
+
+    def mend_of(self, breach: Breach) -> Mend | None:
+        """What would mend one finding."""
         return None
 
     def describe(self, breach: Breach) -> tuple[str, str]:

@@ -158,6 +158,68 @@ def test_a_program_says_something_else_after_the_fix(program: str, before: str, 
     assert last_line(".fixed.py") == after
 
 
+_CLIP = """    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+"""
+_SCALED = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+scaler = torch.amp.GradScaler("cpu")
+for _ in range(20):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    scaler.step(optimizer)
+    scaler.update()
+    losses.append(loss.item())
+"""
+
+
+def test_clipping_limits_the_gradients_themselves_after_the_fix(tmp_path: Path) -> None:
+    right = run(_DATA + _SCALED)["losses"]
+    broken = _DATA + _SCALED.replace("    scaler.unscale_(optimizer)\n", "")
+    assert len(set(run(broken)["losses"])) == 1  # type: ignore[arg-type]
+    fixed = mended(tmp_path, broken, "clip-without-unscale", unsafe=False)
+    assert run(fixed)["losses"] == right
+    assert len(set(right)) > 10  # type: ignore[arg-type]
+
+
+def test_a_program_without_update_trains_after_the_fix(tmp_path: Path) -> None:
+    plain = _SCALED.replace(
+        "    scaler.unscale_(optimizer)\n    nn.utils.clip_grad_norm_(model.parameters(), 0.5)\n", ""
+    )
+    broken = _DATA + plain.replace("    scaler.update()\n", "")
+    with pytest.raises(RuntimeError, match="since the last update"):
+        run(broken)
+    fixed = mended(tmp_path, broken, "missing-scaler-update", unsafe=False)
+    assert run(fixed)["losses"] == run(_DATA + plain)["losses"]
+
+
+def test_a_loss_with_its_own_name_is_logged_as_it_is_after_the_fix(tmp_path: Path) -> None:
+    broken = _DATA + _SCALED.replace(
+        "scaler.scale(loss).backward()", "loss = scaler.scale(loss)\n    loss.backward()"
+    )
+    right = run(_DATA + _SCALED)["losses"]
+    assert run(broken)["losses"][0] == 65536 * right[0]  # type: ignore[index]
+    assert run(mended(tmp_path, broken, "scaled-loss-reused", unsafe=False))["losses"] == right
+
+
+def test_a_scaled_loss_and_a_step_of_the_scaler_train_after_the_fix(tmp_path: Path) -> None:
+    plain = _SCALED.replace(
+        "    scaler.unscale_(optimizer)\n    nn.utils.clip_grad_norm_(model.parameters(), 0.5)\n", ""
+    )
+    right = run(_DATA + plain)["losses"]
+    direct = plain.replace("scaler.step(optimizer)\n    scaler.update()", "optimizer.step()")
+    assert run(_DATA + direct)["losses"] != right
+    assert run(mended(tmp_path, _DATA + direct, "direct-optimizer-step"))["losses"] == right
+    unscaled = plain.replace("scaler.scale(loss).backward()", "loss.backward()")
+    with pytest.raises(AssertionError, match="_scale is None"):
+        run(_DATA + unscaled)
+    assert run(mended(tmp_path, _DATA + unscaled, "unscaled-backward"))["losses"] == right
+
+
 def entered(monkeypatch: pytest.MonkeyPatch, source: str) -> list[tuple[str, bool, object]]:
     """Device, ``enabled`` and dtype of each region that a program enters, as it asks for them: without a GPU
     torch switches CUDA regions off when they are made."""

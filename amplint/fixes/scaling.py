@@ -1,0 +1,356 @@
+"""Calls of a gradient scaler put in where they are missing, and losses that keep their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from amplint.events import Place
+from amplint.findings import Fix
+from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.casts import as_float, removed_statement, shortened
+from amplint.fixes.dependence import dotted
+from amplint.fixes.imports import bound_in, qualified_name
+from amplint.fixes.names import names_in, roots
+from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.statements import Replacement, Statement, exchanged, preceded, spliced
+
+
+@dataclass(frozen=True)
+class AddUpdate(Mend):
+    """Calls ``update`` after the last step of a scaler in the block of ``step``."""
+
+    step: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe where no other update and no step in another block is in sight."""
+        file = files.parsed(self.step.path)
+        call = _call_at(file, self.step)
+        scaler, optimizer = _receiver(call), _optimizer(call)
+        function = _function(file, call)
+        last = file.statement(call)
+        around = file.parent(last)
+        loop = next((node for node in file.parents(call) if isinstance(node, cst.For)), None)
+        if loop is not None and names_in(optimizer) & names_in(loop.target):
+            return Refusal(
+                f"`{scaler}.step` runs for several optimizers, and the update belongs after the loop"
+            )
+        for update in _calls(file, function, scaler, "update"):
+            line = file.span(update).line
+            return Refusal(
+                f"`{scaler}.update()` on line {line} runs on other ways: one call has to be on all"
+            )
+        for step in _calls(file, function, scaler, "step"):
+            if file.parent(file.statement(step)) is not around:
+                line = file.span(step).line
+                return Refusal(
+                    f"`{scaler}.step` on line {line} is in another block, and the update follows the last"
+                )
+            if file.span(step).line > file.span(last).line:
+                last = file.statement(step)
+        elsewhere = next(_calls(file, file.module, scaler, "update"), None)
+        doubt = ""
+        if elsewhere is not None:
+            doubt = f"`{scaler}.update()` on line {file.span(elsewhere).line} may run after the step, too"
+        assert isinstance(last, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        changes = spliced(file, last, [last, _line(f"{scaler}.update()")])
+        module = exchanged(file.module, changes)
+        return make_fix(
+            f"Call `{scaler}.update()` after the step", {file: module}, [(file, last)], unsafe=doubt
+        )
+
+
+@dataclass(frozen=True)
+class AddUnscale(Mend):
+    """Divides the gradients by the scale before ``read`` looks at them, and not only in ``step``."""
+
+    read: Place
+    step: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe where both stand under the same conditions."""
+        file = files.parsed(self.read.path)
+        if self.step.path != self.read.path:
+            return Refusal("the scaler's step is in another file")
+        node, step = file.expression(self.read.span), _call_at(file, self.step)
+        if node is None:
+            return Refusal("the gradients are not read in an expression")
+        scaler, optimizer = _receiver(step), dotted(_optimizer(step))
+        if optimizer is None:
+            return Refusal("the optimizer has no name")
+        if not isinstance(step.func, cst.Attribute) or step.func.attr.value != "step":
+            return Refusal(f"`{shortened(file.code(step))}` has to move in front")
+        function = _function(file, node)
+        for other in _calls(file, function, scaler, "unscale_"):
+            line = file.span(other).line
+            return Refusal(f"`{scaler}.unscale_` on line {line} runs under another condition or after it")
+        doubts = []
+        if function is _function(file, step):
+            at = self._before(file, node, step)
+        else:
+            at = file.statement(node)
+            doubts.append("the step is in another function, and may run under another condition")
+            if not _in_one_class(file, node, step, scaler, optimizer):
+                return Refusal(f"`{scaler}` is not known where the gradients are read")
+        if any(dotted(_optimizer(other)) != optimizer for other in _calls(file, function, scaler, "step")):
+            doubts.append(f"only the gradients of `{optimizer}` are divided")
+        assert isinstance(at, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+        call = f"{scaler}.unscale_({optimizer})"
+        new = preceded(_line(call), at.leading_lines)
+        changes = spliced(file, at, [new, at.with_changes(leading_lines=())])
+        module = exchanged(file.module, changes)
+        return make_fix(f"Call `{call}` before", {file: module}, [(file, at)], unsafe="; ".join(doubts))
+
+    def _before(self, file: ParsedFile, node: cst.CSTNode, step: cst.Call) -> cst.BaseStatement:
+        """The statement before which the gradients are to be divided: the one that reads them, or the outermost
+        loop around it on the way to the block of the step. Raises Refusal."""
+        there = file.statement(step)
+        block = file.parent(there)
+        at = found = file.statement(node)
+        while file.parent(at) is not block:
+            around = next(
+                (part for part in file.parents(at) if isinstance(part, cst.BaseCompoundStatement)), None
+            )
+            if around is None or isinstance(around, cst.FunctionDef | cst.ClassDef):
+                raise Refusal("the gradients are read under another condition than that of the step")
+            if not isinstance(around, cst.If | cst.For | cst.While | cst.With):
+                raise Refusal(f"the gradients are read in a `{type(around).__name__.lower()}`")
+            at = around
+            if isinstance(around, cst.For | cst.While):
+                found = around
+        assert isinstance(block, cst.IndentedBlock | cst.Module)
+        statements: list[cst.CSTNode] = list(block.body)
+        first, last = statements.index(at), statements.index(there)
+        if first >= last:
+            raise Refusal("the gradients are read after the step")
+        bound = {name for statement in statements[first:last] for name in bound_in(statement)}
+        if bound & names_in(step):
+            raise Refusal("the scaler or the optimizer changes between the two")
+        return found
+
+
+@dataclass(frozen=True)
+class NameScaledLoss(Mend):
+    """Gives a scaled loss that took the name of the loss a name of its own. ``read`` is where it was meant to be
+    the loss."""
+
+    read: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Safe where the backward pass follows in the same block."""
+        file = files.parsed(self.read.path)
+        node = file.expression(self.read.span)
+        if node is None:
+            return Refusal("the loss is not read in an expression")
+        function = _function(file, node)
+        renamed = [(a, n) for a, n in _renaming(file, function) if n in names_in(node)]
+        if len(renamed) != 1:
+            return Refusal("the loss is not scaled under its own name in this function")
+        assign, name = renamed[0]
+        new = f"scaled_{name}"
+        if new in names_in(function):
+            return Refusal(f"the name `{new}` is taken")
+        statement = file.statement(assign)
+        target = assign.targets[0].target
+        changes: dict[cst.CSTNode, Replacement] = {target: cst.Name(new)}
+        for call in file.inside(cst.Call, file.span(function)):
+            if _method(call) not in ("backward", "manual_backward", "grad"):
+                continue
+            uses = [root for root in roots(call) if root.value == name]
+            if not uses:
+                continue
+            if file.span(call) < file.span(statement) or file.parent(file.statement(call)) is not file.parent(
+                statement
+            ):
+                return Refusal("the backward pass stands in another block than the scaling")
+            changes.update({use: cst.Name(new) for use in uses})
+        if len(changes) == 1:
+            return Refusal(f"no backward pass starts from `{name}` here")
+        nodes = [(file, file.statement(part)) for part in changes]
+        module = exchanged(file.module, changes)
+        return make_fix(f"Name the scaled loss `{new}`", {file: module}, nodes)
+
+
+def _renaming(file: ParsedFile, function: cst.CSTNode) -> Iterator[tuple[cst.Assign, str]]:
+    """The assignments ``loss = scaler.scale(loss)``."""
+    for assign in file.inside(cst.Assign, file.span(function)):
+        call, target = assign.value, assign.targets[0].target
+        if (
+            len(assign.targets) == 1
+            and isinstance(target, cst.Name)
+            and isinstance(call, cst.Call)
+            and isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "scale"
+            and len(call.args) == 1
+            and dotted(call.args[0].value) == target.value
+        ):
+            yield assign, target.value
+
+
+@dataclass(frozen=True)
+class ScaleOnce(Mend):
+    """Takes a second ``scale`` away."""
+
+    scale: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Unsafe: on another way here the loss may not be scaled yet."""
+        file = files.parsed(self.scale.path)
+        call = _call_at(file, self.scale)
+        loss = _optimizer(call)
+        module = exchanged(file.module, {call: as_float(loss).func.value})  # type: ignore[attr-defined]
+        note = "the loss has to be scaled already on every way that leads here"
+        return make_fix("Do not scale again", {file: module}, [(file, file.statement(call))], unsafe=note)
+
+
+@dataclass(frozen=True)
+class ScaleLoss(Mend):
+    """Scales the loss of a backward pass with the scaler that steps at ``step``. Without ``backward`` it is the
+    one of the function."""
+
+    step: Place
+    backward: Place | None = None
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: other steps on these gradients would apply scaled ones."""
+        file = files.parsed(self.step.path)
+        step = _call_at(file, self.step)
+        scaler, function = _receiver(step), _function(file, step)
+        if self.backward is None:
+            span = file.span(function)
+            calls = [call for call in file.inside(cst.Call, span) if _method(call) == "backward"]
+        else:
+            if self.backward.path != self.step.path:
+                return Refusal("the scaler's step is in another file")
+            calls = [_call_at(file, self.backward)]
+        if len(calls) != 1 or _method(calls[0]) != "backward" or _function(file, calls[0]) is not function:
+            return Refusal("the backward pass that belongs to the step is not clear")
+        func = calls[0].func
+        assert isinstance(func, cst.Attribute)
+        if (qualified_name(file, func) or "").startswith("torch."):
+            return Refusal("the loss is no receiver of `backward`")
+        new = cst.Call(func=cst.parse_expression(f"{scaler}.scale"), args=[cst.Arg(_bare(func.value))])
+        module = exchanged(file.module, {func.value: new})
+        note = f"all steps on these gradients have to go through `{scaler}`"
+        statement = file.statement(calls[0])
+        return make_fix(f"Scale the loss with `{scaler}`", {file: module}, [(file, statement)], unsafe=note)
+
+
+@dataclass(frozen=True)
+class StepThroughScaler(Mend):
+    """Lets the scaler that scaled the loss of ``backward`` make the step, and update after it."""
+
+    step: Place
+    backward: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: the learning rate was perhaps chosen for gradients that are too large."""
+        file = files.parsed(self.step.path)
+        call = _call_at(file, self.step)
+        optimizer = _receiver(call)
+        if call.args:
+            return Refusal("the step has arguments, which a scaler's step hands on in another way")
+        around = file.parent(call)
+        if not isinstance(around, cst.Expr):
+            return Refusal("the result of the step is used")
+        function = _function(file, call)
+        scales = {
+            _receiver(scale)
+            for scale in file.inside(cst.Call, file.span(function))
+            if _method(scale) == "scale" and dotted(scale.func) is not None
+        }
+        if len(scales) != 1:
+            return Refusal("the scaler that scaled the loss is not known where the step is")
+        scaler = scales.pop()
+        statement = file.statement(call)
+        block = file.parent(statement)
+        assert isinstance(statement, cst.SimpleStatementLine)
+        new = statement.deep_replace(call, cst.parse_expression(f"{scaler}.step({optimizer})"))
+        assert isinstance(new, cst.SimpleStatementLine)
+        after = file.span(statement).line
+        lines: list[Statement] = [new]
+        if not any(
+            file.parent(file.statement(update)) is block and file.span(update).line >= after
+            for update in _calls(file, function, scaler, "update")
+        ):
+            lines.append(_line(f"{scaler}.update()"))
+        module = exchanged(file.module, spliced(file, statement, lines))
+        note = (
+            "infinite gradients are skipped then, and the learning rate may have been chosen for scaled ones"
+        )
+        title = f"Write `{scaler}.step({optimizer})`"
+        return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
+
+
+@dataclass(frozen=True)
+class RemoveStep(Mend):
+    """Takes a second step away."""
+
+    step: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: training was perhaps tuned with two steps."""
+        file = files.parsed(self.step.path)
+        statement = file.statement(_call_at(file, self.step))
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
+            return Refusal("the step is a part of a larger statement")
+        module = exchanged(file.module, removed_statement(file, statement))
+        note = "the gradients are applied once then, and training changes"
+        return make_fix("Remove the second step", {file: module}, [(file, statement)], unsafe=note)
+
+
+def _call_at(file: ParsedFile, place: Place) -> cst.Call:
+    call = file.find(cst.Call, place.span)
+    if call is None:
+        raise Refusal("the call is written in an unusual way")
+    return call
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
+def _receiver(call: cst.Call) -> str:
+    name = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
+    if name is None:
+        raise Refusal("what the method is called on has no name")
+    return name
+
+
+def _optimizer(call: cst.Call) -> cst.BaseExpression:
+    """The first argument of a call of a scaler."""
+    if not call.args or call.args[0].star:
+        raise Refusal("the arguments of the scaler are given in an unusual way")
+    return call.args[0].value
+
+
+def _function(file: ParsedFile, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
+    return next((part for part in file.parents(node) if isinstance(part, cst.FunctionDef)), file.module)
+
+
+def _calls(file: ParsedFile, inside: cst.CSTNode, scaler: str, method: str) -> Iterator[cst.Call]:
+    """The calls of a method of a scaler in a piece of code."""
+    for call in file.inside(cst.Call, file.span(inside)):
+        if dotted(call.func) == f"{scaler}.{method}":
+            yield call
+
+
+def _line(code: str) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine(body=[cst.Expr(cst.parse_expression(code))])
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression without the brackets around it, where it stands between others."""
+    code = cst.Module(body=()).code_for_node(node)
+    return node.with_changes(lpar=(), rpar=()) if "\n" not in code and node.lpar else node
+
+
+def _in_one_class(file: ParsedFile, one: cst.CSTNode, other: cst.CSTNode, *names: str) -> bool:
+    """Whether two pieces of code are methods of a class, and the names are attributes of its objects."""
+    owners: Sequence[cst.ClassDef | None] = [
+        next((part for part in file.parents(node) if isinstance(part, cst.ClassDef)), None)
+        for node in (one, other)
+    ]
+    return owners[0] is not None and owners[0] is owners[1] and all(n.startswith("self.") for n in names)
