@@ -9,13 +9,14 @@ import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
+from amplint.fixes.arguments import keyword, set_argument
 from amplint.fixes.base import Files, Mend, make_fix
 from amplint.fixes.casts import as_float, removed_statement, shortened
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import bound_in, qualified_name
 from amplint.fixes.names import names_in, roots
 from amplint.fixes.parsed import ParsedFile, Refusal
-from amplint.fixes.statements import Replacement, Statement, exchanged, preceded, spliced
+from amplint.fixes.statements import Exchange, Replacement, Statement, exchanged, preceded, spliced
 
 
 @dataclass(frozen=True)
@@ -299,6 +300,84 @@ class RemoveStep(Mend):
         module = exchanged(file.module, removed_statement(file, statement))
         note = "the gradients are applied once then, and training changes"
         return make_fix("Remove the second step", {file: module}, [(file, statement)], unsafe=note)
+
+
+@dataclass(frozen=True)
+class HoistScaler(Mend):
+    """Makes a scaler before the loops around it."""
+
+    made: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: an outer loop may make a new model that wants a new scaler."""
+        file = files.parsed(self.made.path)
+        call = _call_at(file, self.made)
+        statement = file.statement(call)
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
+            return Refusal("the scaler is made in a larger statement")
+        assign = file.parent(call)
+        if not isinstance(assign, cst.Assign) or not all(
+            isinstance(t.target, cst.Name) for t in assign.targets
+        ):
+            return Refusal("the scaler gets no local name where it is made")
+        loop: cst.For | cst.While | None = None
+        for around in file.parents(statement):
+            if isinstance(around, cst.FunctionDef | cst.ClassDef):
+                break
+            if isinstance(around, cst.For | cst.While):
+                changing = sorted(names_in(call) & bound_in(around))
+                if changing:
+                    return Refusal(f"`{changing[0]}` changes in the loop")
+                loop = around
+            elif isinstance(around, cst.BaseCompoundStatement) and loop is None:
+                return Refusal("the scaler is made under a condition")
+        if loop is None:
+            return Refusal("the loop is in another function, which has to hand the scaler in")
+        block = file.parent(statement)
+        if not isinstance(block, cst.IndentedBlock) or len(block.body) < 2:
+            return Refusal("the loop holds nothing but the scaler")
+        comments = [line for line in statement.leading_lines if line.comment is not None]
+        first = statement.with_changes(leading_lines=(*loop.leading_lines, *comments))
+        inner = loop.with_changes(leading_lines=()).visit(Exchange({statement: cst.RemoveFromParent()}))
+        assert isinstance(inner, cst.For | cst.While)
+        module = exchanged(file.module, spliced(file, loop, [first, inner]))
+        note = "an outer loop that makes a new model and optimizer wants a new scaler, too"
+        return make_fix("Make the scaler before the loop", {file: module}, [(file, loop)], unsafe=note)
+
+
+@dataclass(frozen=True)
+class SwitchScalerOff(Mend):
+    """Passes ``enabled=False`` to a scaler for a region in bfloat16."""
+
+    made: Place
+    region: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: a scaler that is off has no state to be saved or loaded."""
+        file = files.parsed(self.made.path)
+        call = _call_at(file, self.made)
+        if not (qualified_name(file, call.func) or "").endswith(".GradScaler"):
+            return Refusal("the scaler is made by other code")
+        if any(arg.star for arg in call.args) or len([arg for arg in call.args if arg.keyword is None]) > 1:
+            return Refusal("the arguments of the scaler are given in an unusual way")
+        node = files.parsed(self.region.path).expression(self.region.span)
+        given = [arg for arg in node.args if arg.keyword] if isinstance(node, cst.Call) else None
+        if given is None:
+            return Refusal("the region is made elsewhere")
+        dtype = next((arg.value for arg in given if arg.keyword and arg.keyword.value == "dtype"), None)
+        if dtype is not None and not (dotted(dtype) or "").endswith("bfloat16"):
+            return Refusal(
+                "the type of the region is chosen elsewhere: pass `enabled=dtype == torch.float16`"
+            )
+        numbers = [n for n, arg in enumerate(call.args) if arg.keyword and arg.keyword.value == "enabled"]
+        off = keyword("enabled", cst.Name("False"))
+        if numbers:
+            off = call.args[numbers[0]].with_changes(value=cst.Name("False"))
+        changed = set_argument(call, numbers[0] if numbers else len(call.args), off)
+        module = exchanged(file.module, {call: changed})
+        note = "a scaler that is off has an empty state, which one that is on does not load"
+        title = "Pass `enabled=False` to the scaler"
+        return make_fix(title, {file: module}, [(file, file.statement(call))], unsafe=note)
 
 
 def _call_at(file: ParsedFile, place: Place) -> cst.Call:

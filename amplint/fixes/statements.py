@@ -14,7 +14,9 @@ Block = cst.Module | cst.IndentedBlock
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[Statement]
 
 
-class _Exchange(cst.CSTTransformer):
+class Exchange(cst.CSTTransformer):
+    """Puts other nodes in the places of some that do not lie within each other."""
+
     def __init__(self, nodes: Mapping[cst.CSTNode, Replacement]) -> None:
         super().__init__()
         self.nodes = nodes
@@ -28,14 +30,14 @@ class _Exchange(cst.CSTTransformer):
 
 def exchanged(module: cst.Module, nodes: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
     """The module with other nodes in the places of some that do not lie within each other."""
-    result = module.visit(_Exchange(nodes))
+    result = module.visit(Exchange(nodes))
     assert isinstance(result, cst.Module)
     return result
 
 
 def replaced(statement: Statement, nodes: Mapping[cst.CSTNode, Replacement]) -> Statement:
     """The statement with other nodes in the places of some that do not lie within each other."""
-    result = statement.visit(_Exchange(nodes))
+    result = statement.visit(Exchange(nodes))
     assert isinstance(result, cst.SimpleStatementLine | cst.BaseCompoundStatement)
     return result
 

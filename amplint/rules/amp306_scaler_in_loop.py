@@ -75,8 +75,10 @@ Where a function trains one epoch, give it the scaler, as it is given the optimi
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, move the construction above the outermost loop that
-uses the same optimizer, and put the scaler into the checkpoint beside it (see scaler-not-saved).
+The fix moves the construction above the loops of the function, and is unsafe: an outer loop that makes a new
+model and optimizer, such as one over folds, wants a new scaler, too. There is no fix where the loop is in
+another function than the construction, or where the arguments change in the loop: make the scaler where the
+optimizer is made, and put it into the checkpoint beside that (see scaler-not-saved).
 
 ## References
 
@@ -92,6 +94,7 @@ from dataclasses import dataclass, replace
 
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed
 from amplint.findings import Level
+from amplint.fixes.scaling import HoistScaler
 from amplint.rules.base import FlowRule, Report, line_of
 
 
@@ -147,7 +150,8 @@ class ScalerInLoop(FlowRule):
             f"{where}: the scale starts again at 65536, so steps are skipped until it has come down again, and it "
             "never grows. Make one scaler before the loop and hand it in."
         )
-        report.add(self, known.anew, message, trail=((event.place, "the scaler steps the optimizer here"),))
+        trail = ((event.place, "the scaler steps the optimizer here"),)
+        report.add(self, known.anew, message, trail=trail, mend=HoistScaler(known.anew))
         return tuple(replace(part, anew=None) if part is known else part for part in state)
 
 

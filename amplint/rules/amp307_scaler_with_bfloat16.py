@@ -69,9 +69,10 @@ scaler.update()
 
 ## Fix safety
 
-This version has no automatic fix for the rule. `enabled=` is the smaller edit by hand. A disabled scaler
-has an empty `state_dict()`, and an enabled one refuses to load that: `RuntimeError: The source state dict is
-empty`. Watch checkpoints that are shared between both kinds of run.
+The fix passes `enabled=False` to the scaler, and is unsafe: a disabled scaler has an empty `state_dict()`,
+and an enabled one refuses to load that: `RuntimeError: The source state dict is empty`. Watch checkpoints
+that are shared between both kinds of run. There is no fix where the type of the region is chosen elsewhere;
+give the scaler `enabled=dtype == torch.float16` there.
 
 ## References
 
@@ -86,6 +87,7 @@ from collections.abc import Hashable
 
 from amplint.events import DType, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
+from amplint.fixes.scaling import SwitchScalerOff
 from amplint.rules.base import FlowRule, Report, line_of, opened
 
 _OTHER = "another type"
@@ -115,5 +117,5 @@ class ScalerWithBfloat16(FlowRule):
             "until an overflow makes it skip a good step. Drop it, or give it `enabled=dtype == torch.float16`."
         )
         trail = (opened(state), (event.place, "the loss is scaled here"))
-        report.add(self, event.made, message, trail=trail)
+        report.add(self, event.made, message, trail=trail, mend=SwitchScalerOff(event.made, state.place))
         return state

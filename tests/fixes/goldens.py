@@ -42,6 +42,8 @@ RULES = (
     "missing-scaler-update",
     "no-grad-then-grad",
     "scaled-loss-reused",
+    "scaler-in-loop",
+    "scaler-with-bfloat16",
     "stale-weight-cache",
     "step-in-autocast",
     "unpaired-custom-fwd-bwd",
@@ -55,6 +57,8 @@ IN_ONE_FILE = frozenset(
         "cuda-graph-with-cache",
         "misplaced-argument",
         "no-grad-then-grad",
+        "scaler-in-loop",
+        "scaler-with-bfloat16",
         "stale-weight-cache",
         "unpaired-custom-fwd-bwd",
     }
