@@ -33,7 +33,7 @@ class SwitchCacheOff(Mend):
         statements: list[tuple[ParsedFile, cst.CSTNode]] = []
         is_off = False
         for place in self.regions:
-            file, call, entry = _making(files, place)
+            file, call, entry = making(files, place)
             if is_off and entry.inherits_dtype:
                 continue
             changes.setdefault(file, {})[call] = _without_cache(call, entry)
@@ -49,7 +49,7 @@ def _is_line(statement: cst.CSTNode) -> bool:
     return isinstance(statement, cst.SimpleStatementLine)
 
 
-def _making(files: Files, place: Place) -> tuple[ParsedFile, cst.Call, Entry]:
+def making(files: Files, place: Place) -> tuple[ParsedFile, cst.Call, Entry]:
     """The call of torch that makes the context which is entered at a place."""
     file = files.parsed(place.path)
     node = file.expression(place.span)

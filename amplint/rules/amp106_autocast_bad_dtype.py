@@ -55,8 +55,10 @@ a dtype with `getattr(torch, name)`.
 
 ## Fix safety
 
-This version has no automatic fix for the rule: which type was meant, and whether the region should be on at
-all, is the author's to say. A region that was off so far changes results when it is switched on.
+All fixes are unsafe: which type was meant, and whether the region should be on at all, is the author's to say. The
+name of a half-precision type gives way to the type, and code that raised so far runs in it for the first time. A
+type that switches the region off gives way to `enabled=False`, which keeps the region off and says so. A number
+names no type, and there is no fix.
 
 ## References
 
@@ -71,6 +73,8 @@ from collections.abc import Hashable
 from amplint.amp.regions import ENTRIES
 from amplint.events import Constructed, DType, Given
 from amplint.findings import Level
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.dtypes import SwitchOff, WriteDtype
 from amplint.rules.base import FlowRule, Report
 
 STRICT_DEVICES = frozenset({"cpu", "mps", "xpu"})
@@ -90,19 +94,19 @@ class AutocastBadDtype(FlowRule):
             return state
         match dtype.kind:
             case "str" if str(dtype.value).partition(":")[0] not in ("cuda", "cpu", "mps", "xpu"):
-                self._raises(dtype, "a string", report)
+                self._raises(dtype, "a string", WriteDtype(dtype.place, str(dtype.value)), report)
             case "number":
-                self._raises(dtype, "a number", report)
+                self._raises(dtype, "a number", NoMend("a number names no type"), report)
             case "torch.dtype" if isinstance(dtype.value, DType) and not dtype.value.is_half:
                 self._switched_off(event, dtype, dtype.value, report)
         return state
 
-    def _raises(self, dtype: Given, what: str, report: Report) -> None:
+    def _raises(self, dtype: Given, what: str, mend: Mend, report: Report) -> None:
         message = (
             f"`{dtype.place.text}` is {what}, no torch.dtype: the region raises a TypeError when it is entered. "
             "Write `torch.bfloat16` or `torch.float16`; `getattr(torch, name)` turns a name into a dtype."
         )
-        report.add(self, dtype.place, message)
+        report.add(self, dtype.place, message, mend=mend)
 
     def _switched_off(self, event: Constructed, dtype: Given, value: DType, report: Report) -> None:
         enabled = event.given("enabled")
@@ -117,4 +121,5 @@ class AutocastBadDtype(FlowRule):
                 f"autocast on {device} runs in bfloat16 or float16 only: with {value.value} torch prints a warning "
                 "and the region is disabled. Write `torch.bfloat16`, or `enabled=False` if that is meant."
             )
-            report.add(self, dtype.place, message, level=Level.WARNING)
+            mend = SwitchOff(event.place, dtype.place, ENTRIES[event.name].parameters)
+            report.add(self, dtype.place, message, level=Level.WARNING, mend=mend)

@@ -56,8 +56,10 @@ recursion.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, keep a factory instead of a context. The code after the
-block then runs in float32, which it was written for and has not done so far.
+All fixes are unsafe: the code after the block then runs in float32, which it was written for and has not done so
+far. The second entry gets a context of its own, with the arguments of the stored one, where these mean the same
+in both places; the decorator of a recursive function becomes a `with` around its body. By hand, keep a factory
+instead of a context.
 
 ## References
 
@@ -72,6 +74,8 @@ from collections.abc import Hashable
 
 from amplint.events import Region, RegionEntered, RegionExited, Regions, enabled_region
 from amplint.findings import Level
+from amplint.fixes.base import Mend
+from amplint.fixes.bodies import OpenInBody, OwnContext
 from amplint.rules.base import FlowRule, Report, line_of
 
 Open = tuple[tuple[Region, Hashable], ...]
@@ -115,14 +119,17 @@ class AutocastReentered(FlowRule):
         if again == first.place:
             where = "the function is called again by itself"
             advice = "Open the region with `with` in the body, or decorate the caller"
+            mend: Mend = OpenInBody(again, "function")
         else:
             where = f"it is open already since {line_of(first.place, again)}"
             advice = "Make a context for each use, such as `functools.partial(torch.autocast, …)`"
+            mend = OwnContext(again)
         message = (
             f"this autocast context is entered while {where}: it forgets the state from before, and on leaving the "
             f"outer block autocast {what}. {advice}."
         )
-        report.add(self, again, message, trail=((first.place, "it is entered here first"),))
+        trail = ((first.place, "it is entered here first"),)
+        report.add(self, again, message, trail=trail, mend=mend)
 
 
 def _state(regions: Regions, device: str | None) -> tuple[bool, object]:

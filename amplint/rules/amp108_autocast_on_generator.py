@@ -60,8 +60,10 @@ assert prediction.dtype == torch.bfloat16
 
 ## Fix safety
 
-This version has no automatic fix for the rule. After the edit the body runs in half precision for the first
-time; see autocast-not-entered for what comes with it.
+All fixes are unsafe: the body runs in half precision for the first time; see autocast-not-entered for what comes
+with it. The decorator becomes a `with` in the body: around all of a context manager, so that the region is open
+in the block that it serves; in a generator and a coroutine around what may need it between `yield` or `await`,
+for autocast would stay on in other code. There is no fix where both stand in one statement.
 
 ## References
 
@@ -75,6 +77,7 @@ from collections.abc import Hashable
 
 from amplint.events import GeneratorDecorated
 from amplint.findings import Level
+from amplint.fixes.bodies import OpenInBody
 from amplint.rules.base import FlowRule, Report
 
 _RETURNS = {
@@ -95,5 +98,5 @@ class AutocastOnGenerator(FlowRule):
             f"this autocast context is left again before the body of `{event.name}` runs, and has no effect: the call "
             f"only returns {_RETURNS[event.kind]}. Write `with {event.place.text}:` inside, around the forward."
         )
-        report.add(self, event.place, message)
+        report.add(self, event.place, message, mend=OpenInBody(event.place, event.kind))
         return state

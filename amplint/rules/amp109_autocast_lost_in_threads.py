@@ -81,7 +81,9 @@ For `nn.DataParallel`, open the region in the `forward` of the module that is wr
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand, move the region into the function that the thread runs.
+The fix is unsafe: the same region is opened in the function that runs the forward, which is in half precision
+then whoever calls it. There is no fix for a lambda, or where a name in the arguments of the region means
+something else in that function.
 
 ## References
 
@@ -97,6 +99,7 @@ from dataclasses import dataclass
 
 from amplint.events import Forward, Place, Region, Regions, ThreadBegan, ThreadEnded, enabled_region
 from amplint.findings import Level
+from amplint.fixes.bodies import OpenInCallee
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
 
 
@@ -141,5 +144,6 @@ class AutocastLostInThreads(FlowRule):
                 "the region in the function that the thread runs."
             )
         trail = (opened(state.region), (event.place, "this forward runs in the thread"))
-        report.add(self, state.place, message, level=level, trail=trail)
+        mend = OpenInCallee(state.region.place, event.place)
+        report.add(self, state.place, message, level=level, trail=trail, mend=mend)
         return None

@@ -86,8 +86,9 @@ type that it takes) to `custom_fwd`.
 
 ## Fix safety
 
-This version has no automatic fix for the rule. The two decorators change in which type both methods run, and
-only the author of the Function knows what it stands.
+The fix is unsafe: both methods get their decorator, for the device of the region. They change in which type both
+methods run, and only the author of the Function knows what it stands. There is no fix where the device is chosen
+at run time, or for a backward that restores the flag alone.
 
 ## References
 
@@ -100,9 +101,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from amplint.amp.versions import compare
 from amplint.events import FunctionApplied, FunctionDefined, enabled_region
 from amplint.findings import Level
+from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.function_decorators import DecorateBoth
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+
+SINCE = (2, 4)
+"""The first torch release with torch.amp.custom_fwd."""
 
 
 class CustomFunctionWithoutCast(FlowRule):
@@ -118,7 +125,8 @@ class CustomFunctionWithoutCast(FlowRule):
                 "a bfloat16 forward is run again in float16, the default. Save "
                 "`torch.get_autocast_dtype(device_type)` in forward, too, and give it as `dtype`."
             )
-            report.add(self, function.restored, message)
+            reason = "forward would have to save the type as well"
+            report.add(self, function.restored, message, mend=NoMend(reason))
         return state
 
     def on_function_applied(self, state: Hashable, event: FunctionApplied, report: Report) -> Hashable:
@@ -136,5 +144,10 @@ class CustomFunctionWithoutCast(FlowRule):
             "backward with `torch.amp.custom_fwd` and `torch.amp.custom_bwd`."
         )
         trail = (opened(region), (event.place, "it is applied here"))
-        report.add(self, function.backward, message, trail=trail)
+        mend: Mend = NoMend("the device of the region is not known where the Function is defined")
+        if region.device is not None and function.forward is not None:
+            mend = DecorateBoth(function.forward, function.backward, region.device)
+        if compare(self.setting.torch, ">=", SINCE) is False:
+            mend = NoMend("`torch.amp.custom_fwd` is there since torch 2.4")
+        report.add(self, function.backward, message, trail=trail, mend=mend)
         return state

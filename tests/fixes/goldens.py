@@ -21,6 +21,10 @@ from amplint.fixing import fix
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES = (
+    "autocast-bad-dtype",
+    "autocast-lost-in-threads",
+    "autocast-on-generator",
+    "autocast-reentered",
     "autocast-wrong-device",
     "backward-in-autocast",
     "bce-in-autocast",
@@ -28,6 +32,7 @@ RULES = (
     "buffer-dtype-mismatch",
     "clip-without-unscale",
     "cuda-graph-with-cache",
+    "custom-function-without-cast",
     "deprecated-amp-api",
     "direct-optimizer-step",
     "disabled-region-without-cast",
@@ -53,6 +58,10 @@ RULES = (
 )
 IN_ONE_FILE = frozenset(
     {
+        "autocast-bad-dtype",
+        "autocast-lost-in-threads",
+        "autocast-on-generator",
+        "autocast-reentered",
         "autocast-wrong-device",
         "cuda-graph-with-cache",
         "misplaced-argument",
