@@ -341,6 +341,14 @@ class _Move:
                 known = self.divide(event, known)
             case "update":
                 known = self.update(event, known)
+            case "stages":
+                # what follows goes by torch's own record
+                self.put(
+                    [
+                        replace(held, stage=Stage.READY, staged=None) if held.scaler == event.scaler else held
+                        for held in self.each()
+                    ]
+                )
             case "get_scale":
                 self.scale_asked, self.losses = True, ()
             case "load_state_dict":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.events import DType
-from amplint.flow import modules, tensors
+from amplint.flow import modules, scaling, tensors
 from amplint.flow.paths import join_values
 from amplint.flow.values import (
     UNKNOWN,
@@ -127,6 +127,8 @@ def library(name: str) -> Value:
 
 def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Value:
     """``base.name``."""
+    if name == "_per_optimizer_states":
+        scaling.stages_read(walker, base, node)
     match base:
         case Library():
             return library(f"{base.name}.{name}")

@@ -287,6 +287,13 @@ def scaler_method(
     return UNKNOWN
 
 
+def stages_read(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
+    """Tells that the code asks a scaler itself in which stages its optimizers are."""
+    scaler = as_scaler(value)
+    if scaler is not None:
+        walker.emit(_used(walker, scaler, "stages", node))
+
+
 # optimizers and gradients ----------------------------------------------------------------------------------------
 
 
