@@ -507,6 +507,8 @@ class ScalerUsed(Event):
     sharded: Place | None = None
     """Where the parameters of the optimizer were split among processes, for a scaler that does not know of
     that."""
+    decided: bool = False
+    """Whether a condition on the way here has asked for the flag that switches the scaler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,7 +563,8 @@ class ObjectMade(Event):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerStepped(Event):
-    """A learning-rate scheduler went on by one step. ``optimizer`` is the one whose rate it sets."""
+    """A learning-rate scheduler went on by one step; one that is given a metric or an epoch counts no steps.
+    ``optimizer`` is the one whose rate it sets."""
 
     scheduler: Hashable
     optimizer: Hashable = None

@@ -241,7 +241,8 @@ class _Watcher:
 
     def scheduler(self, original: Any) -> Any:
         def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-            self.probe.guarded(self._scheduled, scheduler)
+            if not args and not kwargs:
+                self.probe.guarded(self._scheduled, scheduler)
             return original(scheduler, *args, **kwargs)
 
         return step

@@ -293,7 +293,7 @@ def _call_bound(
         case ScaledGradient():
             return scaling.scaled_gradient_method(walker, base, name, given.positional, node)
         case Scheduler():
-            return scaling.schedule(walker, base, name, node)
+            return scaling.schedule(walker, base, name, given, node)
         case ClassValue() if name == "apply":
             return functions.apply(walker, base, given, node)
         case Autocast() if name == "__enter__":

@@ -73,9 +73,8 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
     switch: Value | None = None
     if "enabled" in arguments:
         flag = arguments["enabled"]
-        truth = walker.known_truth(flag)
-        enabled = truth
-        if truth is None:
+        enabled = walker.known_truth(flag)
+        if enabled is None or isinstance(flag, Unknown):
             switch = flag
     elif unclear:
         enabled = None

@@ -337,8 +337,8 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             return contexts.device(first)
         case "torch.nn.Parameter" | "torch.nn.parameter.Parameter":
             first = given.positional[0] if given.positional else given.keyword("data") or UNKNOWN
-            dtype = first.dtype if isinstance(first, Tensor) else None
-            return Tensor(dtype or DType.FLOAT32, parameter_of=(id(node), walker.scope.chain))
+            dtype = first.dtype if isinstance(first, Tensor) else DType.FLOAT32
+            return Tensor(dtype, parameter_of=(id(node), walker.scope.chain))
         case "torch.utils.checkpoint.checkpoint":
             inner = calls.Arguments(given.positional[1:], (), given.nodes[1:], given.unclear)
             return calls.call_value(walker, given.positional[0], inner, node) if given.positional else UNKNOWN
@@ -459,7 +459,7 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
                     scaling.read_loss(walker, loss, name, node)
             if name == "abs" and isinstance(first, Tensor):
                 return tensors.apply(walker, node, "abs", [first])
-            return Number(walker.fresh(node))
+            return Unknown(walker.fresh(node)) if name in ("str", "print") else Number(walker.fresh(node))
         case "sum":
             each = tensors.element_of(first)
             if isinstance(each, ScaledGradient):

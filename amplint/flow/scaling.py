@@ -60,6 +60,7 @@ SHARDED = "<sharded>"
 """The attribute under which a module or optimizer has its note Sharded."""
 
 _SCALE = "scale of"
+_ASSUMED = "a scaler takes for on"
 _MAYBE_SCALED = "made of a scaled loss"
 
 
@@ -205,8 +206,16 @@ def _enabled(walker: Expressions, scaler: Scaler) -> bool | None:
     on = walker.known_truth(scaler.switch)
     if on is None:
         walker.assume(scaler.switch, True)
+        walker.path.learn((_ASSUMED, scaler.switch), True)
         return True
     return on
+
+
+def _is_decided(walker: Expressions, scaler: Scaler) -> bool:
+    """Whether a condition on this path has asked for the flag of a scaler."""
+    if scaler.switch is None or walker.known_truth(scaler.switch) is None:
+        return False
+    return (_ASSUMED, scaler.switch) not in walker.path.facts
 
 
 def _closure(given: calls.Arguments) -> str:
@@ -226,6 +235,7 @@ def _used(
     new_scale: bool = False,
     closure: str = "",
 ) -> ScalerUsed:
+    decided = _is_decided(walker, scaler)
     casts = () if scaler.takes_half or act not in ("unscale_", "step") else _casts(walker, optimizer)
     return ScalerUsed(
         walker.place(node),
@@ -244,6 +254,7 @@ def _used(
         closure,
         act != "step" or walker.engine.region_in_reach(walker.scope),
         _sharded(walker, optimizer) if act == "step" and not scaler.takes_half else None,
+        decided,
     )
 
 
@@ -451,14 +462,15 @@ def gradient_method(walker: Expressions, gradient: Gradient, name: str, node: cs
     return UNKNOWN
 
 
-def schedule(walker: Expressions, scheduler: Scheduler, name: str, node: cst.Call) -> Value:
+def schedule(
+    walker: Expressions, scheduler: Scheduler, name: str, given: calls.Arguments, node: cst.Call
+) -> Value:
     """A method of a learning-rate scheduler."""
-    if name == "step":
+    if name == "step" and not given.all:
         walker.emit(
             SchedulerStepped(walker.place(node), walker.path.regions, scheduler.identity, scheduler.optimizer)
         )
-        return NONE
-    return UNKNOWN
+    return NONE if name == "step" else UNKNOWN
 
 
 def gradients_of(walker: Expressions, given: calls.Arguments, node: cst.Call) -> Value:

@@ -755,7 +755,7 @@ def function(walker: Expressions, node: cst.Call, name: str, given: Arguments) -
     dtype = given.keyword("dtype")
     result_dtype = dtype.dtype if isinstance(dtype, DTypeValue) else None
     if dtype is not None and result_dtype is None and dtype != Constant(None):
-        return UNKNOWN
+        return Tensor()
     if (
         name == "is_floating_point"
         and values

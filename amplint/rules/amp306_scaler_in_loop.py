@@ -96,6 +96,7 @@ from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerU
 from amplint.findings import Level
 from amplint.fixes.scaling import HoistScaler
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.grad_scaler import belongs
 
 
 @dataclass(frozen=True)
@@ -130,10 +131,10 @@ class ScalerInLoop(FlowRule):
         )
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not _belongs(known.optimizer, event.optimizer))
+        return tuple(known for known in state if not belongs(known.optimizer, event.optimizer))
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not _belongs(known.optimizer, event.identity))
+        return tuple(known for known in state if not belongs(known.optimizer, event.identity))
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.act != "step" or event.optimizer is None or event.enabled is False:
@@ -153,8 +154,3 @@ class ScalerInLoop(FlowRule):
         trail = ((event.place, "the scaler steps the optimizer here"),)
         report.add(self, known.anew, message, trail=trail, mend=HoistScaler(known.anew))
         return tuple(replace(part, anew=None) if part is known else part for part in state)
-
-
-def _belongs(optimizer: Hashable, made: Hashable) -> bool:
-    """Whether an optimizer is what was made, or the object that holds it."""
-    return optimizer == made or (isinstance(optimizer, tuple) and made in optimizer)

@@ -92,9 +92,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from amplint.events import Place, ScalerUsed, StateSaved
+from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed, StateSaved
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.grad_scaler import belongs
 
 MOST = 4
 
@@ -119,6 +120,19 @@ class ScalerNotSaved(FlowRule):
 
     def start(self) -> Hashable:
         return ()
+
+    def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
+        for known in state:
+            if known.scaler == event.scaler:
+                # it would not last until the end of the run either: scaler-in-loop
+                report.withdraw(self, known.made)
+        return state
+
+    def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
+        return tuple(known for known in state if not belongs(known.optimizer, event.optimizer))
+
+    def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
+        return tuple(known for known in state if not belongs(known.optimizer, event.identity))
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.made is None:

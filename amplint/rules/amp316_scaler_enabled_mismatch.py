@@ -76,19 +76,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import DType, Place, Region, RegionEntered, ScalerUsed, innermost
+from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of, opened
 
 
 class ScalerEnabledMismatch(FlowRule):
-    """The state is the first region that was entered, or None."""
+    """The state is the first region that was entered; before, whether a module has run."""
 
     level = Level.WARNING
     shown_by = (ScalerUsed,)
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
-        return state if state is not None else innermost(event.regions)
+        return state if isinstance(state, Region) else innermost(event.regions)
+
+    def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
+        return state or True
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         if event.made is None or event.enabled is not True:
@@ -96,7 +99,7 @@ class ScalerEnabledMismatch(FlowRule):
         if isinstance(state, Region):
             if event.act == "scale":
                 self._compare(state, event, event.made, report)
-        elif event.act == "step" and event.switch is None and not event.region_in_reach:
+        elif state is True and event.act == "step" and event.switch is None and not event.region_in_reach:
             message = (
                 "this gradient scaler is enabled, but nothing here runs in half precision: it costs a "
                 "synchronisation in each step and gains nothing. Open an autocast region around the forward, or "
@@ -109,11 +112,14 @@ class ScalerEnabledMismatch(FlowRule):
     def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
         if event.switch is None or not _is_flag(event.switch) or region.framework or not region.enabled:
             return
+        if event.decided:
+            # so may the region depend on it
+            return
         if region.conditional:
             if region.dtype is DType.BFLOAT16 or region.switch == event.switch or not _is_flag(region.switch):
                 return
             how = "another flag"
-        elif region.dtype is DType.FLOAT16:
+        elif region.dtype is DType.FLOAT16 and region.switch is None:
             how = "no flag"
         else:
             return

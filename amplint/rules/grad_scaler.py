@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from amplint.amp.protocol import PROTOCOL, Breach, Fault
@@ -49,3 +50,8 @@ def where(breach: Breach) -> str:
 def call(place: Place) -> str:
     """The text of a call."""
     return f"`{place.text}`"
+
+
+def belongs(optimizer: Hashable, made: Hashable) -> bool:
+    """Whether an optimizer is what was made, or the object that holds it."""
+    return optimizer == made or (isinstance(optimizer, tuple) and made in optimizer)
