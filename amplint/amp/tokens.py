@@ -13,10 +13,11 @@ GATE: tuple[tuple[bytes, ...], ...] = (
     *STRONG,
     *((cast, training) for cast in _CASTS for training in _TRAINING),
     (b"float16", b".numpy("),
+    (b".half(", b".float()"),
     (b"apex", b"amp"),
 )
 """A file is looked at if all tokens of one row occur in it. Half-precision casts matter only where
-something is trained (half-model) or turned into numpy (bfloat16-to-numpy). apex has an AMP of its own
+something is trained or cast back (half-model) or turned into numpy (bfloat16-to-numpy). apex has an AMP of its own
 (apex-amp)."""
 
 REGIONS_AND_SCALERS = r"autocast|GradScaler"
@@ -28,7 +29,9 @@ HALF_CASTS = (
 )
 """So is one with a cast to half precision, in a file that trains something or meets numpy."""
 
-TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\("
+TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\(|(?m:^\s*[\w.]+\.float\(\)\s*(?:#|$))"
+"""The last is a cast that stands as a statement, which only modules take in place."""
+_TRAINS = re.compile(TRAINING.encode())
 
 
 def is_worth_reading(data: bytes) -> bool:
@@ -36,4 +39,4 @@ def is_worth_reading(data: bytes) -> bool:
     something. Files with an AMP name, or with an import of apex, always are."""
     if any(token in data for (token,) in STRONG) or re.search(_APEX, data) is not None:
         return True
-    return re.search(HALF_CASTS.encode(), data) is not None
+    return re.search(HALF_CASTS.encode(), data) is not None and _TRAINS.search(data) is not None

@@ -347,6 +347,7 @@ def method(
             return cast(walker, base, DType.BFLOAT16, node)
         case "float" | "double":
             walker.path.store(identity, "<dtype>", DTypeValue(DType.FLOAT32))
+            walker.emit(ModuleCast(walker.place(node), walker.path.regions, identity, DType.FLOAT32))
             return base
         case "to" | "type":
             for value in (*given.positional, *(v for k, v in given.keywords if k == "dtype")):
@@ -354,6 +355,10 @@ def method(
                     if value.dtype.is_half:
                         return cast(walker, base, value.dtype, node)
                     walker.path.store(identity, "<dtype>", value)
+                    if not value.of_tensor:
+                        walker.emit(
+                            ModuleCast(walker.place(node), walker.path.regions, identity, value.dtype)
+                        )
             return base
         case "cuda" | "cpu" | "train" | "eval" | "xpu" | "npu" | "apply" | "share_memory":
             return base

@@ -110,6 +110,8 @@ class Walker(Expressions):
     def visit_AugAssign(self, node: cst.AugAssign) -> bool:
         target = self.evaluate(node.target)
         value = self.evaluate(node.value)
+        if isinstance(node.operator, cst.BitAndAssign) and target == Constant(False):
+            return False  # a flag that is off stays off
         self.assign(node.target, tensors.augmented(self, node, target, value), node)
         return False
 

@@ -6,9 +6,11 @@ Follows a model that was cast with `.half()`, `.bfloat16()`, `.to(torch.float16)
 loaded with `torch_dtype=torch.float16`, and reports the cast where
 
 * its parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error),
-* its float16 parameters are trained without a scaler (warning).
+* its float16 parameters are trained without a scaler (warning),
+* it runs in half and is then cast back with `.float()` (warning): casts of modules work in place, and what was
+  rounded stays rounded.
 
-Silent: half models that only run inference, that are frozen (`requires_grad_(False)`), copies for export,
+Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), copies for export,
 tensors that are cast (labels, masks, inputs), and training in pure bfloat16 without a scaler, which is a
 legitimate choice.
 
@@ -36,6 +38,8 @@ Measured with torch 2.13.0 on the CPU:
   it is 0.9.
 * One step of Adam on float16 parameters, with a gradient of 1e-4 in one element and 0 in the others, gave
   `-inf` and three `nan`: the square of the gradient and the default `eps=1e-8` are both zero in float16.
+* `model.half()` before an evaluation and `model.float()` after it leave weights with three digits: 0.1 has
+  become 0.0999755859375. A moving average of weights that is evaluated so loses what each epoch added.
 * Outside a region a half model with float32 input raises `RuntimeError: mat1 and mat2 must have the same
   dtype, but got Float and Half`. Inside a region it runs.
 
@@ -79,6 +83,9 @@ scaler.step(optimizer)
 scaler.update()
 ```
 
+To evaluate a model in half while it is trained, run it under autocast, or cast a copy:
+`copy.deepcopy(model).half()`.
+
 When memory forces the weights into 16 bits, train in pure bfloat16: `model.bfloat16()`, no autocast, no
 scaler. With adapters (LoRA) freeze the half base model and keep the adapters in float32.
 
@@ -101,32 +108,45 @@ this model raise when they meet float32 weights outside a region. A checkpoint o
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
 
 from amplint.events import (
     CastParameters,
     DType,
+    Forward,
     FunctionEnded,
     ModuleCast,
     OptimizerMade,
     OptimizerStepped,
+    Place,
     ScalerUsed,
 )
 from amplint.findings import Level
 from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of
 
-State = frozenset[CastParameters]
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known on one path."""
+
+    waiting: frozenset[CastParameters] = frozenset()
+    """Casts whose parameters an optimizer got, until a scaler meets them."""
+    halved: frozenset[tuple[Hashable, Place, bool]] = frozenset()
+    """Modules that were cast to half, where, and whether they have run since."""
+    restored: frozenset[Hashable] = frozenset()
+    """Modules that were cast to float32: they may have been half before."""
 
 
 class HalfModel(FlowRule):
-    """The state holds the casts whose parameters an optimizer got, until a scaler meets them."""
+    """See State."""
 
     level = Level.ERROR
     shown_by = (ModuleCast,)
     raises = r"Attempting to unscale (FP16|BFloat16|bf16)"
 
     def start(self) -> Hashable:
-        return frozenset()
+        return State()
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
         return self._waiting(state, event.casts)
@@ -136,7 +156,35 @@ class HalfModel(FlowRule):
 
     def _waiting(self, state: State, casts: Iterable[CastParameters]) -> Hashable:
         # training all in bfloat16 is a choice: it has the range of float32 and needs no scaler
-        return state | {cast for cast in casts if cast.to is DType.FLOAT16}
+        more = frozenset(cast for cast in casts if cast.to is DType.FLOAT16)
+        return replace(state, waiting=state.waiting | more) if more - state.waiting else state
+
+    def on_module_cast(self, state: State, event: ModuleCast, report: Report) -> Hashable:
+        module = event.module
+        if event.to.is_half:
+            if module in state.restored or any(module == other for other, _, _ in state.halved):
+                return state
+            return replace(state, halved=state.halved | {(module, event.place, False)})
+        for other, place, ran in state.halved:
+            # a choice of the two in one line is made anew in each call
+            if other == module and ran and place.line != event.place.line:
+                back = line_of(event.place, place)
+                message = (
+                    f"the model is cast to half precision in place, runs, and is cast back on {back}: its weights "
+                    "stay rounded to three digits. Run it under autocast, or cast a copy of it."
+                )
+                trail = ((event.place, "cast back here"),)
+                report.add(self, place, message, level=Level.WARNING, trail=trail)
+        halved = frozenset(item for item in state.halved if item[0] != module)
+        return replace(state, halved=halved, restored=state.restored | {module})
+
+    def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
+        if not any(module == event.module and not ran for module, _, ran in state.halved):
+            return state
+        halved = frozenset(
+            (module, place, ran or module == event.module) for module, place, ran in state.halved
+        )
+        return replace(state, halved=halved)
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         for cast in event.casts:
@@ -158,14 +206,14 @@ class HalfModel(FlowRule):
                 )
             trail = ((event.place, "a gradient scaler works on these parameters"),)
             report.add(self, cast.place, message, trail=trail, mend=RemoveCast(cast.place))
-        return state - set(event.casts)
+        return replace(state, waiting=state.waiting - set(event.casts))
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
-        for cast in state:
+        for cast in state.waiting:
             message = (
                 "the model is cast to float16 here and its parameters are then trained: an update below "
                 "1/4096 of its weight is always lost, and small gradients become zero. Keep the "
                 "parameters in float32 and run the forward under autocast with a GradScaler."
             )
             report.add(self, cast.place, message, level=Level.WARNING, mend=RemoveCast(cast.place))
-        return frozenset()
+        return State()
