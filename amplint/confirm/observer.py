@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from amplint.events import (
     IndexPut,
     Op,
     Operand,
+    OptimizerMade,
     OptimizerStepped,
     Place,
     Region,
@@ -61,6 +62,7 @@ class _Telling:
     """What one rule said of one place."""
 
     draft: Draft
+    by_library: bool = False
     count: int = 0
     evidence: dict[str, None] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
@@ -85,10 +87,21 @@ class Observer:
     """The listener of a probe.
 
     ``steps`` is the number of optimizer steps after which the run ends, at a place where nothing is pending:
-    a scaler that has stepped gets its update.
+    a scaler that has stepped gets its update. ``within_library`` says of the event that is being heard whether a
+    library that the user's code calls is behind it.
     """
 
-    def __init__(self, rules: Sequence[FlowRule], *, steps: int | None = None) -> None:
+    def __init__(
+        self,
+        rules: Sequence[FlowRule],
+        *,
+        steps: int | None = None,
+        within_library: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._within_library = within_library
+        self._own_places: set[Place] = set()
+        self._library_places: set[Place] = set()
+        self._optimizers: set[Hashable] = set()
         self._report = Report()
         self._jury = Jury(rules, self._report)
         self._state = self._jury.start()
@@ -102,14 +115,18 @@ class Observer:
         self._without_update: set[Hashable] = set()
         self.notes: dict[str, None] = {}
         self.steps = 0
-        self.skipped = 0
-        """Steps that a scaler left out."""
+        self._left_out: Counter[Hashable] = Counter()
         self.stopping = False
         """Set when the run is to end: what happens while it unwinds says nothing about the program."""
         self.last_words: tuple[type[Event], ...] = (Event,)
         """What is taken in after the program's end, which the probe then tells of."""
         self._ended = False
         self._last: Place | None = None
+
+    @property
+    def skipped(self) -> int:
+        """Steps that a scaler left out. Of an optimizer that is not torch's nobody knows."""
+        return sum(count for optimizer, count in self._left_out.items() if optimizer in self._optimizers)
 
     def hear(self, event: Event) -> None:
         """Takes in an event. Raises Stopped where the run is to end."""
@@ -183,7 +200,10 @@ class Observer:
             if len(self._tellings) >= _MOST_DRAFTS:
                 self.note("more findings than can be kept")
                 return
-            telling = self._tellings[key] = _Telling(draft)
+            by_library = self._within_library() or (
+                draft.place in self._library_places and draft.place not in self._own_places
+            )
+            telling = self._tellings[key] = _Telling(draft, by_library=by_library)
         telling.add(pieces)
         telling.losses = tuple(self._losses)
 
@@ -194,11 +214,12 @@ class Observer:
     def _recount(self, before: Hashable, event: Event, rules: set[int]) -> None:
         """Counts findings that rules tell only once, each time that they are true again."""
         assert isinstance(before, tuple)
+        judging = self._jury.rules
         states = tuple(
             rule.again(state) if id(rule) in rules else state
-            for rule, state in zip(self._jury.rules, before, strict=True)
+            for rule, state in zip(judging, before[: len(judging)], strict=True)
         )
-        self._jury.hear(states, event)
+        self._jury.hear((*states, *before[len(judging) :]), event)
         drafts = [draft for draft in self._report.drafts if id(draft.rule) in rules]
         self._report.drafts.clear()
         for draft in drafts:
@@ -213,16 +234,20 @@ class Observer:
         visits = self._visits.get((kind, place))
         if visits is None:
             visits = self._visits[kind, place] = _Visits()
+            (self._library_places if self._within_library() else self._own_places).add(place)
         visits.count += 1
         if enabled_region(event.regions) is not None:
             visits.inside += 1
         if isinstance(event, Op | Cast | Converted | IndexPut) and len(visits.dtypes) < _MOST_PIECES:
             for operand in _operands(event):
                 visits.dtypes[_dtype(operand)] = None
-        if isinstance(event, OptimizerStepped):
+        if isinstance(event, OptimizerMade):
+            self._optimizers.add(event.optimizer)
+        elif isinstance(event, OptimizerStepped):
             # a scaler leaves a step out when a gradient is inf or nan; it was counted when it was asked for
+            self._optimizers.add(event.optimizer)
             self.steps += not event.via_scaler
-            self.skipped -= event.via_scaler
+            self._left_out[event.optimizer] -= event.via_scaler
         elif isinstance(event, RegionEntered):
             region = event.regions[-1]
             dtype = region.dtype.value if region.dtype is not None else None
@@ -230,7 +255,7 @@ class Observer:
         elif isinstance(event, ScalerUsed):
             if event.act == "step":
                 self.steps += 1
-                self.skipped += 1
+                self._left_out[event.optimizer] += 1
                 self._without_update.add(event.scaler)
             elif event.act == "update":
                 self._without_update.discard(event.scaler)
@@ -279,7 +304,8 @@ class Observer:
             evidence = dict.fromkeys(piece for telling in same for piece in telling.evidence)
             still = _standstill(same[0].losses) if finding.name == _FROZEN else ()
             pieces = (*still, *tuple(evidence)[:_MOST_PIECES])
-            yield Seen(finding, sum(telling.count for telling in same), pieces)
+            by_library = all(telling.by_library for telling in same)
+            yield Seen(finding, sum(telling.count for telling in same), pieces, by_library=by_library)
 
     def _reached(self) -> Iterator[Reached]:
         # places of different calls may be one piece of text

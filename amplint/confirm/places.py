@@ -167,6 +167,15 @@ class Sites:
             frame = frame.f_back
         return frame
 
+    def is_within_library(self) -> bool:
+        """Whether the user's code is in a call of a library other than torch, whose code is running."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not self.is_user(frame.f_code):
+            if origin_of(frame.f_code.co_filename) == "library":
+                return True
+            frame = frame.f_back
+        return False
+
     def at(self, frame: FrameType) -> Site:
         """The place that a frame is at. Its calls are those of the first time that it was seen."""
         code = frame.f_code

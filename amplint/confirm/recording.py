@@ -39,6 +39,8 @@ class Seen:
     count: int = 1
     evidence: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
+    by_library: bool = False
+    """Whether the code of a library did it, which the place calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,4 +328,10 @@ def _seen(value: Mapping[str, Any]) -> Seen:
         Span(**made["span"]),
         trail,
     )
-    return Seen(finding, int(value["count"]), tuple(value["evidence"]), tuple(value["ranks"]))
+    return Seen(
+        finding,
+        int(value["count"]),
+        tuple(value["evidence"]),
+        tuple(value["ranks"]),
+        bool(value.get("by_library")),
+    )

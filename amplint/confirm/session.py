@@ -120,7 +120,11 @@ class Session:
         self.torch = torch.__version__
         rules = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
         steps = self.order.steps
-        self.observer = Tracer(steps) if self.order.trace else Observer(rules, steps=steps)
+        self.observer = (
+            Tracer(steps)
+            if self.order.trace
+            else Observer(rules, steps=steps, within_library=lambda: self.probe.sites.is_within_library())
+        )
         if self.device == SIMULATED:
             from amplint.confirm.simulation import SimulatedCuda
 

@@ -190,9 +190,9 @@ class SimulatedCuda:
             for owner in (torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
                 if owner is torch.cuda or hasattr(owner, name):
                     self._patches.set(owner, name, value)
-        for name in ("device_count", "is_available", "synchronize", "current_device_index"):
+        for name, value in _ACCELERATOR.items():
             if hasattr(torch, "accelerator") and hasattr(torch.accelerator, name):
-                self._patches.set(torch.accelerator, name, _ACCELERATOR[name])
+                self._patches.set(torch.accelerator, name, value)
 
 
 class _CpuState:
@@ -397,6 +397,10 @@ class Stream:
         """Whether all work is done."""
         return True
 
+    def is_capturing(self) -> bool:
+        """Whether a graph is being captured."""
+        return False
+
     def synchronize(self) -> None:
         """Waits for nothing."""
 
@@ -523,6 +527,22 @@ _CUDA: dict[str, Any] = {
 _ACCELERATOR: dict[str, Any] = {
     **_giving("is_available", True),
     **_giving("device_count", 1),
-    **_giving("current_device_index", 0),
-    **_giving("synchronize", None),
+    **_giving(
+        """
+        current_device_index current_device_idx memory_allocated max_memory_allocated memory_reserved
+        max_memory_reserved
+        """,
+        0,
+    ),
+    **_giving(
+        """
+        synchronize set_device_index set_device_idx set_stream empty_cache reset_peak_memory_stats
+        reset_accumulated_memory_stats
+        """,
+        None,
+    ),
+    "current_accelerator": lambda check_available=False: torch.device("cuda"),
+    "current_stream": lambda device=None: Stream(),
+    "get_memory_info": lambda device=None: (_MEMORY, _MEMORY),
+    "memory_stats": lambda device=None: {},
 }

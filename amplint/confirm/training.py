@@ -199,7 +199,7 @@ class _Watcher:
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""
-        closure = len(args) > 1 or kwargs.get("closure") is not None
+        closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
         self.probe.guarded(self._stepped, optimizer, closure)
 
     def _stepped(self, optimizer: Any, closure: bool) -> None:
@@ -359,7 +359,8 @@ class _Watcher:
             given = args[0] if args else kwargs.get("optimizer")
             given = getattr(given, "optimizer", given)  # accelerate wraps it
             if act == "step":
-                closure = "keyword" if "closure" in kwargs else "positional" if len(args) > 1 else ""
+                by_place = len(args) > 1 and args[1] is not None
+                closure = "positional" if by_place else "keyword" if kwargs.get("closure") is not None else ""
             if isinstance(given, Optimizer):
                 optimizer = self.probe.owners.add(given)
                 modules = self.probe.owners.of_optimizer(given)

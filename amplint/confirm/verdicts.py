@@ -71,7 +71,10 @@ def cross_check(
     missed = tuple(
         Verdict(seen.finding, Status.MISSED, seen.count, seen.evidence, "", join.ranks(seen))
         for seen in recording.seen
-        if id(seen) not in join.matched and not join.gave_way(seen) and is_wanted(seen.finding)
+        if id(seen) not in join.matched
+        and not seen.by_library
+        and not join.gave_way(seen)
+        and is_wanted(seen.finding)
     )
     return CrossCheck(recording, verdicts, missed)
 

@@ -6,6 +6,7 @@ import pytest
 
 from amplint.confirm.observer import Observer, Stopped
 from amplint.confirm.recording import FINISHED, KILLED, STOPPED, Recording
+from amplint.confirm.verdicts import cross_check
 from amplint.events import (
     Backward,
     DType,
@@ -108,11 +109,27 @@ def test_a_run_does_not_end_between_the_step_of_a_scaler_and_its_update() -> Non
 
 def test_a_step_that_the_scaler_left_out_is_a_step() -> None:
     observer = Observer(RULES)
-    observer.hear(ScalerUsed(at(4), (), "scaler", "step"))
+    step = ScalerUsed(at(4), (), "scaler", "step", optimizer="optimizer")
+    observer.hear(step)
     observer.hear(ScalerUsed(at(5), (), "scaler", "update"))
-    observer.hear(ScalerUsed(at(4), (), "scaler", "step"))
+    observer.hear(step)
     observer.hear(OptimizerStepped(at(4), (), "optimizer", via_scaler=True))
     assert (observer.steps, observer.skipped) == (2, 1)
+
+
+def test_nothing_is_said_of_steps_that_an_optimizer_does_not_tell_of() -> None:
+    observer = Observer(RULES)
+    observer.hear(ScalerUsed(at(4), (), "scaler", "step", optimizer="not torch's"))
+    assert (observer.steps, observer.skipped) == (1, 0)
+
+
+@pytest.mark.parametrize(("inside", "missed"), [(True, 0), (False, 1)])
+def test_what_a_library_does_is_not_missed_in_the_code_that_calls_it(inside: bool, missed: int) -> None:
+    observer = Observer(RULES, within_library=lambda: inside)
+    observer.hear(Backward(at(2), (REGION,), ".backward()"))
+    recording = observer.recording(MADE)
+    assert len(recording.seen) == 1
+    assert len(cross_check([], recording, all_rules(), {}).missed) == missed
 
 
 @pytest.mark.parametrize(("ended", "heard"), [(FINISHED, 1), (STOPPED, 1), (KILLED, 0)])
