@@ -195,6 +195,15 @@ class RegionExited(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RegionAbandoned(Event):
+    """The context that opened ``region`` is gone while the region is still open, so that nobody can leave it:
+    ``__enter__`` was called by hand. ``name`` is how the code called the context. Only a run shows it."""
+
+    region: Region
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """An argument. ``kind`` names its type: "bool", "str", "None", "number", "torch.dtype", "torch.device" or
     "unknown"; ``value`` is the bool, string or DType if that is known, too: of a string at least the

@@ -16,7 +16,7 @@ from amplint.events import Constructed, Given
 if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
-_NAMES: dict[type, str] = {
+NAMES: dict[type, str] = {
     torch.amp.autocast_mode.autocast: "torch.autocast",
     torch.cuda.amp.autocast: "torch.cuda.amp.autocast",
     torch.cpu.amp.autocast_mode.autocast: "torch.cpu.amp.autocast",
@@ -31,7 +31,7 @@ def watched(probe: Probe, owner: type, original: Any) -> Any:
 
     def __init__(made: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         if type(made) is owner:
-            probe.guarded(_constructed, probe, _NAMES[owner], args, kwargs)
+            probe.guarded(_constructed, probe, NAMES[owner], args, kwargs)
         original(made, *args, **kwargs)
 
     return __init__

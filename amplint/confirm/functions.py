@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,6 +28,7 @@ from amplint.events import (
     Cast,
     DType,
     Event,
+    Filled,
     GradientsRead,
     GradientsZeroed,
     IndexPut,
@@ -107,13 +108,13 @@ _LOOKS = frozenset(
         "item",
         "tolist",
         "detach_",
-        "fill_",
-        "uniform_",
-        "normal_",
         "set_",
     }
 )
-"""Functions that look at a tensor or fill it, without computing from it."""
+"""Functions that look at a tensor, without computing from it."""
+_FILLERS = frozenset({"fill_", "uniform_", "normal_"})
+"""Functions that fill a tensor, whatever it held."""
+_LEAVES = (Tensor, Parameter)
 _ARITHMETIC = frozenset(
     {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "neg"}
 )
@@ -137,6 +138,8 @@ class Function:
     norm: bool
     """Whether its result is as many times too large as a gradient is that was not unscaled."""
     limits: bool
+    writes: bool = False
+    """Whether it changes its first argument."""
 
     def policy(self, cpu: bool) -> Policy | None:
         """What autocast does to it."""
@@ -186,6 +189,16 @@ class FunctionMode(TorchFunctionMode):
         tensors = _tensors(args, kwargs)
         if self._everything or self._matters(tensors, result):
             probe.guarded(self._look, function, args, kwargs, tensors, result)
+        if (
+            (function.writes or function is _DATA)
+            and probe.here.regions
+            and args
+            and type(args[0]) in _LEAVES
+        ):
+            if function is _DATA:
+                probe.guarded(probe.weights.aliased, args[0], result)
+            else:
+                probe.guarded(probe.weights.wrote, function.name, args[0])
         if probe.scaled or probe.gradients or function is _GRADIENT:
             probe.guarded(self._follow, function, args, tensors, result)
         return result
@@ -195,6 +208,8 @@ class FunctionMode(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "__get__":
             found = _PROPERTIES.get(getattr(func.__self__, "__name__", ""))
+        elif name == "__set__" and getattr(func.__self__, "__name__", "") == "data":
+            found = _REPLACES
         elif name and name not in _LOOKS:
             found = _function(func, name)
         with contextlib.suppress(TypeError):
@@ -227,6 +242,11 @@ class FunctionMode(TorchFunctionMode):
         if frame is None:
             return
         regions = probe.here.regions
+        region = enabled_region(regions)
+        if region is not None and region.cache_enabled and result is not None:
+            policy = function.policy(_on_cpu(regions, probe.device))
+            if policy is Policy.LOWER:
+                probe.weights.used(tensors, frame)
         of = probe.histories.of
         histories = [of(tensor) for tensor in tensors]
         key = (
@@ -279,6 +299,10 @@ class FunctionMode(TorchFunctionMode):
             return Cast(site, regions, operands[0], to) if operands and to is not None else None
         if function.name in _SCATTERS:
             return self._written(function, site, args, kwargs)
+        if result is None and function.plain in ops.FILLS:
+            filled = self._filled(function, site, args, kwargs, histories)
+            if filled is not None:
+                return filled
         policy = function.policy(_on_cpu(regions, self.probe.device))
         if policy is None:
             return None
@@ -331,6 +355,29 @@ class FunctionMode(TorchFunctionMode):
         target = operand(site.argument(0, name), args[0], of(args[0]))
         written = operand(site.argument(number, name), value, of(value))
         return IndexPut(site, self.probe.here.regions, target, written, name)
+
+    def _filled(
+        self,
+        function: Function,
+        site: Site,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        histories: list[History | None],
+    ) -> Filled | None:
+        """A number that does not fit the half-precision tensor that it is written to."""
+        position, keyword = ops.FILLS[function.plain]
+        value: Any = args[position + 1] if len(args) > position + 1 else kwargs.get(keyword)
+        dtype = kwargs.get("dtype") or getattr(args[0] if args else None, "dtype", None)
+        if dtype not in HALF or type(value) not in (int, float):
+            return None
+        if not torch.finfo(dtype).max < abs(value) < float("inf"):
+            return None
+        place = site.argument(0, function.name if function.method else None)
+        if kwargs.get("dtype") is not None:
+            target = Operand(place, named(dtype))
+        else:
+            target = operand(place, args[0], histories[0])
+        return Filled(site, self.probe.here.regions, target, float(value), function.name)
 
     def _weights(self, function: Function, tensors: list[Tensor]) -> tuple[DType | None, bool]:
         if function.weights is None:
@@ -449,13 +496,14 @@ def _function(func: Any, name: str) -> Function | None:
     plain = ops.plain_name(name)
     if in_place:
         plain = f"__{plain[3:]}" if plain.startswith("__i") else plain[:-1]
+    filler = name in _FILLERS
     method = hasattr(Tensor, name) and getattr(Tensor, name) is not None and _is_method(func)
     return Function(
         name,
         plain,
         in_place,
-        ops.policy_of(plain, "cuda"),
-        ops.policy_of(plain, "cpu"),
+        None if filler else ops.policy_of(plain, "cuda"),
+        None if filler else ops.policy_of(plain, "cpu"),
         ops.sensitivity_of(plain),
         ops.KINDS_OF_WEIGHTS.get(plain),
         name in _CASTS or name in ("to", "type"),
@@ -463,6 +511,7 @@ def _function(func: Any, name: str) -> Function | None:
         plain in KEEPS | COMBINES | JOINS or plain in _ARITHMETIC,
         plain in NORMS,
         name in LIMITS,
+        in_place or name == "__setitem__",
     )
 
 
@@ -471,8 +520,12 @@ def _view(name: str) -> Function:
 
 
 _GRADIENT = _view("grad")
-_PROPERTIES = {name: _view(name) for name in ("data", "T", "mT", "H", "mH", "real")} | {"grad": _GRADIENT}
+_PROPERTIES = {name: _view(name) for name in ("data", "T", "mT", "H", "mH", "real")} | {
+    "grad": _GRADIENT,
+}
 """Attributes of tensors that are tensors."""
+_DATA = _PROPERTIES["data"]
+_REPLACES = replace(_view("data ="), in_place=True, writes=True)
 
 
 def _is_method(func: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from amplint.confirm.recording import FINISHED, STOPPED, Opened, Reached, Recording, Seen
 from amplint.events import (
+    AutocastSwitched,
     Backward,
     Cast,
     Converted,
@@ -131,7 +132,9 @@ class Observer:
     def hear(self, event: Event) -> None:
         """Takes in an event. Raises Stopped where the run is to end."""
         with self._lock:
-            if isinstance(event, self.last_words) if self._ended else not self.stopping:
+            heard = isinstance(event, self.last_words) if self._ended else not self.stopping
+            # what the program switches off while it unwinds is off
+            if heard or (isinstance(event, AutocastSwitched) and not event.enabled):
                 try:
                     self._take(event)
                 except Exception as error:  # the user's program must not suffer from a bug of ours
@@ -293,7 +296,7 @@ class Observer:
             )
 
     def _seen(self) -> Iterator[Seen]:
-        tellings = list(self._tellings.values())
+        tellings = [telling for telling in self._tellings.values() if self._report.stands(telling.draft)]
         for finding in findings_of([telling.draft for telling in tellings]):
             same = [
                 telling

@@ -268,6 +268,22 @@ class Source:
         around = [part for part in self._statements if part.lineno <= line <= (part.end_lineno or line)]
         return max(around, key=lambda part: part.lineno, default=None)
 
+    def definition(self, code: CodeType) -> ast.FunctionDef | None:
+        """The definition that a function was compiled from."""
+        for part in self._statements:
+            if isinstance(part, ast.FunctionDef) and part.name == code.co_name:
+                lines = [part.lineno, *(decorator.lineno for decorator in part.decorator_list)]
+                if min(lines) == code.co_firstlineno:
+                    return part
+        return None
+
+    def name_of(self, node: ast.FunctionDef) -> Span:
+        """Where the name of a function stands."""
+        start = (
+            self.lines[node.lineno - 1].find(node.name, self._points(node.lineno, node.col_offset) + 4) + 1
+        )
+        return Span(node.lineno, start, node.lineno, start + len(node.name))
+
     def span_of(self, node: ast.AST) -> Span:
         """Where a node stands."""
         line, column = _start(node)

@@ -18,11 +18,12 @@ from typing import Any, Protocol
 
 import torch
 
-from amplint.confirm import casts, functions, modules, regions, threads, training
+from amplint.confirm import casts, custom_functions, functions, modules, regions, threads, training
 from amplint.confirm.levels import Level
 from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
 from amplint.confirm.provenance import History, Names, Notes, Owners, Scaled
+from amplint.confirm.weights import Weights
 from amplint.events import Converted, Event, FunctionEnded, Region, Regions
 
 __all__ = ["Level", "Listener", "Probe"]
@@ -51,6 +52,8 @@ class ThreadState(threading.local):
         self.quiet = 0
         self.function: functions.Function | None = None
         self.modes: list[Any] = []
+        self.cache: object = None
+        """Stands for what the weight cache holds."""
 
 
 class Probe:
@@ -83,6 +86,7 @@ class Probe:
         self.patches = Patches()
         self.here = ThreadState()
         self.owners = Owners()
+        self.weights = Weights(self)
         self.losses = Names("loss")
         self.schedulers = Names("scheduler")
         self.contexts = Names("context")
@@ -104,7 +108,7 @@ class Probe:
         _running = weakref.ref(self)
         self.running = True
         try:
-            for part in (regions, training, modules, threads):
+            for part in (regions, training, modules, custom_functions, threads):
                 part.install(self)
             if self.level is not Level.API:
                 self.push_modes()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import inspect
 import sys
 import weakref
 from collections.abc import Hashable
@@ -17,9 +19,13 @@ from amplint.confirm import arguments
 from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site, origin_of, source_of
 from amplint.events import (
+    AutocastSwitched,
     CacheCleared,
+    Captured,
+    GeneratorDecorated,
     Place,
     Region,
+    RegionAbandoned,
     RegionDropped,
     RegionEntered,
     RegionExited,
@@ -30,6 +36,9 @@ if TYPE_CHECKING:
     from amplint.confirm.probe import Probe
 
 _CONTEXTS = ("amp/autocast_mode.py", "amp\\autocast_mode.py")
+
+
+_SWITCHES = ("set_autocast_enabled", "set_autocast_gpu_enabled", "set_autocast_cpu_enabled")
 
 
 @dataclass
@@ -62,7 +71,12 @@ class _Watcher:
         # subclasses call these of their base
         patches.wrap(autocast, "__enter__", self._enter)
         patches.wrap(autocast, "__exit__", self._exit)
+        patches.wrap(autocast, "__call__", self._call)
         patches.wrap(torch, "clear_autocast_cache", self._clear)
+        for name in _SWITCHES:
+            patches.wrap(torch, name, self._switch)
+        for name in ("trace", "trace_module", "script"):
+            patches.wrap(torch.jit, name, partial(self._capture, f"torch.jit.{name}"))
         self.probe.at_end(self._look_for_forgotten)
 
     def _init(self, original: Any) -> Any:
@@ -88,6 +102,59 @@ class _Watcher:
                 self.probe.guarded(self._left, context)
 
         return __exit__
+
+    def _call(self, original: Any) -> Any:
+        def __call__(context: Any, function: Any) -> Any:  # noqa: N807
+            self.probe.guarded(self._decorates, context, function)
+            return original(context, function)
+
+        return __call__
+
+    def _decorates(self, context: Any, function: Any) -> None:
+        kind = _kind_of_body(function)
+        frame = self.probe.sites.direct(sys._getframe(1))
+        if kind is not None and frame is not None:
+            site = self.probe.sites.at(frame)
+            self.probe.tell(GeneratorDecorated(site, self.probe.here.regions, function.__name__, kind))
+
+    def _switch(self, original: Any) -> Any:
+        def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
+            # contexts call it, too
+            if self.probe.sites.is_user(sys._getframe(1).f_code):
+                self.probe.guarded(self._switched, bool(args[-1] if args else kwargs.get("enabled")))
+
+        return set_autocast_enabled
+
+    def _switched(self, enabled: bool) -> None:
+        site = self.probe.site(3)
+        if site is not None:
+            self.probe.tell(AutocastSwitched(site, self.probe.here.regions, enabled))
+
+    def _capture(self, how: str, original: Any) -> Any:
+        def capture(captured: Any, *args: Any, **kwargs: Any) -> Any:
+            self.probe.guarded(self._captured, how, captured)
+            if how == "torch.jit.script" and len(args) < 2:
+                # names are looked up in the frame of the caller
+                kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
+            return original(captured, *args, **kwargs)
+
+        return capture
+
+    def _captured(self, how: str, captured: Any) -> None:
+        frame = self.probe.sites.direct(sys._getframe(1))
+        if frame is None:
+            return
+        trains = isinstance(captured, torch.nn.Module) and any(
+            parameter.requires_grad for parameter in captured.parameters()
+        )
+        code = getattr(captured, "__code__", None)
+        decorated: Place | None = None
+        if code is not None and code.co_name == "decorate_autocast":
+            cells = dict(zip(code.co_freevars, captured.__closure__, strict=True))
+            made = self.made.get(id(cells["autocast_instance"].cell_contents))
+            decorated = made.site if made is not None else None
+        self.probe.tell(Captured(self.probe.sites.at(frame), self.probe.here.regions, how, trains, decorated))
 
     def _clear(self, original: Any) -> Any:
         def clear_autocast_cache() -> None:
@@ -127,6 +194,7 @@ class _Watcher:
         if not here.regions:
             here.repeats.clear()
             here.iteration = 0
+            here.cache = object()
         here.entered.append((id(context), region))
         here.regions = self._shared((*here.regions, region))
         self.probe.tell(RegionEntered(region.place, here.regions, self.probe.contexts.of(context)))
@@ -183,14 +251,28 @@ class _Watcher:
             frame = frame.f_back
         if frame is not None and _makes_contexts(frame):
             return  # the outermost exit
+        self.probe.here.cache = object()
         site = self.probe.site(3)
         if site is not None:
             self.probe.tell(CacheCleared(site, self.probe.here.regions))
 
     def _gone(self, key: int, _: object) -> None:
         made = self.made.pop(key, None)
-        if made is not None and not made.entered:
+        if made is None:
+            return
+        if not made.entered:
             self.probe.guarded(self._dropped, made)
+            return
+        for entered, region in self.probe.here.entered:
+            if entered == key and not region.framework:
+                self.probe.guarded(self._abandoned, region)
+
+    def _abandoned(self, region: Region) -> None:
+        node = region.place.node if isinstance(region.place, Site) else None
+        match node:
+            case ast.Call(func=ast.Attribute(value=context, attr="__enter__")):
+                name = ast.unparse(context)
+                self.probe.tell(RegionAbandoned(region.place, self.probe.here.regions, region, name))
 
     def _look_for_forgotten(self) -> None:
         for made in list(self.made.values()):
@@ -203,6 +285,18 @@ class _Watcher:
         how, name = _fate(made.site)
         if how is not None:
             self.probe.tell(RegionDropped(made.site, self.probe.here.regions, how, name))
+
+
+def _kind_of_body(function: Any) -> str | None:
+    """What a call of a function gives if its body runs only later, else None."""
+    if inspect.iscoroutinefunction(function):
+        return "coroutine"
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return "generator"
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_filename == contextlib.__file__:
+        return "context manager"
+    return None
 
 
 def _makes_contexts(frame: FrameType) -> bool:

@@ -317,9 +317,19 @@ def _interrupt() -> None:
 def events_told() -> tuple[str, ...]:
     """The kinds of events that some part of the probe makes."""
     from amplint import events
-    from amplint.confirm import casts, functions, modules, probe, regions, threads, training
+    from amplint.confirm import (
+        casts,
+        custom_functions,
+        functions,
+        modules,
+        probe,
+        regions,
+        threads,
+        training,
+        weights,
+    )
 
-    parts = (casts, functions, modules, probe, regions, threads, training)
+    parts = (casts, custom_functions, functions, modules, probe, regions, threads, training, weights)
     kinds = {
         name
         for part in parts

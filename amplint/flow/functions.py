@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from amplint.amp.functions import by_name, hands_on, is_attribute_of, minds_types, multiplies
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES
 from amplint.events import CustomFunction, DType, FunctionApplied, FunctionDefined, Place
 from amplint.findings import Span
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 MAX_WRAPPERS = 2
 _MINDS_AUTOCAST = re.compile(r"custom_fwd|custom_bwd|autocast")
-_MINDS_TYPES = re.compile(
-    r"autocast|\.to\(|\.type(?:_as)?\(|\.(?:float|half|bfloat16|double)\(|dtype|float16"
-)
-_PRODUCTS = re.compile(r"matmul|b?mm|(?:ba)?ddb?mm|einsum|linear|conv(?:_transpose)?\dd(?:_input|_weight)?")
 
 
 def tell_of_definitions(engine: Engine, file: ProjectFile) -> None:
@@ -90,9 +87,9 @@ def _describe(engine: Engine, value: ClassValue) -> CustomFunction:
         back_device,
         casts,
         engine.find_method(value, "setup_context") is not None,
-        _hands_on(forward),
-        any(_MINDS_TYPES.search(text) for text in texts),
-        _multiplies(forward) and _multiplies(backward),
+        hands_on(_body(forward), _first_parameter(forward)),
+        any(map(minds_types, texts)),
+        multiplies(_body(forward)) and multiplies(_body(backward)),
         _restored(engine, backward),
     )
 
@@ -138,43 +135,9 @@ def _body(method: FunctionValue) -> Items[ast.stmt]:
     return method.outline.body if method.outline is not None else []
 
 
-def _hands_on(method: FunctionValue) -> bool:
-    """Whether ``ctx`` itself is an argument of a call, or gets what custom_fwd would note on it."""
-    context = _first_parameter(method)
-    for statement in _body(method):
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and any(
-                isinstance(part, ast.Name) and part.id == context for part in node.args
-            ):
-                return True
-            if isinstance(node, ast.Attribute) and node.attr == "_fwd_used_autocast":
-                return True
-    return False
-
-
-def _multiplies(method: FunctionValue) -> bool:
-    for statement in _body(method):
-        for node in ast.walk(statement):
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-                return True
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and _PRODUCTS.fullmatch(node.func.attr)
-            ):
-                return True
-    return False
-
-
 def _restored(engine: Engine, backward: FunctionValue) -> Place | None:
     """See CustomFunction.restored."""
-    context = _first_parameter(backward)
-
-    def saved(part: ast.expr) -> bool:
-        return (
-            isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == context
-        )
-
+    saved = partial(is_attribute_of, _first_parameter(backward))
     node = _switched_by(engine, backward, saved)
     return _place(backward.file, node) if node is not None else None
 
@@ -194,11 +157,11 @@ def _switched_by(
                 continue
             value = engine.resolve(function.file, dotted)
             if isinstance(value, Library) and value.name in ENTRIES:
-                named = _by_name(ENTRIES[value.name].parameters, node)
+                named = by_name(ENTRIES[value.name].parameters, node)
                 if "enabled" in named and is_flag(named["enabled"]) and not named.keys() & {"dtype", "**"}:
                     return node
             elif isinstance(value, FunctionValue) and value.outline is not None and depth < MAX_WRAPPERS:
-                named = _by_name(value.outline.parameters, node)
+                named = by_name(value.outline.parameters, node)
                 flags = {name for name, part in named.items() if is_flag(part)}
                 inner = _switched_by(engine, value, partial(_is_name, flags), depth + 1)
                 if inner is not None:
@@ -208,12 +171,6 @@ def _switched_by(
 
 def _is_name(names: set[str], part: ast.expr) -> bool:
     return isinstance(part, ast.Name) and part.id in names
-
-
-def _by_name(parameters: tuple[str, ...], node: ast.Call) -> dict[str, ast.expr]:
-    named = dict(zip(parameters, node.args, strict=False))
-    named.update((part.arg or "**", part.value) for part in node.keywords)
-    return named
 
 
 def _place(file: ProjectFile, node: ast.expr) -> Place:

@@ -84,7 +84,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from amplint.events import AutocastSwitched, FunctionEnded, Place, RegionEntered, RegionExited
+from amplint.events import (
+    AutocastSwitched,
+    FunctionEnded,
+    Place,
+    RegionAbandoned,
+    RegionEntered,
+    RegionExited,
+)
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report
 
@@ -137,10 +144,21 @@ class AutocastStateLeaked(FlowRule):
                     "stands still. Write `with torch.autocast(…):` around the forward."
                 )
             else:
-                message = (
-                    f"`{leak.name}` is entered here, and on some path to the end of the function `__exit__` is not "
-                    "called: autocast stays on for the rest of the thread, with the weights as it has cast them. "
-                    f"Write `with {leak.name}:`."
-                )
+                message = _not_left(leak.name)
             report.add(self, leak.place, message)
         return ()
+
+    def on_region_abandoned(
+        self, state: tuple[Leak, ...], event: RegionAbandoned, report: Report
+    ) -> tuple[Leak, ...]:
+        if event.region.enabled:
+            report.add(self, event.region.place, _not_left(event.name))
+        return state
+
+
+def _not_left(name: str) -> str:
+    return (
+        f"`{name}` is entered here, and on some path to the end of the function `__exit__` is not "
+        "called: autocast stays on for the rest of the thread, with the weights as it has cast them. "
+        f"Write `with {name}:`."
+    )

@@ -50,7 +50,11 @@ class Report:
     @property
     def standing(self) -> list[Draft]:
         """The drafts that nothing heard at any entry point has refuted."""
-        return [draft for draft in self.drafts if (draft.rule.name, draft.subject) not in self.withdrawn]
+        return [draft for draft in self.drafts if self.stands(draft)]
+
+    def stands(self, draft: Draft) -> bool:
+        """Whether nothing has refuted a draft."""
+        return (draft.rule.name, draft.subject) not in self.withdrawn
 
     def withdraw(self, rule: Rule, subject: Hashable) -> None:
         """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""

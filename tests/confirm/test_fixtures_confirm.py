@@ -17,13 +17,15 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from test_fixtures import ALL, FIXTURES, Place, expected  # noqa: E402
+from test_fixtures import ALL, FIXTURES, Place, expected, found  # noqa: E402
 
 from amplint.rules import rule_classes  # noqa: E402
 from amplint.rules.base import FlowRule  # noqa: E402
 
 RUNNER = Path(__file__).with_name("run_observed.py")
 NOT_SEEN = {
+    "autocast-state-leaked/bad_set_up.py": "autocast is off again when the program ends",
+    "autocast-state-leaked/bad_switch.py": "autocast is off again when the program ends",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
     "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
@@ -37,19 +39,12 @@ NOT_SEEN = {
 """Programs of which a run under the probe does not show all that is marked, and why."""
 NOT_OBSERVED = {
     "autocast-lost-in-threads": "the beginning of a thread is not told",
-    "autocast-on-generator": "decorated functions are not looked at",
-    "autocast-state-leaked": "direct calls of set_autocast_enabled are not told, nor names",
     "compiled-fp32-island": "the compiler is off while a run is observed",
     "cuda-graph-with-cache": "there are no CUDA graphs without CUDA",
-    "custom-function-without-cast": "autograd functions are not looked at",
     "gradient-penalty-scale": "gradients by torch.autograd.grad are not followed",
-    "half-overflow-literal": "what is filled in is not told",
     "half-underflow-eps": "guards are not followed to the op that they protect",
-    "jit-under-autocast": "scripts and traces are not told, and cannot all be made of replaced functions",
     "scaler-enabled-mismatch": "a run has no flags: what they were stands in the events",
     "sharded-needs-sharded-scaler": "parameters are split only where there are several processes",
-    "stale-weight-cache": "writes to parameters are not told",
-    "unpaired-custom-fwd-bwd": "autograd functions are not looked at",
 }
 """Rules whose events a run does not give, and why. They must not be told of falsely either."""
 SAID_ALL_THE_SAME = {
@@ -126,11 +121,11 @@ def marked(program: Path) -> set[Place]:
 
 @pytest.mark.parametrize("program", RUNNABLE, ids=name_of)
 def test_a_run_shows_what_is_marked(outcomes: dict[str, Outcome], program: Path) -> None:
-    found = of(outcomes, program).found
+    seen = of(outcomes, program).found
     if name_of(program) not in NOT_SEEN:
-        assert {place for place in marked(program) - found if place[2] not in NOT_OBSERVED} == set()
+        assert {place for place in marked(program) - seen if place[2] not in NOT_OBSERVED} == set()
     if name_of(program) not in SAID_ALL_THE_SAME:
-        assert found - marked(program) == set()
+        assert seen - marked(program) == set()
 
 
 @pytest.mark.parametrize("program", RUNNABLE, ids=name_of)
@@ -143,13 +138,14 @@ def test_a_run_goes_to_its_end(outcomes: dict[str, Outcome], program: Path) -> N
 @pytest.mark.parametrize("program", FIXED, ids=name_of)
 def test_a_mended_program_gives_nothing(outcomes: dict[str, Outcome], program: Path) -> None:
     rule = program.relative_to(FIXTURES).parts[0]
-    assert {place for place in of(outcomes, program).found if place[2] == rule} == set()
+    left = {place for place in of(outcomes, program).found if place[2] == rule}
+    # a mend may refuse, and then the static finding is still there, too
+    assert not left or left <= found(program)
 
 
 @pytest.mark.parametrize("name", [*NOT_SEEN, *SAID_ALL_THE_SAME])
 def test_an_exception_is_still_one(outcomes: dict[str, Outcome], name: str) -> None:
-    found = outcomes[name].found
-    assert found != marked(FIXTURES / name)
+    assert outcomes[name].found != marked(FIXTURES / name)
 
 
 @pytest.mark.parametrize("rule", NOT_OBSERVED)

@@ -32,9 +32,10 @@ def a_probe(level: Level) -> Probe:
 def owners() -> Iterator[Any]:
     """The modules and classes of torch in which something may be replaced."""
     for name in (
-        "", ".amp", ".amp.autocast_mode", ".amp.grad_scaler", ".autograd", ".autograd.graph", ".cuda",
+        "", ".amp", ".amp.autocast_mode", ".amp.grad_scaler", ".autograd", ".autograd.function", ".autograd.graph",
+        ".cuda",
         ".cuda.amp", ".cuda.amp.autocast_mode", ".cuda.amp.common", ".cuda.memory", ".cuda.random",
-        ".distributed", ".fft", ".nn", ".nn.functional", ".nn.modules.module", ".nn.utils",
+        ".distributed", ".fft", ".jit", ".nn", ".nn.functional", ".nn.modules.module", ".nn.utils",
         ".nn.utils.clip_grad", ".optim", ".optim.optimizer", ".serialization", ".utils._device",
         ".accelerator",
     ):  # fmt: skip

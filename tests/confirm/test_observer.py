@@ -8,6 +8,7 @@ from amplint.confirm.observer import Observer, Stopped
 from amplint.confirm.recording import FINISHED, KILLED, STOPPED, Recording
 from amplint.confirm.verdicts import cross_check
 from amplint.events import (
+    AutocastSwitched,
     Backward,
     DType,
     Event,
@@ -22,7 +23,7 @@ from amplint.events import (
 )
 from amplint.findings import Span
 from amplint.rules import all_rules
-from amplint.rules.base import FlowRule
+from amplint.rules.base import FlowRule, Report
 
 RULES = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
 
@@ -138,6 +139,36 @@ def test_only_a_run_that_is_over_is_judged_at_its_end(ended: str, heard: int) ->
     observer.end(ended)
     observer.hear(FunctionEnded(at(9), ()))
     assert sum(reached.count for reached in observer.recording(MADE).reached) == heard
+
+
+def test_what_a_rule_takes_back_is_not_seen() -> None:
+    class Hasty(FlowRule):
+        def on_backward(self, state: object, event: Event, report: Report) -> object:
+            report.add(self, event.place, "wrong", subject=event.place)
+            report.add(self, event.place, "right")
+            return state
+
+        def on_forward(self, state: object, event: Event, report: Report) -> object:
+            report.withdraw(self, at(2))
+            return state
+
+    observer = Observer([Hasty()])
+    for event in (Backward(at(2), (), ".backward()"), Forward(at(3), (), "model")) * 2:
+        observer.hear(event)
+    [seen] = observer.recording(MADE).seen
+    assert (seen.finding.message, seen.count) == ("right", 2)
+
+
+def test_what_is_switched_off_while_a_stopped_run_unwinds_is_off() -> None:
+    observer = Observer(RULES, steps=1)
+    observer.hear(AutocastSwitched(at(1), (), True))
+    observer.hear(STEP)
+    with pytest.raises(Stopped):
+        observer.hear(NEXT)
+    observer.hear(AutocastSwitched(at(5), (), False))
+    observer.end(STOPPED)
+    observer.hear(FunctionEnded(at(9), ()))
+    assert told(observer) == {}
 
 
 def test_a_rule_that_fails_does_not_fail_the_program() -> None:

@@ -1,0 +1,90 @@
+"""Weights of which autocast keeps a copy, and writes to them.
+
+Of weights that nobody writes in a region nothing is told.
+"""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from amplint.confirm.places import Site
+from amplint.confirm.provenance import Names, Notes
+from amplint.events import ParameterWritten, Regions, WeightCast
+
+if TYPE_CHECKING:
+    from amplint.confirm.probe import Probe
+
+
+@dataclass
+class Kept:
+    """A weight that was cast while ``cache`` was the content of the weight cache."""
+
+    cache: object
+    site: Site
+    regions: Regions
+    written: bool = False
+
+
+class Weights:
+    """Follows leaves from their cast to a write, and to their next use."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._kept: Notes[Kept] = Notes()
+        self._names = Names("weight")
+        self._data: Notes[weakref.ref[Tensor]] = Notes()
+
+    def used(self, tensors: Iterable[Tensor], frame: FrameType) -> None:
+        """An op that autocast lowers ran with these operands in a region that keeps casts."""
+        probe, here = self._probe, self._probe.here
+        for tensor in tensors:
+            if not _is_weight(tensor):
+                continue
+            kept = self._kept.of(tensor)
+            if kept is None or kept.cache is not here.cache:
+                self._kept.note(tensor, Kept(here.cache, probe.sites.at(frame), here.regions))
+            elif kept.written:
+                kept.written = False
+                probe.tell(WeightCast(probe.sites.at(frame), here.regions, self._names.of(tensor)))
+
+    def aliased(self, weight: Tensor, data: Tensor) -> None:
+        """``data`` is the ``.data`` of a tensor."""
+        if _is_weight(weight):
+            self._data.note(data, weakref.ref(weight))
+
+    def wrote(self, name: str, target: Tensor) -> None:
+        """An op in place ran in a region."""
+        weight: Tensor | None = target
+        if not _is_weight(target):
+            reference = self._data.of(target)
+            weight = reference() if reference is not None else None
+        site = self._probe.sites.here(3)
+        if weight is None or site is None:
+            return
+        probe, here = self._probe, self._probe.here
+        owner = self._names.of(weight)
+        kept = self._kept.of(weight)
+        if kept is not None and kept.cache is here.cache and not kept.written:
+            kept.written = True
+            probe.tell(WeightCast(kept.site, kept.regions, owner))
+        probe.tell(ParameterWritten(site, here.regions, owner, _how(site, name)))
+
+
+def _is_weight(tensor: Tensor) -> bool:
+    return tensor.dtype is torch.float32 and tensor.requires_grad and tensor.is_leaf
+
+
+def _how(site: Site, name: str) -> str:
+    """The method or function as the code calls it."""
+    match site.node:
+        case ast.Call(func=ast.Attribute(attr=called)) | ast.Call(func=ast.Name(id=called)):
+            return called
+    return name
