@@ -62,6 +62,14 @@ class Claim(NamedTuple):
     last: int
 
 
+class Reworded(NamedTuple):
+    """A comment that a fix changes on purpose. ``after`` is empty where nothing of it is left."""
+
+    path: str
+    before: str
+    after: str
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """A change that amplint can make. ``applicability`` is "safe" or "unsafe", ``title`` says what the change
@@ -76,6 +84,8 @@ class Fix:
     minimum: Fix | None = None
     """The safe fix that is made instead where unsafe ones are not wanted, if there is one."""
     bases: tuple[tuple[str, str], ...] = ()
+    comments: tuple[Reworded, ...] = ()
+    """The comments that it is about; all others it keeps."""
 
     @property
     def is_safe(self) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from amplint.catalog import SYNTAX_ERROR, UNUSED_SUPPRESSION, rule_names
-from amplint.config import Settings
+from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Level, Span
 from amplint.reached import Reached
 from amplint.selectors import selects
@@ -111,7 +111,8 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
         failed = {crash.path for crash in crashes}
         failed |= {finding.path for finding in findings if finding.code == SYNTAX_ERROR[0]}
         judged = [file.display for file in files if file.display not in failed]
-        kept += filter(wanted, wanted.silence.unused(judged, job.codes))
+        fixable = UNUSED_SUPPRESSION[0] in fixable_codes(job.settings)
+        kept += filter(wanted, wanted.silence.unused(judged, job.codes, fixable=fixable))
     kept.sort(key=lambda finding: finding.order)
     return Verdict(
         tuple(_with_fingerprints(kept, texts)),

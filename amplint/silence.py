@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from amplint.catalog import UNUSED_SUPPRESSION, rule_names
-from amplint.findings import Finding, Level, Span
+from amplint.findings import Claim, Edit, Finding, Fix, Level, Reworded, Span, digest_of
 from amplint.selectors import ALL, codes_of, selects, suggestion
-from amplint.source.suppressions import NONE, Selector, Suppressions, read_suppressions
+from amplint.source.decoding import split_lines
+from amplint.source.suppressions import NONE, Selector, Suppressions, read_suppressions, removal
 
 Word = tuple[str, Span]
 """A word of a comment, by the path of its file and its place."""
@@ -45,9 +46,9 @@ class Silence:
         self.used.update((finding.path, selector.span) for selector in covering)
         return bool(covering)
 
-    def unused(self, paths: Iterable[str], ran: frozenset[str]) -> list[Finding]:
+    def unused(self, paths: Iterable[str], ran: frozenset[str], *, fixable: bool = True) -> list[Finding]:
         """A finding for each word that has silenced nothing in these files, and for each that names no rule.
-        ``ran`` are the codes of the rules that ran: of the others nobody knows."""
+        ``ran`` are the codes of the rules that ran: of the others nobody knows. ``fixable``: fixes are wanted."""
         words = [(path, selector) for path in paths for selector in self.of(path).selectors if selector.ours]
         own = [
             word
@@ -61,20 +62,45 @@ class Silence:
         ]
         for finding in found:
             self.covers(finding)  # a word for this rule is used if it hides one of these
-        return found + [
+        found += [
             finding for path, selector in own if (finding := self._judge(path, selector, ran)) is not None
         ]
+        if not fixable:
+            return found
+        return [
+            finding if finding.fix_note else replace(finding, fix=self._fix(finding)) for finding in found
+        ]
+
+    def _fix(self, finding: Finding) -> Fix | None:
+        """Takes the word away that a finding is about. It is safe: a comment changes nothing that runs."""
+        text = self.text_of(finding.path)
+        found = removal(text, finding.span) if text is not None else None
+        if text is None or found is None:
+            return None
+        path = finding.path
+        first = len(split_lines(text[: found.start] + "x"))
+        title = "Remove the word from the comment" if found.left else "Remove the comment"
+        return Fix(
+            "safe",
+            title,
+            (Edit(path, found.start, found.end, found.left),),
+            (Claim(path, first, finding.span.line),),
+            bases=((path, digest_of(text)),),
+            comments=(Reworded(path, found.comment, found.left),),
+        )
 
     def _judge(self, path: str, selector: Selector, ran: frozenset[str]) -> Finding | None:
         if (path, selector.span) in self.used:
             return None
         names = rule_names()
         codes = codes_of(selector.text, names)
+        note = ""
         if not codes:
             word = suggestion(selector.text, [*names.values(), *names])
             message = (
                 f"`{selector.text}` is not the name or code of a rule{word}: this comment silences nothing."
             )
+            note = "the name may be misspelt" if word else ""
         elif codes <= ran:
             extent = "in this file" if selector.lines is None else "on this statement"
             every = selector.text.upper() == ALL
@@ -85,4 +111,4 @@ class Silence:
             )
         else:
             return None
-        return Finding(*UNUSED_SUPPRESSION, Level.ADVICE, message, path, selector.span)
+        return Finding(*UNUSED_SUPPRESSION, Level.ADVICE, message, path, selector.span, fix_note=note)

@@ -162,7 +162,12 @@ class Rounds:
             before = self._text(path)
             if _compiles(before) and not _compiles(text):
                 return "the result does not compile"
-            lost = comments_of(before) - comments_of(text)
+            kept = comments_of(before)
+            for reworded in proposal.fix.comments:
+                if reworded.path == path:
+                    kept[reworded.before] -= 1
+                    kept[reworded.after] += bool(reworded.after)
+            lost = kept - comments_of(text)
             if lost:
                 return f"the result has lost the comment {min(lost)!r}"
         return ""
@@ -214,21 +219,27 @@ class Rounds:
         }
         news: dict[str, str] = {}
         mended = {finding.name for finding in fixed}
+
+        def still_there(finding: Finding) -> bool:
+            return any(
+                (finding.code, finding.path) == (other.code, other.path)
+                and finding.path in moves
+                and finding.span.line == moves[finding.path].line(other.span.line, other.span.column)
+                # what a comment names beside the mended word may be left over now
+                and (finding.code != UNUSED_SUPPRESSION[0] or finding.message == other.message)
+                for other in fixed
+            )
+
         # a comment for what has been mended is left over, or a rule that kept silent for the mended one
         # speaks: that is told, and no fault of the fix
         found = [
             finding
             for finding in linted.findings
-            if finding.code != UNUSED_SUPPRESSION[0]
+            if (finding.code != UNUSED_SUPPRESSION[0] or still_there(finding))
             and (finding in expected or not mended & set(self._yields.get(finding.name, ())))
         ]
         for finding in unexpected(found, expected, moves, claimed, texts, old):
-            again = any(
-                (finding.code, finding.path) == (other.code, other.path)
-                and finding.path in moves
-                and finding.span.line == moves[finding.path].line(other.span.line, other.span.column)
-                for other in fixed
-            )
+            again = still_there(finding)
             what = "the finding is still there" if again else f"it brings a new finding: {finding.name}"
             news.setdefault(
                 finding.path, f"{what} on line {finding.span.line} of {finding.path} after the fix"

@@ -28,9 +28,9 @@ class AddUpdate(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where no other update and no step in another block is in sight."""
         file = files.parsed(self.step.path)
-        call = _call_at(file, self.step)
-        scaler, optimizer = _receiver(call), _optimizer(call)
-        function = _function(file, call)
+        call = call_at(file, self.step)
+        scaler, optimizer = receiver_of(call), first_argument(call)
+        function = function_of(file, call)
         last = file.statement(call)
         around = file.parent(last)
         loop = next((node for node in file.parents(call) if isinstance(node, cst.For)), None)
@@ -38,12 +38,12 @@ class AddUpdate(Mend):
             return Refusal(
                 f"`{scaler}.step` runs for several optimizers, and the update belongs after the loop"
             )
-        for update in _calls(file, function, scaler, "update"):
+        for update in calls_of(file, function, scaler, "update"):
             line = file.span(update).line
             return Refusal(
                 f"`{scaler}.update()` on line {line} runs on other ways: one call has to be on all"
             )
-        for step in _calls(file, function, scaler, "step"):
+        for step in calls_of(file, function, scaler, "step"):
             if file.parent(file.statement(step)) is not around:
                 line = file.span(step).line
                 return Refusal(
@@ -51,7 +51,7 @@ class AddUpdate(Mend):
                 )
             if file.span(step).line > file.span(last).line:
                 last = file.statement(step)
-        elsewhere = next(_calls(file, file.module, scaler, "update"), None)
+        elsewhere = next(calls_of(file, file.module, scaler, "update"), None)
         doubt = ""
         if elsewhere is not None:
             doubt = f"`{scaler}.update()` on line {file.span(elsewhere).line} may run after the step, too"
@@ -75,27 +75,29 @@ class AddUnscale(Mend):
         file = files.parsed(self.read.path)
         if self.step.path != self.read.path:
             return Refusal("the scaler's step is in another file")
-        node, step = file.expression(self.read.span), _call_at(file, self.step)
+        node, step = file.expression(self.read.span), call_at(file, self.step)
         if node is None:
             return Refusal("the gradients are not read in an expression")
-        scaler, optimizer = _receiver(step), dotted(_optimizer(step))
+        scaler, optimizer = receiver_of(step), dotted(first_argument(step))
         if optimizer is None:
             return Refusal("the optimizer has no name")
         if not isinstance(step.func, cst.Attribute) or step.func.attr.value != "step":
             return Refusal(f"`{shortened(file.code(step))}` has to move in front")
-        function = _function(file, node)
-        for other in _calls(file, function, scaler, "unscale_"):
+        function = function_of(file, node)
+        for other in calls_of(file, function, scaler, "unscale_"):
             line = file.span(other).line
             return Refusal(f"`{scaler}.unscale_` on line {line} runs under another condition or after it")
         doubts = []
-        if function is _function(file, step):
+        if function is function_of(file, step):
             at = self._before(file, node, step)
         else:
             at = file.statement(node)
             doubts.append("the step is in another function, and may run under another condition")
             if not _in_one_class(file, node, step, scaler, optimizer):
                 return Refusal(f"`{scaler}` is not known where the gradients are read")
-        if any(dotted(_optimizer(other)) != optimizer for other in _calls(file, function, scaler, "step")):
+        if any(
+            dotted(first_argument(other)) != optimizer for other in calls_of(file, function, scaler, "step")
+        ):
             doubts.append(f"only the gradients of `{optimizer}` are divided")
         assert isinstance(at, cst.SimpleStatementLine | cst.BaseCompoundStatement)
         call = f"{scaler}.unscale_({optimizer})"
@@ -145,7 +147,7 @@ class NameScaledLoss(Mend):
         node = file.expression(self.read.span)
         if node is None:
             return Refusal("the loss is not read in an expression")
-        function = _function(file, node)
+        function = function_of(file, node)
         renamed = [(a, n) for a, n in _renaming(file, function) if n in names_in(node)]
         if len(renamed) != 1:
             return Refusal("the loss is not scaled under its own name in this function")
@@ -199,8 +201,8 @@ class ScaleOnce(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Unsafe: on another way here the loss may not be scaled yet."""
         file = files.parsed(self.scale.path)
-        call = _call_at(file, self.scale)
-        loss = _optimizer(call)
+        call = call_at(file, self.scale)
+        loss = first_argument(call)
         module = exchanged(file.module, {call: as_float(loss).func.value})  # type: ignore[attr-defined]
         note = "the loss has to be scaled already on every way that leads here"
         return make_fix("Do not scale again", {file: module}, [(file, file.statement(call))], unsafe=note)
@@ -217,16 +219,16 @@ class ScaleLoss(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: other steps on these gradients would apply scaled ones."""
         file = files.parsed(self.step.path)
-        step = _call_at(file, self.step)
-        scaler, function = _receiver(step), _function(file, step)
+        step = call_at(file, self.step)
+        scaler, function = receiver_of(step), function_of(file, step)
         if self.backward is None:
             span = file.span(function)
             calls = [call for call in file.inside(cst.Call, span) if _method(call) == "backward"]
         else:
             if self.backward.path != self.step.path:
                 return Refusal("the scaler's step is in another file")
-            calls = [_call_at(file, self.backward)]
-        if len(calls) != 1 or _method(calls[0]) != "backward" or _function(file, calls[0]) is not function:
+            calls = [call_at(file, self.backward)]
+        if len(calls) != 1 or _method(calls[0]) != "backward" or function_of(file, calls[0]) is not function:
             return Refusal("the backward pass that belongs to the step is not clear")
         func = calls[0].func
         assert isinstance(func, cst.Attribute)
@@ -249,16 +251,16 @@ class StepThroughScaler(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: the learning rate was perhaps chosen for gradients that are too large."""
         file = files.parsed(self.step.path)
-        call = _call_at(file, self.step)
-        optimizer = _receiver(call)
+        call = call_at(file, self.step)
+        optimizer = receiver_of(call)
         if call.args:
             return Refusal("the step has arguments, which a scaler's step hands on in another way")
         around = file.parent(call)
         if not isinstance(around, cst.Expr):
             return Refusal("the result of the step is used")
-        function = _function(file, call)
+        function = function_of(file, call)
         scales = {
-            _receiver(scale)
+            receiver_of(scale)
             for scale in file.inside(cst.Call, file.span(function))
             if _method(scale) == "scale" and dotted(scale.func) is not None
         }
@@ -274,7 +276,7 @@ class StepThroughScaler(Mend):
         lines: list[Statement] = [new]
         if not any(
             file.parent(file.statement(update)) is block and file.span(update).line >= after
-            for update in _calls(file, function, scaler, "update")
+            for update in calls_of(file, function, scaler, "update")
         ):
             lines.append(_line(f"{scaler}.update()"))
         module = exchanged(file.module, spliced(file, statement, lines))
@@ -294,7 +296,7 @@ class RemoveStep(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: training was perhaps tuned with two steps."""
         file = files.parsed(self.step.path)
-        statement = file.statement(_call_at(file, self.step))
+        statement = file.statement(call_at(file, self.step))
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
             return Refusal("the step is a part of a larger statement")
         module = exchanged(file.module, removed_statement(file, statement))
@@ -311,7 +313,7 @@ class HoistScaler(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: an outer loop may make a new model that wants a new scaler."""
         file = files.parsed(self.made.path)
-        call = _call_at(file, self.made)
+        call = call_at(file, self.made)
         statement = file.statement(call)
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
             return Refusal("the scaler is made in a larger statement")
@@ -355,7 +357,7 @@ class SwitchScalerOff(Mend):
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: a scaler that is off has no state to be saved or loaded."""
         file = files.parsed(self.made.path)
-        call = _call_at(file, self.made)
+        call = call_at(file, self.made)
         if not (qualified_name(file, call.func) or "").endswith(".GradScaler"):
             return Refusal("the scaler is made by other code")
         if any(arg.star for arg in call.args) or len([arg for arg in call.args if arg.keyword is None]) > 1:
@@ -380,7 +382,8 @@ class SwitchScalerOff(Mend):
         return make_fix(title, {file: module}, [(file, file.statement(call))], unsafe=note)
 
 
-def _call_at(file: ParsedFile, place: Place) -> cst.Call:
+def call_at(file: ParsedFile, place: Place) -> cst.Call:
+    """The call at a place. Raises Refusal."""
     call = file.find(cst.Call, place.span)
     if call is None:
         raise Refusal("the call is written in an unusual way")
@@ -391,25 +394,27 @@ def _method(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
-def _receiver(call: cst.Call) -> str:
+def receiver_of(call: cst.Call) -> str:
+    """What a method is called on. Raises Refusal where that has no name."""
     name = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
     if name is None:
         raise Refusal("what the method is called on has no name")
     return name
 
 
-def _optimizer(call: cst.Call) -> cst.BaseExpression:
+def first_argument(call: cst.Call) -> cst.BaseExpression:
     """The first argument of a call of a scaler."""
     if not call.args or call.args[0].star:
         raise Refusal("the arguments of the scaler are given in an unusual way")
     return call.args[0].value
 
 
-def _function(file: ParsedFile, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
+def function_of(file: ParsedFile, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
+    """The function around a piece of code, or the module."""
     return next((part for part in file.parents(node) if isinstance(part, cst.FunctionDef)), file.module)
 
 
-def _calls(file: ParsedFile, inside: cst.CSTNode, scaler: str, method: str) -> Iterator[cst.Call]:
+def calls_of(file: ParsedFile, inside: cst.CSTNode, scaler: str, method: str) -> Iterator[cst.Call]:
     """The calls of a method of a scaler in a piece of code."""
     for call in file.inside(cst.Call, file.span(inside)):
         if dotted(call.func) == f"{scaler}.{method}":

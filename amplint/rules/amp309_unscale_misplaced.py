@@ -78,8 +78,11 @@ for _ in range(3):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. By hand: move `unscale_` and the clipping after it to where all
-micro-batches have been accumulated, under the condition of `scaler.step(optimizer)`.
+The fix moves `unscale_` and the clipping right behind it in front of `scaler.step(optimizer)`, under the condition
+of the step, or removes an `unscale_` that follows the step. Both are unsafe: the gradients are clipped once for all
+micro-batches then, and training changes. There is no fix where the step is in another function or runs in several
+places, where the norm that the clip returns is used elsewhere, where `unscale_` has a condition of its own that the
+loop changes, or where a clip follows the step as well: it has to be moved by hand.
 
 ## References
 
@@ -91,6 +94,8 @@ from __future__ import annotations
 
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import ScalerUsed
+from amplint.fixes.base import Mend
+from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
 
 
@@ -100,6 +105,12 @@ class UnscaleMisplaced(ProtocolRule):
     shown_by = (ScalerUsed,)
     raises = r"unscale_\(\) (has already been called|is being called after step)"
     faults = frozenset({Fault.UNSCALED_TWICE, Fault.UNSCALED_AFTER_STEP, Fault.BACKWARD_AFTER_UNSCALE})
+
+    def mend_of(self, breach: Breach) -> Mend:
+        """After the step the call goes; else it moves in front of the step."""
+        if breach.fault is Fault.UNSCALED_AFTER_STEP:
+            return RemoveUnscale(breach.place)
+        return MoveUnscale(breach.place)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
         """The message, and the step of the trail."""

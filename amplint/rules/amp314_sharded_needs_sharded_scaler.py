@@ -65,8 +65,9 @@ def train(model, loader):
 
 ## Fix safety
 
-This version has no automatic fix for the rule. The arguments of both classes are the same except for
-`process_group`, which has to be the group that the module is split over if that is not the default one.
+The fix makes a `ShardedGradScaler` with the same arguments, by keyword, since the order of `growth_factor` and
+`backoff_factor` differs, and imports the class. It is unsafe: the scaler wants `process_group` where the module is
+not split over all processes. There is no fix where the scaler is made by other code.
 
 ## References
 
@@ -83,6 +84,7 @@ from collections.abc import Hashable
 
 from amplint.events import ScalerUsed
 from amplint.findings import Level
+from amplint.fixes.sharded import ShardScaler
 from amplint.rules.base import FlowRule, Report, line_of
 
 
@@ -103,5 +105,5 @@ class ShardedNeedsShardedScaler(FlowRule):
                 (event.sharded, "the parameters are split here"),
                 (event.made, "the scaler is made here"),
             )
-            report.add(self, event.place, message, trail=trail)
+            report.add(self, event.place, message, trail=trail, mend=ShardScaler(event.made))
         return state

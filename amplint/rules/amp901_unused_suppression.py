@@ -50,7 +50,10 @@ A comment that has to stay although nothing is found, for example in code that i
 
 ## Fix safety
 
-This version has no automatic fix for the rule. Deleting a comment changes nothing that runs.
+The fix removes the word, and with the last word the comment with its reason. Comments of other tools on the line
+and other codes of a `# noqa` stay. It is safe: a comment changes nothing that runs. It knows what the run has seen;
+fix with the whole project in sight where comments are for findings that other files lead to. There is no fix for
+a name that looks misspelt: write the right one.
 
 ## References
 

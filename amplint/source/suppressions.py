@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from amplint.findings import Span
 from amplint.selectors import ALL, selects
@@ -27,6 +28,13 @@ _OWN = re.compile(
 _NOQA = re.compile(
     r"#\s*noqa(?![\w-])(?P<colon>\s*:)?\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]+)*\b)?", re.IGNORECASE
 )
+
+_LIST = re.compile(r"[^\s,](?:[^,]*[^\s,])?")
+_CODE = re.compile(r"[^\s,]+")
+_NEXT = re.compile(r"(?<![^\s\]])#(?!\d)")
+"""Where another comment begins on the line of one, and not the number of an issue."""
+_ANYWHERE = re.compile(r"\b(?:pylint|isort)\s*:")
+"""Words that count without a sign of their own in front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,64 @@ def insertions(text: str, places: Iterable[tuple[int, str]], reason: str = "") -
     ]
 
 
+class Removal(NamedTuple):
+    """How a word of a comment is taken away: the stretch of the text that gives way to ``left``, which is what
+    stays of ``comment``."""
+
+    start: int
+    end: int
+    comment: str
+    left: str
+
+
+def removal(text: str, word: Span) -> Removal | None:
+    """What to edit for a word of a comment to be gone. With its last word goes the comment with its reason, and
+    the line if there is nothing else on it; comments of other tools stay."""
+    column = word.column - 1
+    for token in _tokens(text):
+        if token.type == tokenize.COMMENT and token.start[0] == word.line and token.start[1] <= column:
+            break
+    else:
+        return None
+    lines = split_lines(text)
+    before, line = lines[: word.line - 1], lines[word.line - 1]
+    first, comment = token.start[1], token.string.rstrip()
+    left = _without(comment, column - first)
+    start = sum(map(len, before))
+    if left:
+        return Removal(start + first, start + first + len(comment), comment, left)
+    body = line.rstrip("\r\n")
+    if line[:first].strip():
+        return Removal(start + len(line[:first].rstrip()), start + len(body), comment, "")
+    if body == line and before:  # the last line has no end, and so will the one before it
+        last = before[-1]
+        return Removal(start - len(last) + len(last.rstrip("\r\n")), start + len(line), comment, "")
+    return Removal(start, start + len(line), comment, "")
+
+
+def _without(comment: str, at: int) -> str:
+    """A comment without the word at an offset in it."""
+    for pattern, group, kind in ((_OWN, "rules", _LIST), (_NOQA, "codes", _CODE)):
+        for found in pattern.finditer(comment):
+            if not found.start() <= at < found.end():
+                continue
+            shift = max(found.start(group), 0)
+            words = [part.span() for part in kind.finditer(found[group] or "")]
+            starts = [shift + start for start, _ in words]
+            if len(words) > 1 and at in starts:
+                number = starts.index(at)
+                if number + 1 < len(words):
+                    return comment[:at] + comment[starts[number + 1] :]
+                return comment[: shift + words[-2][1]] + comment[shift + words[-1][1] :]
+            after = _NEXT.search(comment, found.end())
+            end = after.start() if after is not None else len(comment)
+            reason = comment[found.end() : end].strip()
+            kept = f"# {reason}  " if _ANYWHERE.search(reason) else ""
+            left = (comment[: found.start()] + kept + comment[end:]).rstrip()
+            return left if left.strip("# \t") else ""
+    return comment
+
+
 def _own_comment(
     comments: dict[int, tokenize.TokenInfo],
     line: int,
@@ -195,7 +261,7 @@ def _read(token: tokenize.TokenInfo) -> Iterator[_Comment]:
         else:
             words = [
                 (part.group(), at(found.start("rules") + part.start(), found.start("rules") + part.end()))
-                for part in re.finditer(r"[^\s,](?:[^,]*[^\s,])?", found["rules"])
+                for part in _LIST.finditer(found["rules"])
             ]
         yield _Comment(line, own_line, whole_file, tuple(words))
     for found in _NOQA.finditer(token.string):
@@ -205,7 +271,7 @@ def _read(token: tokenize.TokenInfo) -> Iterator[_Comment]:
             begin = found.start("codes")
             words = [
                 (part.group(), at(begin + part.start(), begin + part.end()))
-                for part in re.finditer(r"[^\s,]+", found["codes"])
+                for part in _CODE.finditer(found["codes"])
                 if part.group().upper().startswith("AMP")
             ]
             yield _Comment(line, own_line, False, tuple(words))

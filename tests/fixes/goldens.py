@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings
 from amplint.findings import Finding
 from amplint.fixing import fix
@@ -49,11 +50,14 @@ RULES = (
     "scaled-loss-reused",
     "scaler-in-loop",
     "scaler-with-bfloat16",
+    "sharded-needs-sharded-scaler",
     "stale-weight-cache",
     "step-in-autocast",
     "unpaired-custom-fwd-bwd",
     "unprotected-op-in-half",
+    "unscale-misplaced",
     "unscaled-backward",
+    "unused-suppression",
     "useless-float",
 )
 IN_ONE_FILE = frozenset(
@@ -70,9 +74,11 @@ IN_ONE_FILE = frozenset(
         "scaler-with-bfloat16",
         "stale-weight-cache",
         "unpaired-custom-fwd-bwd",
+        "unscale-misplaced",
+        "unused-suppression",
     }
 )
-"""Rules whose fixes stay in the call or the class that they are about."""
+"""Rules whose fixes stay in the call, the function or the class that they are about."""
 KINDS = (".fixed", ".safe")
 
 
@@ -127,12 +133,15 @@ def fixed(program: Path, *, unsafe: bool) -> tuple[dict[str, str], list[Finding]
 
 def fix_folder(folder: Path, rule: str, *, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
     """As ``fixed``, for the files in a folder, which are changed."""
-    settings = Settings(root=folder, select=(rule,), torch=((2, 4), None), torch_from="the tests")
+    select = ("ALL",) if rule == UNUSED_SUPPRESSION[1] else (rule,)  # it judges comments for rules that ran
+    settings = Settings(
+        root=folder, select=select, fixable=(rule,), torch=((2, 4), None), torch_from="the tests"
+    )
     fixing = fix([str(folder)], settings, unsafe=unsafe, jobs=1)
     fixing.write()
     problems = [crash.reason for crash in fixing.result.crashes] + list(fixing.skipped.values())
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
-    return texts, list(fixing.result.findings), problems
+    return texts, [finding for finding in fixing.result.findings if finding.name == rule], problems
 
 
 def rule_of(program: Path) -> str:

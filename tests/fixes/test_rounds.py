@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Span, digest_of
+from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Reworded, Span, digest_of
 from amplint.fixes.edits import Move, applied
 from amplint.fixes.rounds import MOST_ROUNDS, Outcome, Rounds
 
@@ -173,3 +173,44 @@ def test_places_after_edits() -> None:
     assert applied(text, edits) == "x\na\ny\nyb\nccc\n"
     move = Move(text, edits)
     assert [move.line(1), move.line(2, 2), move.line(3)] == [2, 4, 5]
+
+
+def test_a_comment_may_go_only_where_the_fix_is_about_it() -> None:
+    def judge(texts: Texts) -> list[Finding]:
+        text = texts["a.py"]
+        found = []
+        for comment in ("# one", "# two"):
+            if comment in text:
+                start = text.index(comment)
+                line = text.count("\n", 0, start) + 1
+                gone = Reworded("a.py", "# one", "")
+                edits = [Edit("a.py", start, start + len(comment), "")]
+                fix = fix_of(texts, *edits, claims=(Claim("a.py", line, line),), comments=(gone,))
+                found.append(finding("a.py", text, line, fix))
+        return found
+
+    outcome = run({"a.py": "x  # one\ny  # two\n"}, judge)
+    assert outcome.texts == {"a.py": "x  \ny  # two\n"}
+    assert ["has lost the comment '# two'" in crash.reason for crash in outcome.failures] == [True]
+
+
+@pytest.mark.parametrize(("left", "reasons"), [("", 0), ("# unused", 1)])
+def test_a_suppression_that_is_still_unused_after_its_fix_is_told(left: str, reasons: int) -> None:
+    """But not another one in the place of what was mended."""
+
+    def judge(texts: Texts) -> list[Finding]:
+        text = texts["a.py"]
+        if "#" not in text:
+            return []
+        start = text.index("#")
+        message = "bad" if "unused" in text else "another"
+        span = Span(1, start + 1, 1, start + 2)
+        edit = Edit("a.py", start, len(text) - 1, left if "!" in text else "")
+        old = text[start:-1]
+        fix = fix_of(texts, edit, claims=(Claim("a.py", 1, 1),), comments=(Reworded("a.py", old, edit.text),))
+        wanted = fix if "!" in text else None
+        return [Finding("AMP901", "unused-suppression", Level.ADVICE, message, "a.py", span, (), wanted)]
+
+    outcome = run({"a.py": "x  # unused!\n"}, judge)
+    assert len(outcome.failures) == reasons
+    assert all("the finding is still there" in crash.reason for crash in outcome.failures)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.source.suppressions import read_suppressions
+from amplint.source.suppressions import read_suppressions, removal
 
 RULE = ("AMP101", "backward-in-autocast")
 
@@ -90,3 +90,34 @@ def test_ignore_file() -> None:
 def test_broken_code_silences_line_by_line() -> None:
     assert silenced("f(  # noqa\n") == [1]
     assert silenced("x = 1  # noqa\n  y = ]\n") == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "after"),
+    [
+        ("x = 1  # amplint: ignore[a]\n", 0, "x = 1\n"),
+        ("x = 1  # amplint: ignore[a] for now \ny = 2\n", 0, "x = 1\ny = 2\n"),
+        ("x = 1  # amplint: ignore[a, b, c]\n", 0, "x = 1  # amplint: ignore[b, c]\n"),
+        ("x = 1  # amplint: ignore[a, b, c] why\n", 1, "x = 1  # amplint: ignore[a, c] why\n"),
+        ("x = 1  # amplint: ignore[a, b, c]\n", 2, "x = 1  # amplint: ignore[a, b]\n"),
+        ("x = 1  # amplint: ignore[a], see #12\n", 0, "x = 1\n"),
+        ("x = 1  # amplint: ignore\n", 0, "x = 1\n"),
+        ("x = 1  # type: ignore  # amplint: ignore[a]\n", 0, "x = 1  # type: ignore\n"),
+        ("x = 1  # amplint: ignore[a] why # noqa: E501\n", 0, "x = 1  # noqa: E501\n"),
+        ("x = 1  # amplint: ignore[a] pylint: disable=b\n", 0, "x = 1  # pylint: disable=b\n"),
+        ("x = 1  # words # amplint: ignore[a] # fmt: skip\n", 0, "x = 1  # words # fmt: skip\n"),
+        ("x = 1  # amplint: ignore[a] # amplint: ignore[b]\n", 1, "x = 1  # amplint: ignore[a]\n"),
+        ("x = 1  # noqa: AMP101\n", 0, "x = 1\n"),
+        ("x = 1  # noqa: AMP101, E501\n", 0, "x = 1  # noqa: E501\n"),
+        ("x = 1  # noqa: E501 AMP101 why\n", 0, "x = 1  # noqa: E501 why\n"),
+        ("# amplint: ignore[a]\nx = 1\n", 0, "x = 1\n"),
+        ("if x:\r\n    # amplint: ignore-file[a]\r\n    y = 1\r\n", 0, "if x:\r\n    y = 1\r\n"),
+        ("x = 1\n    # amplint: ignore[a]", 0, "x = 1"),
+        ("# amplint: ignore[a]", 0, ""),
+        ("x = '#é'  # amplint: ignore[a]", 0, "x = '#é'"),
+    ],
+)
+def test_a_word_is_taken_away(text: str, number: int, after: str) -> None:
+    found = removal(text, read_suppressions(text).selectors[number].span)
+    assert found is not None
+    assert text[: found.start] + found.left + text[found.end :] == after
