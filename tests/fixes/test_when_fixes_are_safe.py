@@ -224,3 +224,86 @@ loss = nn.functional.cross_entropy(logits, torch.zeros(2, dtype=torch.long))
 """
     found = findings(tmp_path, source, "missing-float")
     assert all(finding.fix is None or not finding.fix.is_safe for finding in found)
+
+
+_ACCUMULATION = """scaler = torch.amp.GradScaler("cpu")
+max_norm = 1.0
+for i in range(4):
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = nn.functional.mse_loss(model(x), y)
+    scaler.scale(loss).backward()
+"""
+_GUARDED_STEP = "if i % 2:\n    scaler.step(optimizer)\n    scaler.update()\n    optimizer.zero_grad()"
+_CLIP = "nn.utils.clip_grad_norm_(model.parameters(), max_norm)"
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (f"scaler.unscale_(optimizer)\n{_CLIP}\n{_GUARDED_STEP}", "unsafe: it runs once for each step then"),
+        (
+            f"if max_norm:\n    scaler.unscale_(optimizer)\n    {_CLIP}\n{_GUARDED_STEP}",
+            "unsafe: it runs once",
+        ),
+        (f"scaler.unscale_(optimizer)\nnorm = {_CLIP}\nprint(norm)\n{_GUARDED_STEP}", "none: `norm` is used"),
+        (
+            f"scaler.unscale_(optimizer)\n{_CLIP}\nmax_norm = 2.0\n{_GUARDED_STEP}",
+            "none: `max_norm` changes before the step",
+        ),
+        (
+            f"scaler.unscale_(optimizer)\nprint(model.weight.grad.norm())\n{_GUARDED_STEP}",
+            "none: the gradients are read on line 14, before the step",
+        ),
+        (
+            f"if i < 9:\n    scaler.unscale_(optimizer)\n    print(i)\n{_GUARDED_STEP}",
+            "none: `unscale_` stands under another condition than the step",
+        ),
+        (
+            "scaler.step(optimizer)\nscaler.unscale_(optimizer)\nscaler.update()",
+            "unsafe: what is done to the gradients after the step",
+        ),
+        (
+            f"scaler.step(optimizer)\nscaler.unscale_(optimizer)\n{_CLIP}\nscaler.update()",
+            "none: the clip on line 15 comes after the step, too",
+        ),
+    ],
+)
+def test_a_misplaced_unscale_moves_where_nothing_is_in_the_way(tmp_path: Path, rest: str, said: str) -> None:
+    lines = "".join(f"    {line}\n" for line in rest.splitlines())
+    found = findings(tmp_path, _HEAD + _ACCUMULATION + lines, "unscale-misplaced")
+    assert verdict(found).startswith(said)
+
+
+_SHARDED = """import torch
+from torch.amp import GradScaler
+from torch.distributed.fsdp import FullyShardedDataParallel
+
+options = {{}}
+model = FullyShardedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = {scaler}
+{more}
+scaler.scale(model(torch.ones(1, 8)).sum()).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("scaler", "more", "said"),
+    [
+        ('GradScaler("cuda")', "", "unsafe: it wants `process_group`"),
+        ('GradScaler("cuda", **options)', "", "none: a star hides"),
+        ('GradScaler("cuda")', "class ShardedGradScaler: ...", "none: `ShardedGradScaler` is the name of"),
+    ],
+)
+def test_a_plain_scaler_becomes_a_sharded_one(tmp_path: Path, scaler: str, more: str, said: str) -> None:
+    found = findings(tmp_path, _SHARDED.format(scaler=scaler, more=more), "sharded-needs-sharded-scaler")
+    assert verdict(found).startswith(said)
+
+
+def test_a_word_that_looks_misspelt_stays(tmp_path: Path) -> None:
+    found = findings(tmp_path, "x = 1  # amplint: ignore[half-modle]\n", "unused-suppression")
+    assert verdict(found) == "none: the name may be misspelt"
+    found = findings(tmp_path, "x = 1  # amplint: ignore[qqqqqqqqqq]\n", "unused-suppression")
+    assert verdict(found) == "safe"
