@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
-from amplint.amp import ops
+from amplint.amp import ops, traits
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.amp.scalers import COMBINES, JOINS, KEEPS, LIMITS, NORMS
+from amplint.amp.scalers import COMBINES, JOINS, KEEPS, LIMITS, NORMS, PROPORTIONAL
 from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.places import Site, names_in
 from amplint.confirm.provenance import History
@@ -31,11 +31,14 @@ from amplint.events import (
     Filled,
     GradientsRead,
     GradientsZeroed,
+    Guard,
     IndexPut,
     Op,
     Operand,
     Place,
     Regions,
+    ScaledGradientMixed,
+    Trait,
     enabled_region,
 )
 
@@ -199,7 +202,7 @@ class FunctionMode(TorchFunctionMode):
                 probe.guarded(probe.weights.aliased, args[0], result)
             else:
                 probe.guarded(probe.weights.wrote, function.name, args[0])
-        if probe.scaled or probe.gradients or function is _GRADIENT:
+        if probe.scaled or probe.gradients or probe.penalties or function is _GRADIENT:
             probe.guarded(self._follow, function, args, tensors, result)
         return result
 
@@ -265,7 +268,13 @@ class FunctionMode(TorchFunctionMode):
             self._plans[key] = plan
         if plan.event is not None:
             probe.tell(plan.event)
-        if result is None or function.in_place:
+        if result is None:
+            return
+        if function.in_place:
+            if function.plain in traits.GUARDS and tensors[0].dtype in HALF:
+                self._guarded_in_place(
+                    plan, probe.sites.at(frame), function, args, kwargs, tensors, histories
+                )
             return
         for part in _parts(result):
             dtype = part.dtype
@@ -278,6 +287,25 @@ class FunctionMode(TorchFunctionMode):
             # a cast that changes nothing gives its operand back
             if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
                 probe.histories.note(part, history)
+
+    def _guarded_in_place(
+        self,
+        plan: Plan,
+        site: Site,
+        function: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[Tensor],
+        histories: list[History | None],
+    ) -> None:
+        dtype = tensors[0].dtype
+        if dtype not in plan.histories:
+            trait = _trait(function, site, args, kwargs, histories, True)
+            guarded = isinstance(trait, Guard)
+            plan.histories[dtype] = replace(histories[0] or History(), trait=trait) if guarded else None
+        history = plan.histories[dtype]
+        if history is not None:
+            self.probe.histories.note(tensors[0], history)
 
     def _event(
         self,
@@ -293,6 +321,7 @@ class FunctionMode(TorchFunctionMode):
         operands = tuple(
             operand(site.argument(index, function.name if function.method else None), tensor, history)
             for index, (tensor, history) in enumerate(zip(tensors, histories, strict=True))
+            if tensor is not kwargs.get("out")
         )
         if function.casts:
             to = named(_asked(function, args, kwargs))
@@ -330,6 +359,7 @@ class FunctionMode(TorchFunctionMode):
             _small_constant(args, kwargs),
             function.plain in ops.RANKING,
             softened,
+            named(getattr(kwargs.get("out"), "dtype", None)),
         )
 
     def _accumulates(self, function: Function, site: Site, tensors: list[Tensor]) -> bool:
@@ -397,6 +427,24 @@ class FunctionMode(TorchFunctionMode):
         dtype: torch.dtype,
     ) -> History | None:
         """That of a result."""
+        history = self._origin(function, site, regions, args, kwargs, tensors, histories, dtype)
+        if function.casts or function.cuda is Policy.VIEW:
+            return history
+        trait = _trait(function, site, args, kwargs, histories, dtype in HALF)
+        return replace(history or History(), trait=trait) if trait is not None else history
+
+    def _origin(
+        self,
+        function: Function,
+        site: Site,
+        regions: Regions,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[Tensor],
+        histories: list[History | None],
+        dtype: torch.dtype,
+    ) -> History | None:
+        """Where a result got its precision."""
         half = dtype in HALF
         if function.casts and _asked(function, args, kwargs) is not None:
             if half:
@@ -438,6 +486,8 @@ class FunctionMode(TorchFunctionMode):
             return
         if not tensors:
             return
+        if probe.penalties:
+            self._penalty(function, args, tensors, result)
         gradient = probe.gradients.of(tensors[0])
         if gradient is not None:
             self._gradient(function, gradient, result)
@@ -448,6 +498,31 @@ class FunctionMode(TorchFunctionMode):
                 return  # divided out
             if probe.scaled.of(result) is None:
                 probe.scaled.note(result, scaled)
+
+    def _penalty(self, function: Function, args: tuple[Any, ...], tensors: list[Tensor], result: Any) -> None:
+        """Follows gradients of a scaled output to where they meet what is not scaled."""
+        probe = self.probe
+        known = [probe.penalties.of(tensor) for tensor in tensors]
+        penalty = next((part for part in known if part is not None), None)
+        if penalty is None:
+            return
+        numbers = [value for value in args if type(value) in (int, float)]
+        name = _ORDERED.get(function.plain, function.plain.strip("_"))
+        if name in ("add", "sub"):
+            keeps = None not in known and not any(numbers)
+            scaled = any(probe.scaled.of(tensor) is not None for tensor in tensors)
+            site = probe.site(3)
+            if not keeps and not scaled and site is not None:
+                probe.tell(ScaledGradientMixed(site, probe.here.regions, penalty.scaler, penalty.born, name))
+        elif name in ("mul", "div", "truediv"):
+            # a number that the code computes may be the scale
+            site = probe.site(3)
+            keeps = len(tensors) == 1 and site is not None and _is_literal(site)
+        else:
+            keeps = name in PROPORTIONAL or function.cuda is Policy.VIEW
+        if keeps:
+            for part in _parts(result):
+                probe.penalties.note(part, penalty)
 
     def _gradient(self, function: Function, whose: frozenset[Hashable], result: Any) -> None:
         probe = self.probe
@@ -487,6 +562,7 @@ def operand(place: Place, tensor: Tensor, history: History | None) -> Operand:
         half_by_user=history.half_by_user,
         raised=history.raised,
         parameter=parameter,
+        trait=history.trait,
     )
 
 
@@ -580,6 +656,45 @@ _TYPES = frozenset({"float", "float32", "half", "float16", "bfloat16"})
 def _spelt_out(function: Function, site: Site) -> bool:
     """Whether the code names the type, instead of taking it from another tensor."""
     return function.name in _CASTS or site.node is None or bool(_TYPES & names_in(site.node))
+
+
+_ORDERED = {"__radd__": "add", "__rsub__": "sub", "__rmul__": "mul"}
+
+
+def _is_literal(site: Site) -> bool:
+    """Whether the tensor meets a number that stands in the code."""
+    match site.node:
+        case ast.BinOp(left=ast.Constant()) | ast.BinOp(right=ast.Constant()):
+            return True
+        case ast.Call(args=[ast.Constant()]) | ast.AugAssign(value=ast.Constant()):
+            return True
+    return False
+
+
+def _trait(
+    function: Function,
+    site: Site,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    histories: list[History | None],
+    half: bool,
+) -> Trait | None:
+    """What an op leaves of itself in its result."""
+    name = function.plain
+    name = f"__{name[3:]}" if name in _ORDERED else name
+    other = args[1] if len(args) > 1 else kwargs.get("min", kwargs.get("other"))
+    if half and name in traits.GUARDS and type(other) is float and 0 < other < traits.SMALL:
+        return Guard(site, other)
+    if name in traits.SQUARING:
+        squares = name == "square" or (
+            name in ("__pow__", "pow") and type(other) in (int, float) and other == 2
+        )
+        if squares or (name in ("__mul__", "mul") and other is args[0]):
+            return "square"
+    left = traits.left_by(
+        name, [history.trait if history is not None else None for history in histories], half
+    )
+    return "scalar" if left == "squares" and len(args) == 1 and not kwargs else left
 
 
 def _on_cpu(regions: Regions, device: str) -> bool:

@@ -9,6 +9,7 @@ import torch
 from torch.nn import Module
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from amplint.confirm import threads
 from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.functions import operand as operand_at
 from amplint.confirm.levels import Level
@@ -41,6 +42,8 @@ class _Watcher:
 
         def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if here.forward:
+                if here.forward == 1 and here.started is not None:
+                    guarded(self._inside, module)
                 return original(module, *args, **kwargs)
             guarded(self._forward, module)
             here.forward = 1
@@ -51,21 +54,30 @@ class _Watcher:
 
         return __call__
 
+    def _inside(self, module: Module) -> None:
+        """The first layer of torch in a module that a thread runs shows in which regions it is."""
+        if not self._in_sight(module):
+            self.probe.here.forward = 2
+            self._forward(module)
+
+    def _in_sight(self, module: Module) -> bool:
+        code = getattr(inspect.getattr_static(type(module), "forward", None), "__code__", None)
+        return code is not None and self.probe.sites.is_user(code)
+
     def _forward(self, module: Module) -> None:
         site = self.probe.site(3)
         if site is not None and self.probe.here.backward == 0:
             trains = any(parameter.requires_grad for parameter in module.parameters())
-            code = getattr(inspect.getattr_static(type(module), "forward", None), "__code__", None)
-            opaque = code is None or not self.probe.sites.is_user(code)
-            self.probe.tell(
+            threads.forward(
+                self.probe,
                 Forward(
                     site,
                     self.probe.here.regions,
                     self.probe.modules.of(module),
                     trains,
                     torch.is_grad_enabled(),
-                    opaque,
-                )
+                    not self._in_sight(module),
+                ),
             )
 
     def cast(self, original: Any) -> Any:

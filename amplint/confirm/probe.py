@@ -22,7 +22,7 @@ from amplint.confirm import casts, custom_functions, functions, modules, regions
 from amplint.confirm.levels import Level
 from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
-from amplint.confirm.provenance import History, Names, Notes, Owners, Scaled
+from amplint.confirm.provenance import History, Names, Notes, Owners, Penalty, Scaled
 from amplint.confirm.weights import Weights
 from amplint.events import Converted, Event, FunctionEnded, Region, Regions
 
@@ -54,6 +54,7 @@ class ThreadState(threading.local):
         self.modes: list[Any] = []
         self.cache: object = None
         """Stands for what the weight cache holds."""
+        self.started: threads.Started | None = None
 
 
 class Probe:
@@ -82,6 +83,7 @@ class Probe:
         self.histories: Notes[History] = Notes()
         self.scaled: Notes[Scaled] = Notes()
         self.gradients: Notes[frozenset[Hashable]] = Notes()
+        self.penalties: Notes[Penalty] = Notes()
         self.scales: dict[Hashable, float] = {}
         self.patches = Patches()
         self.here = ThreadState()
@@ -192,6 +194,12 @@ class Probe:
                 self.listener.hear(event)
             except Exception:
                 self.complain()
+
+    def tell_together(self, *events: Event) -> None:
+        """Tells of several events, between which no other thread tells of any."""
+        with self._lock:
+            for event in events:
+                self.tell(event)
 
     def guarded(self, what: Callable[..., None], *arguments: Any) -> None:
         """Does something of the probe's own, which must not disturb the user's code."""

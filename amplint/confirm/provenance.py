@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
-from amplint.events import Place, Region
+from amplint.events import Place, Region, Trait
 
 T = TypeVar("T")
 
@@ -27,6 +27,15 @@ class History:
     half_by_user: Place | None = None
     raised: Place | None = None
     softened: Place | None = None
+    trait: Trait | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """A gradient that was computed from a scaled output at ``born``, or a power of it."""
+
+    scaler: Hashable
+    born: Place
 
 
 @dataclass(frozen=True, slots=True)

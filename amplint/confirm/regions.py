@@ -77,6 +77,10 @@ class _Watcher:
             patches.wrap(torch, name, self._switch)
         for name in ("trace", "trace_module", "script"):
             patches.wrap(torch.jit, name, partial(self._capture, f"torch.jit.{name}"))
+        for module in (torch.cuda, torch.cuda.graphs):
+            how = "torch.cuda.make_graphed_callables"
+            patches.wrap(module, "make_graphed_callables", partial(self._capture, how))
+        patches.wrap(torch.cuda.graphs.graph, "__enter__", self._graph)
         self.probe.at_end(self._look_for_forgotten)
 
     def _init(self, original: Any) -> Any:
@@ -155,6 +159,13 @@ class _Watcher:
             made = self.made.get(id(cells["autocast_instance"].cell_contents))
             decorated = made.site if made is not None else None
         self.probe.tell(Captured(self.probe.sites.at(frame), self.probe.here.regions, how, trains, decorated))
+
+    def _graph(self, original: Any) -> Any:
+        def __enter__(graph: Any) -> Any:  # noqa: N807
+            self.probe.guarded(self._captured, "torch.cuda.graph", None)
+            return original(graph)
+
+        return __enter__
 
     def _clear(self, original: Any) -> Any:
         def clear_autocast_cache() -> None:

@@ -16,7 +16,7 @@ from amplint.amp.scalers import READS
 from amplint.confirm import arguments
 from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site
-from amplint.confirm.provenance import Scaled
+from amplint.confirm.provenance import Penalty, Scaled
 from amplint.events import (
     Backward,
     CastParameters,
@@ -47,6 +47,7 @@ def install(probe: Probe) -> None:
     wrap = probe.patches.wrap
     for module in (torch.autograd, torch.autograd.graph):
         wrap(module, "_engine_run_backward", watcher.engine)
+    wrap(torch.autograd, "grad", watcher.grad)
     wrap(Optimizer, "__init__", watcher.optimizer_init)
     wrap(Optimizer, "zero_grad", watcher.zero_grad)
     wrap(Optimizer, "state_dict", watcher.optimizer_state)
@@ -117,6 +118,25 @@ class _Watcher:
                 bool(self._scalers_made),
             )
         )
+
+    def grad(self, original: Any) -> Any:
+        def grad(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(outputs, *args, **kwargs)
+            if kwargs.get("create_graph") or (len(args) > 3 and args[3]):
+                self.probe.guarded(self._differentiated, outputs, result)
+            return result
+
+        return grad
+
+    def _differentiated(self, outputs: Any, result: Any) -> None:
+        """With create_graph gradients become part of a loss."""
+        scaled_by = [name for output in _tensors_in(outputs) for name in self.scalers_of(output)]
+        site = self.probe.site(3)
+        if not scaled_by or site is None:
+            return
+        for gradient in result:
+            if isinstance(gradient, torch.Tensor):
+                self.probe.penalties.note(gradient, Penalty(scaled_by[0], site))
 
     def _loss(self, outputs: Any) -> Hashable:
         """The name of what a backward pass starts from, before it was scaled."""

@@ -175,6 +175,8 @@ class _Join:
         return None
 
     def _unseen(self, finding: Finding, path: str, rule: FlowRule) -> Verdict:
+        if rule.unseen:
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=rule.unseen)
         if rule.needs and self.recording.device != "cuda":
             reason = f"it takes {rule.needs}: run this on a CUDA device"
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)

@@ -11,6 +11,7 @@ import libcst as cst
 from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
+from amplint.amp.traits import GUARDS, SMALL, SQUARING, left_by
 from amplint.events import (
     Cast,
     Certainty,
@@ -91,13 +92,6 @@ _INTEGERS_TOO = frozenset(
     {"sum", "prod", "cumsum", "cumprod", "nansum", "pow", "__pow__", "__rpow__", "square"}
 )
 """Ops that autocast runs in float32 and that give integers for integers."""
-_SMALL = 1e-4
-_GUARDS = frozenset({"__add__", "add", "clamp", "clamp_min", "clip"})
-_SQUARING = frozenset({"__pow__", "pow", "square", "__mul__", "mul"})
-_SUMMING = frozenset({"sum", "mean", "nansum", "nanmean"})
-_PRODUCTS = frozenset({"__matmul__", "matmul", "mm", "bmm", "einsum"})
-_KEEPS_TRAIT = frozenset({"__mul__", "mul", "__truediv__", "div", "__neg__", "neg", "sqrt"})
-_ADDING = frozenset({"__add__", "add"})
 _WHOLE = frozenset({"sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "norm", "median"})
 """Reductions that leave one element where no dimension is named."""
 LARGEST = {DType.FLOAT16: 65504.0, DType.HALF: 65504.0, DType.BFLOAT16: 3.3895313892515355e38}
@@ -310,12 +304,12 @@ def _trait(
     small: float | None,
 ) -> Trait | None:
     """What the op leaves of itself in its result; see events.Trait."""
-    if small is not None and name in _GUARDS and result.is_half:
+    if small is not None and name in GUARDS and result.is_half:
         guarded = [piece for piece, value in zip(nodes, values, strict=False) if isinstance(value, Tensor)]
         return Guard(walker.place(node), small, walker.place(guarded[0]) if guarded else None)
     first = values[0] if values else UNKNOWN
     second = values[1] if len(values) > 1 else None
-    if name in _SQUARING:
+    if name in SQUARING:
         if name == "square" or (name in ("__pow__", "pow") and second in (Constant(2), Constant(2.0))):
             return "square"
         if (
@@ -325,14 +319,8 @@ def _trait(
             and nodes[0].deep_equals(nodes[1])
         ):
             return "square"
-    if name in _PRODUCTS:
-        return "product" if result.is_half else None
     traits = [value.trait for value in values if isinstance(value, Tensor)]
-    if name in _SUMMING and traits[:1] == ["square"]:
-        return "squares"
-    if name in _KEEPS_TRAIT and len(traits) == 1:
-        return traits[0]
-    return "squares" if name in _ADDING and traits == ["squares", "squares"] else None
+    return left_by(name, traits, result.is_half)
 
 
 def _on_the_cpu(values: list[Value], nodes: list[cst.CSTNode]) -> bool:
@@ -442,7 +430,7 @@ def binary(walker: Expressions, node: cst.CSTNode, name: str, left: Value, right
             for side in (left, right)
             if isinstance(side, Constant)
             and isinstance(side.value, (int, float))
-            and 0 < abs(side.value) < _SMALL
+            and 0 < abs(side.value) < SMALL
         ),
         None,
     )
@@ -482,7 +470,7 @@ def augmented(walker: Expressions, node: cst.AugAssign, target: Value, value: Va
             f"__i{name[2:]}",
             [target, value],
             nodes=[node.target, node.value],
-            small_constant=small if small is not None and 0 < small < _SMALL else None,
+            small_constant=small if small is not None and 0 < small < SMALL else None,
         )
         return result if isinstance(result, Tensor) else target
     if isinstance(target, (Constant, Number)) and isinstance(value, Tensor):
@@ -616,14 +604,14 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
 
 def _small_constant(name: str, rest: tuple[Value, ...], given: Arguments) -> float | None:
     """The small number that a method or function is given after its tensor, such as the minimum of a clamp."""
-    if plain_name(name) not in _GUARDS:
+    if plain_name(name) not in GUARDS:
         return None
     candidates = (*rest[:1], given.keyword("min"), given.keyword("other"))
     return next(
         (
             value.value
             for value in candidates
-            if isinstance(value, Constant) and isinstance(value.value, float) and 0 < value.value < _SMALL
+            if isinstance(value, Constant) and isinstance(value.value, float) and 0 < value.value < SMALL
         ),
         None,
     )

@@ -82,6 +82,7 @@ class CudaGraphWithCache(FlowRule):
     """The state is the place of a forward whose weights the open region keeps, or None."""
 
     level = Level.ERROR
+    needs = "a CUDA graph"
 
     def on_forward(self, state: Place | None, event: Forward, report: Report) -> Hashable:
         return event.place if event.trains and _caches(event.regions) else state

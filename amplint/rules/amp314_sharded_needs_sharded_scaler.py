@@ -92,6 +92,7 @@ class ShardedNeedsShardedScaler(FlowRule):
     """Has no state."""
 
     level = Level.ERROR
+    unseen = "a run does not tell how the parameters were split"
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         if event.act == "step" and event.sharded is not None and event.enabled and event.made is not None:

@@ -85,6 +85,7 @@ class ScalerEnabledMismatch(FlowRule):
     """The state is the first region that was entered; before, whether a module has run."""
 
     level = Level.WARNING
+    unseen = "a run has no flags, only what they were this time"
     shown_by = (ScalerUsed,)
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:

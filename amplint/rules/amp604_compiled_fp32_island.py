@@ -108,6 +108,7 @@ class CompiledFp32Island(FlowRule):
     """The state is the last run of compiled code, or None."""
 
     level = Level.ADVICE
+    unseen = "torch.compile is off while a run is observed"
     default = False
 
     def on_compiled_began(self, state: Run | None, event: CompiledBegan, report: Report) -> Run | None:

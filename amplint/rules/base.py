@@ -147,6 +147,8 @@ class FlowRule(Rule):
     """A regular expression for the exceptions that show a finding to be true."""
     needs = ""
     """What a run has to have for this to be seen, if a simulated CUDA does not: "a CUDA graph"."""
+    unseen = ""
+    """Why no run shows this, if none does."""
 
     def start(self) -> Hashable:
         """The state at an entry point."""

@@ -34,7 +34,7 @@ def owners() -> Iterator[Any]:
     for name in (
         "", ".amp", ".amp.autocast_mode", ".amp.grad_scaler", ".autograd", ".autograd.function", ".autograd.graph",
         ".cuda",
-        ".cuda.amp", ".cuda.amp.autocast_mode", ".cuda.amp.common", ".cuda.memory", ".cuda.random",
+        ".cuda.amp", ".cuda.amp.autocast_mode", ".cuda.amp.common", ".cuda.graphs", ".cuda.memory", ".cuda.random",
         ".distributed", ".fft", ".jit", ".nn", ".nn.functional", ".nn.modules.module", ".nn.utils",
         ".nn.utils.clip_grad", ".optim", ".optim.optimizer", ".serialization", ".utils._device",
         ".accelerator",
@@ -42,9 +42,11 @@ def owners() -> Iterator[Any]:
         owner: Any = importlib.import_module("torch" + name)
         yield owner
         yield from (value for value in vars(owner).values() if inspect.isclass(value))
+    import concurrent.futures
+    import multiprocessing.pool
     import threading
 
-    yield threading.Thread
+    yield from (threading.Thread, concurrent.futures.ThreadPoolExecutor, multiprocessing.pool.Pool)
 
 
 def snapshot() -> dict[tuple[str, str], int]:

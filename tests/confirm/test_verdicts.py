@@ -189,3 +189,20 @@ def test_ranks_are_merged_and_told_apart() -> None:
     assert both.reached[0].count == 24
     found = verdict(both)
     assert (found.status, found.count, found.ranks) == (Status.CONFIRMED, 5, (0, 1))
+
+
+@pytest.mark.parametrize("device", ["simulated-cuda", "cuda"])
+def test_what_no_run_shows_is_never_refuted(device: str) -> None:
+    used = Reached("ScalerUsed", "train.py", BACKWARD, 12)
+    found = verdict(run(device=device, reached=(used,)), finding("scaler-enabled-mismatch"))
+    assert (found.status, found.reason) == (
+        Status.NOT_OBSERVABLE,
+        "a run has no flags, only what they were this time",
+    )
+
+
+def test_what_takes_a_cuda_device_is_not_refuted_without_one() -> None:
+    captured = Reached("Captured", "train.py", BACKWARD, 1)
+    wanted = finding("cuda-graph-with-cache")
+    assert verdict(run(reached=(captured,)), wanted).status is Status.NOT_OBSERVABLE
+    assert verdict(run(device="cuda", reached=(captured,)), wanted).status is Status.REFUTED
