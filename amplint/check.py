@@ -225,8 +225,24 @@ def _judge(
         for finding in findings
         if finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in silencing
     ]
-    ordered = sorted(kept, key=lambda finding: finding.order)
+    ordered = sorted(_once(kept), key=lambda finding: finding.order)
     return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources)
+
+
+def _once(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """The findings without those that say of a place what another one says, too: groups reach the same code by
+    different calls. The shortest way there is shown."""
+    best: dict[tuple[str, str, Span, str], Finding] = {}
+    for finding in findings:
+        key = (finding.code, finding.path, finding.span, finding.message)
+        known = best.get(key)
+        if known is None or _distance(finding) < _distance(known):
+            best[key] = finding
+    return best.values()
+
+
+def _distance(finding: Finding) -> tuple[int, int, str]:
+    return finding.level.rank, len(finding.trail), str(finding.trail)
 
 
 def _job(
