@@ -313,7 +313,7 @@ def _with_reached(
     reached: dict[tuple[object, ...], Reached] = {}
     for group, verdict in judge(groups):
         for one in verdict.reached if verdict is not None else ():
-            key = one[:3]
+            key = (*one[:3], one.kinds)
             reached[key] = min(reached.get(key, one), one, key=lambda it: it.call[:2])
         yield group, verdict
     definers = _definers(

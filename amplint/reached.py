@@ -32,5 +32,7 @@ class Reached(NamedTuple):
     device: str | None
     dtype: DType | None
     conditional: bool
+    kinds: tuple[str, ...] = ()
+    """The classes of the project that the code annotates the object with."""
     alone: bool = False
     """Whether one class of the project alone defines the method."""

@@ -49,7 +49,7 @@ def called(walker: Expressions, value: Value, given: Arguments, node: cst.CSTNod
         return
     for name in _last_names(value.symbol):
         _note(walker, name, given, node, region)
-    _note(walker, CALLED, given, node, region)
+    _note(walker, CALLED, given, node, region, _annotated(walker, node))
 
 
 def method_called(walker: Expressions, name: str, given: Arguments, node: cst.CSTNode) -> None:
@@ -94,15 +94,41 @@ def _last_names(symbol: Hashable) -> list[str]:
     return []
 
 
-def _note(walker: Expressions, name: str, given: Arguments, node: cst.CSTNode, region: Region) -> None:
-    if name == CALLED and not walker.path.gradients:
-        return
+def _annotated(walker: Expressions, node: cst.CSTNode) -> tuple[str, ...]:
+    """The classes of the project in the annotations that the file gives to the name of what is called."""
+    function = node.func if isinstance(node, cst.Call) else node
+    name = function.attr if isinstance(function, cst.Attribute) else function
+    if not isinstance(name, cst.Name):
+        return ()
+    file = walker.scope.file
+    parts = {
+        part
+        for text in re.findall(rf"\b{name.value}\s*:\s*([\w.\[\]|, ]+)", file.text)
+        for part in re.findall(r"[\w.]+", text)
+    }
+    values = (walker.engine.resolve(file, part) for part in parts)
+    return tuple(sorted({value.outline.name for value in values if isinstance(value, ClassValue)}))
+
+
+def _note(
+    walker: Expressions,
+    name: str,
+    given: Arguments,
+    node: cst.CSTNode,
+    region: Region,
+    kinds: tuple[str, ...] = (),
+) -> None:
+    if name == CALLED and (given.unclear or not walker.path.gradients):
+        return  # a call that hides its arguments fits every class
     keywords = tuple(sorted({keyword for keyword, _ in given.keywords}))
-    key = (name, None if given.unclear else len(given.positional), keywords)
+    positional = None if given.unclear else len(given.positional)
+    key = (name, positional, keywords, kinds)
     reached = walker.engine.reached
     if key not in reached:
         call, opened = _spot(walker.place(node)), _spot(region.place)
-        reached[key] = Reached(*key, call, opened, region.device, region.dtype, region.conditional)
+        reached[key] = Reached(
+            name, positional, keywords, call, opened, region.device, region.dtype, region.conditional, kinds
+        )
 
 
 def _spot(place: Place) -> Spot:
@@ -137,10 +163,15 @@ def walk(engine: Engine, file: ProjectFile, reached: Reached) -> None:
         if reached.name == CALLED:
             text = file.text_of(owner)
             possible = may_raise(text.encode()) and not engine.project.is_made(owner.name)
+            possible = possible and (not reached.kinds or _is_any_of(engine, value, reached.kinds))
         else:
             possible = reached.alone or _declared(engine, value, reached.name)
         if possible and _takes(engine, file, method, reached):
             engine.run_function(file, method, reached=reached)
+
+
+def _is_any_of(engine: Engine, value: ClassValue, kinds: tuple[str, ...]) -> bool:
+    return any(isinstance(base, ClassValue) and base.outline.name in kinds for base in engine.bases(value))
 
 
 def _declared(engine: Engine, value: ClassValue, name: str) -> bool:
