@@ -193,6 +193,7 @@ def _with_appended_dtype(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     return op(*args, **kwargs, dtype=torch.float32 if _eligible(args[0]) else args[0].dtype)
 
 
+@lru_cache(maxsize=8)
 def registered(key: str) -> frozenset[str]:
     """The overloads for which the installed torch has a kernel under a dispatch key, as they were measured."""
     names: list[str] = ops.table()["registered"][key]
