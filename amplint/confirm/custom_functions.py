@@ -26,7 +26,11 @@ def install(probe: Probe) -> None:
     """Watches Functions."""
     watcher = _Watcher(probe)
     probe.patches.wrap(FunctionMeta, "__init__", watcher.init)
-    apply = vars(Function)["apply"].__func__
+    held = vars(Function)["apply"]  # a class method, in newer releases one of C
+
+    def apply(kind: type, *args: Any, **kwargs: Any) -> Any:
+        return held.__get__(None, kind)(*args, **kwargs)
+
     probe.patches.set(Function, "apply", classmethod(watcher.apply(apply)))
 
 
