@@ -1,46 +1,48 @@
 """Applies fixes to copies of many real packages: do the files still compile, keep their comments, change only
 where a fix says so, and is a second run idle?
 
-    python benchmarks/fixes.py [--root DIR] [--diffs FILE] [--seconds N] [PACKAGE...]
+    python benchmarks/fixes.py [--root DIR] [--diffs DIR] [--seconds N] [PACKAGE...]
 
-DIR holds the packages, as benchmarks/breadth.py leaves them. Each package is copied, linted and, if anything in
-it can be fixed, fixed twice: with the safe fixes, and in a fresh copy with all. The project is taken to ask for
-torch 2.4. Prints one line for each package and mode, and totals; exit status 1 if something went wrong.
-Packages that are not begun within N seconds are left out, and named.
+The root holds the packages, as benchmarks/breadth.py leaves them; without names all of them are taken, the
+smallest first. Each package has a process of its own and is linted once with all rules, taken to ask for torch 2.4.
+If anything in it can be fixed, it is fixed in memory twice, round by round: with all fixes and with the safe ones.
+Then the result is written into a copy and fixed once more, which must change nothing. Prints a line for
+each package and mode as it goes, and a table at the end; exit status 1 if something went wrong. Packages that are not
+begun within N seconds are left out, and named.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import multiprocessing
 import os
-import shutil
+import resource
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shutil import copytree
 from time import monotonic
 
-from measure import PACKAGES, describe_machine, table
+from measure import PACKAGES, describe_machine, python_files, table
 
-from amplint import fixing
+from amplint import analysis, fixing
+from amplint.check import CheckResult, check, files_to_check
 from amplint.config import Settings
-from amplint.findings import Claim
+from amplint.findings import Claim, Finding
 from amplint.fixes import rounds
-from amplint.fixes.rounds import MOST_ROUNDS, comments_of
+from amplint.fixes.edits import comments_of
+from amplint.fixes.rounds import Rounds
+from amplint.rules import all_rules
+from amplint.source.decoding import decode, display_name, read_bytes
+from amplint.source.writing import encoded
 
-RULES = (
-    "backward-in-autocast",
-    "step-in-autocast",
-    "epoch-wide-autocast",
-    "half-model",
-    "missing-float",
-    "disabled-region-without-cast",
-    "useless-float",
-    "bfloat16-to-numpy",
-    "deprecated-amp-api",
-)
+SETTINGS = {"select": ("ALL",), "torch": ((2, 4), None), "torch_from": "the benchmark"}
+MOST_ROUNDS = 10
+MODES = {"all": True, "safe": False}
 
 
 @dataclass
@@ -78,60 +80,155 @@ class Tally:
         return not (self.broken or self.comments_lost or self.unexplained or self.taken_back or self.not_idle)
 
 
-def settings() -> Settings:
-    """The rules with fixes, for a project that asks for torch 2.4."""
-    return Settings(root=Path.cwd(), select=RULES, torch=((2, 4), None), torch_from="the benchmark")
+@dataclass
+class Outcome:
+    """What came of one package: its findings, those that have a fix, and for each mode the tally and the patch."""
+
+    found: int
+    fixable: int
+    modes: dict[str, tuple[Tally, str]]
+    seconds: float
+    peak_mb: float
 
 
-def apply(unsafe: bool) -> tuple[Tally, str]:
-    """Fixes what is in the working directory, round by round. The tally, and the difference as a patch."""
-    tally = Tally()
-    first: dict[str, str] = {}
-    texts: dict[str, str] = {}
-    for _ in range(MOST_ROUNDS + 1):
-        made = fixing.fix(["."], settings(), unsafe=unsafe, jobs=1)
-        tally.taken_back += Counter(crash.rule or "amplint" for crash in made.result.crashes)
-        tally.notes += [f"{crash.path}: {crash.reason}" for crash in made.result.crashes]
-        tally.notes += [f"{path}: {reason}" for path, reason in made.skipped.items()]
-        if not made.changes:
-            break
-        tally.rounds += 1
-        tally.findings += Counter(finding.name for finding in made.fixed)
-        claims = [
-            claim
-            for finding in made.fixed
-            if finding.fix is not None and (fix := finding.fix.chosen(unsafe)) is not None
-            for claim in fix.claims
-        ]
-        for change in made.changes:
-            before, after = change.texts
-            first.setdefault(change.name, before)
-            texts[change.name] = after
-            unexplained = changed_lines(before, after) - claimed_lines(claims, change.name)
-            tally.unexplained += len(unexplained)
-            tally.notes += [
-                f"{change.name}:{line}: changed, and no fix says so" for line in sorted(unexplained)
-            ]
-        made.write()
-    else:
-        tally.not_idle += 1
-    for name, text in texts.items():
+class Package:
+    """The package in the working directory: linted with changed texts, without writing any."""
+
+    def __init__(self) -> None:
+        self.settings = Settings(root=Path.cwd(), **SETTINGS)  # type: ignore[arg-type]
+        self._paths = {display_name(path): path for path in files_to_check(["."], self.settings).files}
+        self._yields = {rule.name: rule.yields_to for rule in all_rules()}
+        self._linted: dict[frozenset[tuple[str, str]], CheckResult] = {}
+
+    def lint(self, texts: Mapping[str, str]) -> CheckResult:
+        """What linting says with these texts, which is asked only once."""
+        key = frozenset(texts.items())
+        if key not in self._linted:
+            self._linted[key] = check(["."], self.settings, jobs=1, changed=self.bytes(texts))
+        return self._linted[key]
+
+    def bytes(self, texts: Mapping[str, str]) -> dict[str, bytes]:
+        """The texts by path, in the encodings of their files."""
+        return {
+            self._paths[name]: encoded(text, read_bytes(self._paths[name])) for name, text in texts.items()
+        }
+
+    def text(self, name: str) -> str:
+        """The text of a file as it came."""
+        return decode(read_bytes(self._paths[name]))
+
+    def fix(self, unsafe: bool) -> tuple[Tally, dict[str, str], list[tuple[Finding, str]]]:
+        """Fixes round by round, so that the claims speak of the texts that are compared. The tally, the final
+        texts, and what was mended by which fix."""
+        tally = Tally()
+        texts: dict[str, str] = {}
+        mended: list[tuple[Finding, str]] = []
+        failures: dict[str, str] = {}
+        while tally.rounds < MOST_ROUNDS:
+            outcome = self._round(texts, unsafe)
+            failures |= {f"{crash.path}: {crash.reason}": crash.rule for crash in outcome.failures}
+            tally.notes += [f"{path}: {reason}" for path, reason in outcome.skipped.items()]
+            changed = {name: text for name, text in outcome.texts.items() if text != self._now(texts, name)}
+            if not changed:
+                break
+            tally.rounds += 1
+            tally.findings += Counter(finding.name for finding in outcome.fixed)
+            claims: list[Claim] = []
+            for finding in outcome.fixed:
+                fix = finding.fix.chosen(unsafe) if finding.fix is not None else None
+                if fix is not None:
+                    claims += fix.claims
+                    mended.append((finding, fix.title + (f" ({fix.note})" if fix.note else "")))
+            for name, after in changed.items():
+                lines = changed_lines(self._now(texts, name), after) - claimed_lines(claims, name)
+                tally.unexplained += len(lines)
+                tally.notes += [f"{name}:{line}: changed, and no fix says so" for line in sorted(lines)]
+            texts |= changed
+        tally.taken_back = Counter(failures.values())
+        tally.notes += failures
+        for name, text in texts.items():
+            self._examine(name, text, tally)
+        return tally, texts, mended
+
+    def _round(self, texts: Mapping[str, str], unsafe: bool) -> rounds.Outcome:
+        def lint(more: Mapping[str, str]) -> CheckResult:
+            return self.lint({**texts, **more})
+
+        return Rounds(lint, lambda name: self._now(texts, name), unsafe=unsafe, yields=self._yields).run()
+
+    def _now(self, texts: Mapping[str, str], name: str) -> str:
+        return texts[name] if name in texts else self.text(name)
+
+    def _examine(self, name: str, text: str, tally: Tally) -> None:
+        """Whether a text still compiles and has its comments."""
         tally.files += 1
         try:
             compile(text, name, "exec", dont_inherit=True)
         except SyntaxError as error:
             tally.broken += 1
             tally.notes.append(f"{name}: {error}")
-        if comments_of(first[name]) != comments_of(text):
+        if comments_of(self.text(name)) != comments_of(text):
             tally.comments_lost += 1
             tally.notes.append(f"{name}: comments differ")
-    return tally, "".join(patch(name, first[name], text) for name, text in texts.items())
+
+
+def fix_package(folder: Path) -> Outcome:
+    """Lints the package and fixes it in every mode. Runs in a process of its own, which ends in another
+    working directory."""
+    begun = monotonic()
+    rounds.MOST_ROUNDS = 1
+    os.chdir(folder)
+    package = Package()
+    first = package.lint({}).findings
+    fixable = [fix for finding in first if (fix := finding.fix) is not None and fix.chosen(True) is not None]
+    modes: dict[str, tuple[Tally, str]] = {}
+    results: dict[str, dict[str, str]] = {}
+    patches: dict[str, str] = {}
+    tallies: dict[str, Tally] = {}
+    for mode, unsafe in MODES.items():
+        if any(fix.chosen(unsafe) is not None for fix in fixable):
+            tallies[mode], texts, mended = package.fix(unsafe)
+            results[mode] = texts
+            said = "".join(
+                f"# {finding.path}:{finding.span.line}: {finding.name}: {title}\n"
+                for finding, title in mended
+            )
+            patches[mode] = said + "".join(
+                patch(name, package.text(name), texts[name]) for name in sorted(texts)
+            )
+    contents = {mode: package.bytes(texts) for mode, texts in results.items()}
+    for mode, tally in tallies.items():
+        if contents[mode]:
+            names = {os.path.relpath(path, folder): data for path, data in contents[mode].items()}
+            tally.not_idle += changes_again(folder, names, MODES[mode])
+        modes[mode] = (tally, patches[mode])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    return Outcome(len(first), len(fixable), modes, monotonic() - begun, peak)
+
+
+def changes_again(folder: Path, contents: Mapping[str, bytes], unsafe: bool) -> int:
+    """Fixes a copy that holds these files instead: how many of its files change."""
+
+    def ignored(directory: str, names: list[str]) -> list[str]:
+        return [name for name in names if not (name.endswith(".py") or Path(directory, name).is_dir())]
+
+    analysis.forget()
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / folder.name
+        copytree(folder, copy, ignore=ignored)
+        for name, data in contents.items():
+            (copy / name).write_bytes(data)
+        os.chdir(copy)
+        settings = Settings(root=copy, **SETTINGS)  # type: ignore[arg-type]
+        made = fixing.fix(["."], settings, unsafe=unsafe, jobs=1)
+        os.chdir(folder)
+    return len(made.changes)
 
 
 def patch(name: str, before: str, after: str) -> str:
     """A unified diff."""
     lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}", n=6
     )
     return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
 
@@ -153,66 +250,58 @@ def claimed_lines(claims: list[Claim], path: str) -> set[int]:
     return {line for claim in claims if claim.path == path for line in range(claim.first, claim.last + 1)}
 
 
-def fix_copy(source: Path, unsafe: bool) -> tuple[Tally, str]:
-    """Fixes a copy of a package that is thrown away afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / source.name
-        ignored = shutil.ignore_patterns("*.so", "*.bin", "*.json", "*.gz", "*.png", "*.txt", "*.model")
-        shutil.copytree(source, copy, ignore=ignored)
-        start = Path.cwd()
-        os.chdir(copy)
-        try:
-            return apply(unsafe)
-        finally:
-            os.chdir(start)
+def by_size(root: Path) -> list[str]:
+    """The packages below the root, the smallest first."""
+    folders = [path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    sizes = {path.name: sum(file.stat().st_size for file in python_files(path)) for path in folders}
+    return sorted(sizes, key=lambda name: (sizes[name], name))
 
 
 def main() -> int:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--root", type=Path, default=PACKAGES)
-    parser.add_argument("--diffs", type=Path, help="write the patches of all fixes here")
+    parser.add_argument("--diffs", type=Path, help="write a patch for each package and mode into this folder")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("packages", nargs="*")
     options = parser.parse_args()
-    rounds.MOST_ROUNDS = 1  # so that the claims speak of the text that is compared
     root = options.root.resolve()
-    names = options.packages or sorted(path.name for path in root.iterdir() if path.is_dir())
-    diffs = options.diffs.open("w", encoding="utf-8") if options.diffs else None
-    totals = {False: Tally(), True: Tally()}
+    if options.diffs:
+        options.diffs.mkdir(parents=True, exist_ok=True)
+    totals = {mode: Tally() for mode in MODES}
     rows: list[list[str]] = []
     left_out: list[str] = []
+    nothing: list[str] = []
     begun = monotonic()
-    for name in names:
-        if monotonic() - begun > options.seconds:
-            left_out.append(name)
-            continue
-        for unsafe in (True, False):
-            tally, text = fix_copy(root / name, unsafe)
-            mode = "all" if unsafe else "safe"
-            for note in tally.notes:
-                print(f"{name}, {mode}: {note}", file=sys.stderr)
-            totals[unsafe].add(tally)
-            if unsafe and diffs is not None:
-                diffs.write(text)
-                diffs.flush()
-            if not tally.files:
-                break
-            rows.append([name, mode, *tally.row()])
-            print(*rows[-1], sep=" | ", file=sys.stderr)
-    for unsafe in (False, True):
-        rows.append(["together", "all" if unsafe else "safe", *totals[unsafe].row()])
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for name in options.packages or by_size(root):
+            if monotonic() - begun > options.seconds:
+                left_out.append(name)
+                continue
+            outcome = pool.apply(fix_package, (root / name,))
+            print(
+                f"{name}: {outcome.found} findings, {outcome.fixable} with a fix; {outcome.seconds:.0f} s,"
+                f" {outcome.peak_mb:.0f} MB",
+                file=sys.stderr,
+                flush=True,
+            )
+            if not outcome.modes:
+                nothing.append(name)
+            for mode, (tally, text) in outcome.modes.items():
+                for note in tally.notes:
+                    print(f"{name}, {mode}: {note}", file=sys.stderr)
+                totals[mode].add(tally)
+                if options.diffs:
+                    (options.diffs / f"{name}.{mode}.diff").write_text(text, encoding="utf-8")
+                rows.append([name, mode, *tally.row()])
+                print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    for mode, tally in totals.items():
+        rows.append(["together", mode, *tally.row()])
     print(describe_machine())
-    head = [
-        "package",
-        "fixes",
-        "files changed",
-        "rounds",
-        "do not compile",
-        "comments differ",
-        "lines unexplained",
-    ]
-    print(table([*head, "not idle", "taken back", "findings mended"], rows))
+    head = ["package", "fixes", "files changed", "rounds", "do not compile", "comments differ"]
+    print(table([*head, "lines unexplained", "not idle", "taken back", "findings mended"], rows))
+    if nothing:
+        print("Nothing to fix:", ", ".join(nothing))
     if left_out:
         print("Left out:", ", ".join(left_out))
     return 0 if all(total.is_well for total in totals.values()) else 1

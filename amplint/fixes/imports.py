@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -75,31 +76,56 @@ def binding_of(file: ParsedFile, name: str) -> Binding:
 
 def bound_in(node: cst.CSTNode) -> set[str]:
     """The names that a piece of code binds by other means than an import."""
+    return set(_bindings_in(node))
+
+
+def rebound(file: ParsedFile) -> Counter[str]:
+    """The names that a file binds anywhere by other means than an import, and how often."""
+    known = _REBOUND.get(file)
+    if known is None:
+        _REBOUND.clear()
+        known = _REBOUND[file] = _bindings_in(file.module)
+    return known
+
+
+def function_named(file: ParsedFile, name: str) -> cst.FunctionDef | None:
+    """The plain function at the top of a file that a name stands for everywhere in it, or None."""
+    try:
+        imported = any(binding.name == name for binding in bindings(file))
+    except Refusal:
+        return None
+    if imported or rebound(file)[name] != 1:
+        return None
+    return next(
+        (
+            statement
+            for statement in file.module.body
+            if isinstance(statement, cst.FunctionDef)
+            and statement.name.value == name
+            and not statement.decorators
+            and statement.asynchronous is None
+        ),
+        None,
+    )
+
+
+def _bindings_in(node: cst.CSTNode) -> Counter[str]:
     visitor = _Bound()
     node.visit(visitor)
     return visitor.names
 
 
-def rebound(file: ParsedFile) -> set[str]:
-    """The names that a file binds anywhere by other means than an import."""
-    known = _REBOUND.get(file)
-    if known is None:
-        _REBOUND.clear()
-        known = _REBOUND[file] = bound_in(file.module)
-    return known
-
-
-_REBOUND: dict[ParsedFile, set[str]] = {}
+_REBOUND: dict[ParsedFile, Counter[str]] = {}
 
 
 class _Bound(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()
-        self.names: set[str] = set()
+        self.names: Counter[str] = Counter()
 
     def _add(self, target: cst.CSTNode) -> None:
         if isinstance(target, cst.Name):
-            self.names.add(target.value)
+            self.names[target.value] += 1
         elif isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
                 self._add(element.value)
@@ -135,10 +161,10 @@ class _Bound(cst.CSTVisitor):
         self._add(node.name)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.names.add(node.name.value)
+        self.names[node.name.value] += 1
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self.names.add(node.name.value)
+        self.names[node.name.value] += 1
 
 
 def uses_of(file: ParsedFile, name: str) -> list[cst.Name]:

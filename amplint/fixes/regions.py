@@ -13,7 +13,7 @@ from amplint.findings import Fix
 from amplint.fixes.base import Files, Mend, make_fix, offered
 from amplint.fixes.custom_functions import unprotected_function
 from amplint.fixes.dependence import acts_in, needs_region
-from amplint.fixes.imports import bound_in, torch_added, torch_name
+from amplint.fixes.imports import bound_in, function_named, torch_added, torch_name
 from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import Opening, chain_in, opening, with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -314,6 +314,8 @@ class _Known:
             self.nodes.append(files.parsed(place.path).find(cst.Call, place.span))
         self.calls = frozenset(node for node in self.nodes if node is not None)
         self._needed: dict[int, bool] = {}
+        self._unconcerned: set[cst.CSTNode] = set()
+        self._judging: list[cst.FunctionDef] = []
 
     def number_of(self, call: cst.CSTNode) -> int | None:
         """Which of the calls this is."""
@@ -342,7 +344,29 @@ class _Known:
             for number, call in enumerate(self.nodes)
             if call is not None and (number + 1 >= len(self.chain) or not self.needed_from(number + 1))
         }
-        return needs_region(node, harmless) is not None
+        while (found := needs_region(node, harmless | self._unconcerned)) is not None:
+            if not self._calls_unconcerned(found):
+                return True
+            self._unconcerned.add(found)
+        return False
+
+    def _calls_unconcerned(self, node: cst.CSTNode) -> bool:
+        """Whether a node calls, by its name alone, a function of the same file in which nothing needs the
+        region, such as one that sums up numbers for a log."""
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
+            return False
+        file = next((file for file in self._files() if file.parent(node) is not None), None)
+        function = function_named(file, node.func.value) if file is not None else None
+        if function is None or function in self._judging:
+            return False
+        self._judging.append(function)
+        try:
+            return not self.needs(function.body)
+        finally:
+            self._judging.pop()
+
+    def _files(self) -> list[ParsedFile]:
+        return [self.files.parsed(path) for path in dict.fromkeys(place.path for place in self.chain)]
 
     def holds(self, node: cst.CSTNode) -> bool:
         """Whether the first call on the way, or the act itself, is in a node."""
