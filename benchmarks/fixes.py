@@ -5,7 +5,8 @@ where a fix says so, and is a second run idle?
 
 The root holds the packages, as benchmarks/breadth.py leaves them; without names all of them are taken, the
 smallest first. Each package has a process of its own and is linted once with all rules, taken to ask for torch 2.4.
-If anything in it can be fixed, it is fixed in memory twice, round by round: with all fixes and with the safe ones.
+If anything in it can be fixed, it is fixed in memory twice, round by round: with all fixes and,
+unless these are the same, with the safe ones.
 Then the result is written into a copy and fixed once more, which must change nothing. Prints a line for
 each package and mode as it goes, and a table at the end; exit status 1 if something went wrong. Packages that are not
 begun within N seconds are left out, and named.
@@ -181,29 +182,26 @@ def fix_package(folder: Path) -> Outcome:
     package = Package()
     first = package.lint({}).findings
     fixable = [fix for finding in first if (fix := finding.fix) is not None and fix.chosen(True) is not None]
-    modes: dict[str, tuple[Tally, str]] = {}
-    results: dict[str, dict[str, str]] = {}
-    patches: dict[str, str] = {}
-    tallies: dict[str, Tally] = {}
+    results: dict[str, tuple[Tally, str]] = {}
+    copies: list[tuple[Tally, dict[str, bytes], bool]] = []
+    is_safe = False
     for mode, unsafe in MODES.items():
-        if any(fix.chosen(unsafe) is not None for fix in fixable):
-            tallies[mode], texts, mended = package.fix(unsafe)
-            results[mode] = texts
-            said = "".join(
-                f"# {finding.path}:{finding.span.line}: {finding.name}: {title}\n"
-                for finding, title in mended
-            )
-            patches[mode] = said + "".join(
-                patch(name, package.text(name), texts[name]) for name in sorted(texts)
-            )
-    contents = {mode: package.bytes(texts) for mode, texts in results.items()}
-    for mode, tally in tallies.items():
-        if contents[mode]:
-            names = {os.path.relpath(path, folder): data for path, data in contents[mode].items()}
-            tally.not_idle += changes_again(folder, names, MODES[mode])
-        modes[mode] = (tally, patches[mode])
+        if not any(fix.chosen(unsafe) is not None for fix in fixable):
+            continue
+        if unsafe is False and is_safe:
+            results[mode] = results["all"]
+            continue
+        tally, texts, mended = package.fix(unsafe)
+        is_safe = not tally.taken_back and all(f.fix is not None and f.fix.is_safe for f, _ in mended)
+        said = "".join(f"# {f.path}:{f.span.line}: {f.name}: {title}\n" for f, title in mended)
+        said += "".join(patch(name, package.text(name), texts[name]) for name in sorted(texts))
+        results[mode] = (tally, said)
+        copies.append((tally, package.bytes(texts), unsafe))
+    for tally, contents, unsafe in copies:
+        names = {os.path.relpath(path, folder): data for path, data in contents.items()}
+        tally.not_idle += changes_again(folder, names, unsafe)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
-    return Outcome(len(first), len(fixable), modes, monotonic() - begun, peak)
+    return Outcome(len(first), len(fixable), results, monotonic() - begun, peak)
 
 
 def changes_again(folder: Path, contents: Mapping[str, bytes], unsafe: bool) -> int:

@@ -11,7 +11,7 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, Mend, make_fix
 from amplint.fixes.dependence import dotted, needs_region
-from amplint.fixes.imports import torch_added, torch_name
+from amplint.fixes.imports import function_named, torch_added, torch_name, uses_of
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, Statement, comment_line, exchanged, preceded, spliced
@@ -23,15 +23,18 @@ _HALF_TYPES = frozenset({"half", "float16", "bfloat16"})
 @dataclass(frozen=True)
 class AddFloat(Mend):
     """Casts the value of an expression to float32 where it is used. ``doubt`` says why it may be no floating
-    tensor. ``softmax``: the place is that of an op whose operand is to be cast."""
+    tensor. ``softmax``: the place is that of an op whose operand is to be cast. ``region`` is where autocast is
+    off, if only what runs in there is to be cast."""
 
     value: Place
     doubt: str = ""
     softmax: bool = False
+    region: Place | None = None
 
     def offer(self, files: Files) -> Fix | Refusal:
-        """Safe where the value surely is a floating tensor."""
+        """Safe where the value surely is a floating tensor, and nobody else runs the code."""
         file = files.parsed(self.value.path)
+        doubts = [self.doubt, self._doubt_callers(files, file)]
         node = file.expression(self.value.span)
         if node is not None and self.softmax:
             node = _operand(node)
@@ -56,7 +59,24 @@ class AddFloat(Mend):
         statement = file.statement(node)
         text = file.code(cast)
         title = "Cast the value to float32" if "#" in text else f"Write `{shortened(text)}`"
-        return make_fix(title, {file: module}, [(file, statement)], unsafe=self.doubt)
+        return make_fix(title, {file: module}, [(file, statement)], unsafe="; ".join(filter(None, doubts)))
+
+    def _doubt_callers(self, files: Files, file: ParsedFile) -> str:
+        """Why code that runs outside of the region as well is not to be changed unseen."""
+        function = file.around(cst.FunctionDef, self.value.span)
+        if self.region is None or function is None:
+            return ""
+        if self.region.path == file.path:
+            opener = file.around(cst.FunctionDef, self.region.span)
+            parts = [part for decorator in function.decorators for part in _below(decorator)]
+            if opener in (function, *file.parents(function)) or file.expression(self.region.span) in parts:
+                return ""
+        name = function.name.value
+        uses = [use for use in uses_of(file, name) if use is not function.name]
+        alone = function_named(file, name) is function and len(uses) == 1
+        if alone and not files.is_imported(file.path, name):
+            return ""
+        return f"every caller of `{name}` gets the value in float32 then, outside the region too"
 
 
 def _is_target(around: cst.CSTNode, node: cst.CSTNode) -> bool:

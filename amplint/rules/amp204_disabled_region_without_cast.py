@@ -79,7 +79,8 @@ as an imported RoI pooling layer whose boxes must stay float32, its page has the
 
 The fix writes `.float()` on the tensor where the op takes it. It is safe where that surely is a floating tensor,
 and unsafe where it comes out of a module whose code is not part of the project, which may give a tuple or a
-dictionary; `tree_map` helps with nested outputs (`torch.utils._pytree`). Integers, masks and targets are never
+dictionary; `tree_map` helps with nested outputs (`torch.utils._pytree`). It is unsafe as well in a function that
+others may call outside the region: they would get float32, too. Integers, masks and targets are never
 cast. The losses change a little, to what they should have been, so compare runs with care. Deleting the
 disabled region instead is right where its only content is ops that autocast runs in float32 anyway, but not
 for `binary_cross_entropy`, which raises in an enabled CUDA region.
@@ -149,6 +150,6 @@ class DisabledRegionWithoutCast(FlowRule):
             level=Level.ERROR if harm.raises else None,
             trail=trail,
             subject=region.place,
-            mend=cast_of(harm),
+            mend=cast_of(harm, region.place),
         )
         return state | {key}

@@ -99,12 +99,12 @@ def origin(operand: Operand) -> str:
     return f"{'half-precision' if name == 'half' else name} value made by autocast"
 
 
-def cast_of(harm: Harm) -> AddFloat:
-    """The mend that casts the operand where it is used."""
+def cast_of(harm: Harm, region: Place | None = None) -> AddFloat:
+    """The mend that casts the operand where it is used, in ``region`` if that is given."""
     doubt = doubt_of(harm.operand)
     if harm.place is not None:
-        return AddFloat(harm.place, doubt, softmax=True)
-    return AddFloat(harm.operand.place, doubt)
+        return AddFloat(harm.place, doubt, softmax=True, region=region)
+    return AddFloat(harm.operand.place, doubt, region=region)
 
 
 def doubt_of(operand: Operand) -> str:

@@ -307,3 +307,45 @@ def test_a_word_that_looks_misspelt_stays(tmp_path: Path) -> None:
     assert verdict(found) == "none: the name may be misspelt"
     found = findings(tmp_path, "x = 1  # amplint: ignore[qqqqqqqqqq]\n", "unused-suppression")
     assert verdict(found) == "safe"
+
+
+_HELPER = """import torch
+from torch import nn
+
+model = nn.Linear(8, 8)
+
+
+def norm(t):
+    return nn.functional.normalize(t, dim=-1)
+
+
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    out = model(torch.randn(4, 8))
+    with torch.autocast("cpu", enabled=False):
+        out = norm(out)
+"""
+
+
+def test_a_cast_in_a_helper_is_safe_where_only_the_region_calls_it(tmp_path: Path) -> None:
+    assert verdict(findings(tmp_path, _HELPER, "disabled-region-without-cast")) == "safe"
+
+
+def test_a_cast_in_a_helper_that_others_call_or_import_is_unsafe(tmp_path: Path) -> None:
+    expected = "unsafe: every caller of `norm` gets the value in float32 then, outside the region too"
+    again = _HELPER + "print(norm(torch.randn(4, 8, dtype=torch.bfloat16)).dtype)\n"
+    assert verdict(findings(tmp_path, again, "disabled-region-without-cast")) == expected
+    (tmp_path / "other.py").write_text("import torch.amp\nfrom program import norm\n", encoding="utf-8")
+    found = [
+        finding
+        for finding in findings(tmp_path, _HELPER, "disabled-region-without-cast")
+        if finding.path.endswith("program.py")
+    ]
+    assert verdict(found) == expected
+
+
+def test_a_cast_in_the_function_that_switches_autocast_off_is_safe(tmp_path: Path) -> None:
+    decorated = _HELPER.replace("def norm", '@torch.autocast("cpu", enabled=False)\ndef norm').replace(
+        '    with torch.autocast("cpu", enabled=False):\n        out = norm(out)\n', "    out = norm(out)\n"
+    )
+    again = decorated + "print(norm(torch.randn(4, 8, dtype=torch.bfloat16)).dtype)\n"
+    assert verdict(findings(tmp_path, again, "disabled-region-without-cast")) == "safe"
