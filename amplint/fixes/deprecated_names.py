@@ -47,7 +47,7 @@ class ReplaceDeprecated(Mend):
         node = file.find(cst.Name, self.use.span) or file.find(cst.Attribute, self.use.span)
         if node is None:
             return Refusal("the name is not found again")
-        doubts = [self.doubt] if self.doubt else []
+        doubts = [doubt for doubt in (self.doubt, self._doubt_class(file, node)) if doubt]
         changes: dict[cst.CSTNode, Exchange] = {}
         root = root_name(node)
         binding = binding_of(file, root)
@@ -69,6 +69,22 @@ class ReplaceDeprecated(Mend):
         title = f'Write `{new.new}` for the device type "{new.device}"'
         fix = make_fix(title, {file: module}, statements, unsafe="; ".join(doubts))
         return Fix(fix.applicability, fix.title, fix.edits, (*fix.claims, *claims), fix.note)
+
+    def _doubt_class(self, file: ParsedFile, node: cst.CSTNode) -> str:
+        """Why an object of the new class may not do: the file asks for the old one, which is a subclass."""
+        if not self.old.endswith(".GradScaler"):
+            return ""
+        text = file.code(node)
+        for use in uses_of(file, root_name(node)):
+            whole: cst.CSTNode = use
+            around = file.parent(whole)
+            while isinstance(around, cst.Attribute):
+                whole, around = around, file.parent(around)
+            is_made = isinstance(around, cst.Call) and around.func is whole
+            if whole is not node and not is_made and file.code(whole) == text:
+                line = file.span(whole).line
+                return f"line {line} names the old class, and the new one is no subclass of it"
+        return ""
 
     def _torch(self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]) -> str:
         if binding.target == "torch":

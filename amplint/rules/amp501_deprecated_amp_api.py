@@ -78,7 +78,8 @@ The fix is safe if the project asks for a torch that has the new name, and unsaf
 torch it asks for; `torch-version` in the settings says so. It is unsafe for `partial`, whose later calls may
 give positional arguments. There is no fix where the project admits a torch without the new name, where the
 name is handed on without a call, where `*args` hides the positions, and where the name is bound by a ladder of
-imports or under a condition. `isinstance` checks are left alone.
+imports or under a condition. `isinstance` checks and annotations are left alone; a `GradScaler` in a file that has
+some is changed by an unsafe fix only.
 
 ## References
 

@@ -54,6 +54,7 @@ def after_backward(statements: str) -> str:
         "grads = torch.cat([p.grad.view(-1) for p in model.parameters()])",
         "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
         "losses = []\nlosses.append(loss.item())",
+        "torch.manual_seed(0)\nnoise = torch.randn(4, 8).uniform_(0, 1).requires_grad_(True)",
     ],
 )
 def test_what_follows_a_backward_pass_may_leave_with_it(tmp_path: Path, statements: str) -> None:
@@ -349,3 +350,17 @@ def test_a_cast_in_the_function_that_switches_autocast_off_is_safe(tmp_path: Pat
     )
     again = decorated + "print(norm(torch.randn(4, 8, dtype=torch.bfloat16)).dtype)\n"
     assert verdict(findings(tmp_path, again, "disabled-region-without-cast")) == "safe"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "def scaler_of(state) -> torch.cuda.amp.GradScaler:\n    return state.scaler\n",
+        "print(isinstance(scaler, torch.cuda.amp.GradScaler))\n",
+    ],
+)
+def test_a_scaler_is_not_changed_unseen_where_its_old_class_is_asked_for(tmp_path: Path, other: str) -> None:
+    source = "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n"
+    assert verdict(findings(tmp_path, source, "deprecated-amp-api")) == "safe"
+    told = "unsafe: line 4 names the old class, and the new one is no subclass of it"
+    assert verdict(findings(tmp_path, source + other, "deprecated-amp-api")) == told
