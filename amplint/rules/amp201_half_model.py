@@ -122,6 +122,7 @@ from amplint.events import (
     ScalerUsed,
 )
 from amplint.findings import Level
+from amplint.fixes.base import NoMend
 from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of
 
@@ -174,7 +175,10 @@ class HalfModel(FlowRule):
                     "stay rounded to three digits. Run it under autocast, or cast a copy of it."
                 )
                 trail = ((event.place, "cast back here"),)
-                report.add(self, place, message, level=Level.WARNING, trail=trail)
+                mend = NoMend(
+                    "a copy of the model or a region around the evaluation takes more than one edit"
+                )
+                report.add(self, place, message, level=Level.WARNING, trail=trail, mend=mend)
         halved = frozenset(item for item in state.halved if item[0] != module)
         return replace(state, halved=halved, restored=state.restored | {module})
 
