@@ -20,7 +20,7 @@ from amplint.fixes.edits import comments_of
 from amplint.fixing import Fixing, fix
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-EXAMPLES = int(os.environ.get("AMPLINT_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("AMPLINT_EXAMPLES", "300"))
 """Two thousand take some four minutes of one core."""
 LONGEST = 30
 """Lines of a fixture that is used: many small programs find more than few large ones."""
