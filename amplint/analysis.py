@@ -105,7 +105,7 @@ def judge(
             gc.enable()
     drafted, crashes = _mended(
         remaining(report.standing),
-        Files(engine.project.text_of, engine.project.is_imported),
+        Files(engine.project.text_of, engine.project.is_imported, engine.project.origin),
         keep,
         fixable_codes(settings),
     )

@@ -21,11 +21,14 @@ class Files:
         self,
         text_of: Callable[[str], str | None],
         is_imported: Callable[[str, str], bool] = lambda path, name: False,
+        origin: Callable[[str, str], str] = lambda path, target: target,
     ) -> None:
         """``text_of`` gives the text of the file that reports call by a name, or None; ``is_imported`` says
-        whether another file may import a name from such a file."""
+        whether another file may import a name from such a file, ``origin`` where what such a file imports is defined
+        (``Project.origin``)."""
         self._text_of = text_of
         self.is_imported = is_imported
+        self.origin = origin
         self._parsed: dict[str, ParsedFile] = {}
 
     def text(self, path: str) -> str | None:

@@ -88,7 +88,7 @@ class OpenInCallee(Mend):
             return Refusal("the region is not made where it is opened")
         where = home.around(cst.FunctionDef, self.region.span)
         same_class = where is not None and _class_of(home, where) is _class_of(file, function) is not None
-        here, there = module_bindings(home), module_bindings(file)
+        here, there = module_bindings(home, files.origin), module_bindings(file, files.origin)
         for name in names_in(context):
             local = where is not None and name in bound_in(where)
             if name == "self" and same_class:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from amplint.fixes.dependence import dotted
@@ -33,26 +35,30 @@ def roots(expression: cst.CSTNode) -> list[cst.Name]:
     return found
 
 
-def module_bindings(file: ParsedFile) -> dict[str, str]:
-    """What the statements at the top of a file bind: the dotted origin of an import, and for everything else
-    the file itself."""
+def module_bindings(
+    file: ParsedFile, origin: Callable[[str, str], str] = lambda path, target: target
+) -> dict[str, str]:
+    """What the statements at the top of a file bind: where an import comes from, and for everything else the file
+    itself. ``origin`` is that of the files, so that a name means the same in the file that defines it."""
     found: dict[str, str] = {}
     for statement in file.module.body:
         if isinstance(statement, cst.SimpleStatementLine):
             for part in statement.body:
-                _bind(part, found, file.path)
+                _bind(part, found, file.path, origin)
         elif isinstance(statement, cst.FunctionDef | cst.ClassDef):
             found[statement.name.value] = f"{file.path}:{statement.name.value}"
     return found
 
 
-def _bind(part: cst.BaseSmallStatement, into: dict[str, str], path: str) -> None:
+def _bind(
+    part: cst.BaseSmallStatement, into: dict[str, str], path: str, origin: Callable[[str, str], str]
+) -> None:
     match part:
         case cst.Import():
             for alias in part.names:
                 name = alias.evaluated_name
                 if alias.asname is not None:
-                    into[alias.evaluated_alias or name] = name
+                    into[alias.evaluated_alias or name] = origin(path, name)
                 else:
                     into[name.partition(".")[0]] = name.partition(".")[0]
         case cst.ImportFrom(names=cst.ImportStar()):
@@ -60,7 +66,8 @@ def _bind(part: cst.BaseSmallStatement, into: dict[str, str], path: str) -> None
         case cst.ImportFrom():
             source = imported_from(part)
             for alias in part.names:  # type: ignore[union-attr]
-                into[alias.evaluated_alias or alias.evaluated_name] = f"{source}.{alias.evaluated_name}"
+                imported = f"{source}{'' if source.endswith('.') else '.'}{alias.evaluated_name}"
+                into[alias.evaluated_alias or alias.evaluated_name] = origin(path, imported)
         case cst.Assign():
             for target in part.targets:
                 for name in names_in(target.target):

@@ -239,7 +239,8 @@ class _Plan:
         name in it means nothing there."""
         file = self.opened.file
         given = _given(call, function)
-        here, there = module_bindings(file), module_bindings(other)
+        origin = self.files.origin
+        here, there = module_bindings(file, origin), module_bindings(other, origin)
         caller = file.around(cst.FunctionDef, file.span(call))
         local = bound_in(caller) if caller is not None else set()
         renamed: dict[cst.CSTNode, Replacement] = {}

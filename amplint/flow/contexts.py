@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -31,6 +31,7 @@ from amplint.flow.values import (
     Decorated,
     DeviceValue,
     DTypeValue,
+    Imported,
     Instance,
     Library,
     Number,
@@ -62,8 +63,10 @@ def is_entry(walker: Expressions, value: Value) -> bool:
 def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNode) -> Autocast:
     """The context that a call to an autocast class makes."""
     entry = known.ENTRIES[name]
-    arguments = given.by_name(entry.parameters)
     unclear = given.unclear
+    flag = given.by_name(entry.parameters).get("enabled")
+    given = looked_up(walker, given)
+    arguments = given.by_name(entry.parameters)
     tell_of_arguments(walker, name, entry.parameters, given, node)
     device = entry.device
     if device is None and not entry.framework:
@@ -71,8 +74,7 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
     dtype, dtype_given = _dtype_of(arguments.get("dtype"))
     enabled: bool | None = True
     switch: Value | None = None
-    if "enabled" in arguments:
-        flag = arguments["enabled"]
+    if flag is not None:
         enabled = walker.known_truth(flag)
         if enabled is None or isinstance(flag, Unknown):
             switch = flag
@@ -96,6 +98,21 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
         cache.value if isinstance(cache, Constant) and isinstance(cache.value, bool) else None,
         entry.framework,
     )
+
+
+def looked_up(walker: Expressions, given: calls.Arguments) -> calls.Arguments:
+    """Arguments with what the names of other files stand for, where that is known."""
+
+    def found(value: Value) -> Value:
+        if not isinstance(value, Imported):
+            return value
+        meant = walker.pin(walker.engine.reveal(value))
+        return value if isinstance(meant, Unknown) else meant
+
+    if not any(isinstance(value, Imported) for value in given.all):
+        return given
+    keywords = tuple((key, found(value)) for key, value in given.keywords)
+    return replace(given, positional=tuple(map(found, given.positional)), keywords=keywords)
 
 
 def device(first: Value | None) -> DeviceValue:

@@ -415,7 +415,8 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
         enabled = walker.known_truth(flag)
     switch = flag if enabled is None else None
     identity = _identity(walker, node)
-    contexts.tell_of_arguments(walker, name, parameters_of(name), given, node)
+    shown = contexts.looked_up(walker, given)
+    contexts.tell_of_arguments(walker, name, parameters_of(name), shown, node)
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
     return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch, walker.place(node))
 

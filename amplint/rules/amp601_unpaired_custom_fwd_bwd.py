@@ -141,7 +141,7 @@ class UnpairedCustomFwdBwd(FlowRule):
         if function.custom_bwd and function.custom_fwd is False:
             message = (
                 f"`custom_bwd` reads what `custom_fwd` notes, and the forward of `{name}` has none: the backward "
-                "AttributeError: '_fwd_used_autocast'. Decorate `forward` with `custom_fwd` for the same device."
+                "raises AttributeError: '_fwd_used_autocast'. Decorate `forward` with `custom_fwd` for the same device."
             )
             mend = AddTwin(forward, backward, "custom_bwd")
             report.add(self, backward, message, trail=((forward, "forward is not decorated"),), mend=mend)

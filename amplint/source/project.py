@@ -16,6 +16,8 @@ from amplint.source.slices import Slice
 
 _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n(]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
+_MOST_HANDED_ON = 5
+"""So many files may import a name from each other."""
 
 
 class Unparsable(Exception):  # noqa: N818
@@ -98,7 +100,7 @@ class Project:
         self._by_module: dict[str, Path] = {}
         self._modules: dict[Path, str] = {}
         self._loaded: dict[Path, ProjectFile | None] = {}
-        self._texts: dict[str, str] = {}
+        self._displayed: dict[str, ProjectFile] = {}
         self._imported: set[tuple[str, str]] | None = None
         self._packages: dict[Path, bool] = {}
         self._made: dict[str, bool] = {}
@@ -138,12 +140,32 @@ class Project:
         module = self._modules.get(source.path) or source.path.stem
         made = ProjectFile(source, module)
         self._loaded[source.path] = made
-        self._texts[made.display] = made.text
+        self._displayed[made.display] = made
         return made
 
     def text_of(self, display: str) -> str | None:
         """The text of a file that was read, by the name that reports call it."""
-        return self._texts.get(display)
+        file = self._displayed.get(display)
+        return file.text if file is not None else None
+
+    def origin(self, display: str, target: str) -> str:
+        """Where the name is defined that an import in the file that reports call ``display`` is about: ``file:name``
+        for one at the top of a file of the project, whoever hands it on, and its dotted name for everything else."""
+        file = self._displayed.get(display)
+        if file is None:
+            return target
+        name = self.absolute(file, target)
+        for _ in range(_MOST_HANDED_ON):
+            parent, _, last = name.rpartition(".")
+            path = self.find_module(parent, file) if parent else None
+            loaded = self.load(path) if path is not None else None
+            if loaded is None:
+                break
+            onward = loaded.outline.imports.get(last)
+            if onward is None or last in loaded.outline.assigned:
+                return f"{loaded.display}:{last}"
+            file, name = loaded, self.absolute(loaded, onward)
+        return name
 
     def is_imported(self, display: str, name: str) -> bool:
         """Whether some file of the project may import a name from the file that reports call ``display``, judged

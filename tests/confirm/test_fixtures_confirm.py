@@ -52,6 +52,7 @@ RAISES = {
             "bad_warm_up",
         )
     ),
+    "cuda-graph-with-cache/bad_two_files",
     "bce-in-autocast/good_tensors_on_the_cpu.py",
     "jit-under-autocast/good_block_in_script.py",
     "jit-under-autocast/bad_trace.py",

@@ -60,25 +60,6 @@ RULES = (
     "unused-suppression",
     "useless-float",
 )
-IN_ONE_FILE = frozenset(
-    {
-        "autocast-bad-dtype",
-        "autocast-lost-in-threads",
-        "autocast-on-generator",
-        "autocast-reentered",
-        "autocast-wrong-device",
-        "cuda-graph-with-cache",
-        "misplaced-argument",
-        "no-grad-then-grad",
-        "scaler-in-loop",
-        "scaler-with-bfloat16",
-        "stale-weight-cache",
-        "unpaired-custom-fwd-bwd",
-        "unscale-misplaced",
-        "unused-suppression",
-    }
-)
-"""Rules whose fixes stay in the call, the function or the class that they are about."""
 KINDS = (".fixed", ".safe")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from goldens import (
     FIXTURES,
-    IN_ONE_FILE,
     KINDS,
     RULES,
     assembled,
@@ -71,7 +70,7 @@ def test_a_rule_has_goldens_for_one_file_and_for_several(rule: str) -> None:
         for program in programs(rule)
         if any(golden(source, ".fixed").exists() for source in sources(program))
     ]
-    assert rule in IN_ONE_FILE or any(program.is_dir() for program in fixable)
+    assert any(program.is_dir() for program in fixable)
     assert sum(program.is_file() for program in fixable) >= 3
     assert any(program.stem == "bad_odd_formatting" for program in fixable)
 

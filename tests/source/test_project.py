@@ -152,3 +152,28 @@ def test_text_between_lines(tree: Path, project: Project) -> None:
     file = loaded(project, tree / "helper.py")
     assert file.text_between(2, 2) == "b = 2\r\n"
     assert file.text_between(2, 9) == "b = 2\r\nc = 3"
+
+
+def test_a_name_comes_from_the_file_that_defines_it(tmp_path: Path) -> None:
+    texts = {
+        "pack/__init__.py": "from .setup import device",
+        "pack/setup.py": "device = 'cuda'",
+        "pack/train.py": "from . import device, setup",
+        "other/__init__.py": "",
+        "other/setup.py": "device = 'cpu'",
+        "other/train.py": "from .setup import device",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    project = Project([tmp_path / name for name in texts])
+    train = loaded(project, tmp_path / "pack/train.py").display
+    defined = loaded(project, tmp_path / "pack/setup.py").display
+    assert project.origin(train, ".device") == f"{defined}:device"
+    assert project.origin(defined, "pack.device") == f"{defined}:device"
+    assert project.origin(train, "torch.amp.autocast") == "torch.amp.autocast"
+    other = loaded(project, tmp_path / "other/train.py").display
+    assert (
+        project.origin(other, ".setup.device")
+        == f"{loaded(project, tmp_path / 'other/setup.py').display}:device"
+    )
