@@ -535,6 +535,8 @@ class FunctionMode(TorchFunctionMode):
                 probe.tell(GradientsZeroed(site, regions, None, whose))
             else:
                 probe.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
+                if function.norm:
+                    probe.numbers.norm(site, result)
         elif isinstance(result, Tensor) and function.cuda is Policy.VIEW and not function.in_place:
             probe.gradients.note(result, whose)
 

@@ -14,3 +14,12 @@ class Level(Enum):
     """Ops with half-precision operands, and where these come from."""
     CASTS = 3
     """All ops, and the casts that autocast makes for them. Slow."""
+
+
+_LAST = 128
+
+
+def is_sampled(count: int) -> bool:
+    """Whether something is measured that happens for the ``count``-th time at a place: the 1st, 2nd, 4th … 128th
+    time, because the first scales of a run are often too large for any gradient."""
+    return count & (count - 1) == 0 and count <= _LAST

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from amplint.confirm.levels import is_sampled
 from amplint.confirm.recording import FINISHED, STOPPED, Opened, Reached, Recording, Seen
 from amplint.events import (
     AutocastSwitched,
@@ -43,7 +44,6 @@ _MOST_DRAFTS = 2000
 """Different drafts that are kept: a rule whose messages hold what changes all the time must not fill the memory."""
 
 _FEW_LOSSES = 8
-_FROZEN = "epoch-wide-autocast"
 
 
 class Loss(Protocol):
@@ -51,6 +51,20 @@ class Loss(Protocol):
 
     def item(self) -> float:
         """Its value."""
+
+
+class Measured(Protocol):
+    """Numbers of the run, which are not looked at before the report either."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of them are."""
+
+    def text(self) -> str:
+        """What they say."""
+
+
+Measure = Callable[[Sequence[str], Event, Place], Measured | None]
 
 
 class Stopped(SystemExit):
@@ -67,6 +81,7 @@ class _Telling:
     count: int = 0
     evidence: dict[str, None] = field(default_factory=dict)
     losses: tuple[Loss, ...] = ()
+    measured: list[Measured] = field(default_factory=list)
 
     def add(self, pieces: Sequence[str]) -> None:
         self.count += 1
@@ -89,7 +104,7 @@ class Observer:
 
     ``steps`` is the number of optimizer steps after which the run ends, at a place where nothing is pending:
     a scaler that has stepped gets its update. ``within_library`` says of the event that is being heard whether a
-    library that the user's code calls is behind it.
+    library that the user's code calls is behind it; ``measure`` takes numbers for evidence as it is heard.
     """
 
     def __init__(
@@ -98,8 +113,10 @@ class Observer:
         *,
         steps: int | None = None,
         within_library: Callable[[], bool] = lambda: False,
+        measure: Measure = lambda kinds, event, place: None,
     ) -> None:
         self._within_library = within_library
+        self._measure = measure
         self._own_places: set[Place] = set()
         self._library_places: set[Place] = set()
         self._optimizers: set[Hashable] = set()
@@ -189,14 +206,14 @@ class Observer:
         if drafts:
             pieces = list(self._evidence(event))
             for draft in drafts:
-                self._tell(draft, pieces)
+                self._tell(draft, event, pieces)
                 self._told_at.setdefault((event.place, type(event)), set()).add(id(draft.rule))
             drafts.clear()
         known = self._told_at.get((event.place, type(event)))
         if known and not known <= told:
             self._recount(before, event, known - told)
 
-    def _tell(self, draft: Draft, pieces: Sequence[str]) -> None:
+    def _tell(self, draft: Draft, event: Event, pieces: Sequence[str]) -> None:
         key = (draft.rule.code, draft.place, draft.message, draft.subject)
         telling = self._tellings.get(key)
         if telling is None:
@@ -208,7 +225,17 @@ class Observer:
             )
             telling = self._tellings[key] = _Telling(draft, by_library=by_library)
         telling.add(pieces)
-        telling.losses = tuple(self._losses)
+        self._add_numbers(telling, event)
+
+    def _add_numbers(self, telling: _Telling, event: Event) -> None:
+        rule = telling.draft.rule
+        kinds = rule.evidence if isinstance(rule, FlowRule) else ()
+        if "loss" in kinds:
+            telling.losses = tuple(self._losses)
+        if kinds and is_sampled(telling.count):
+            measured = self._measure(kinds, event, telling.draft.place)
+            if measured is not None:
+                telling.measured.append(measured)
 
     def loss(self, loss: Loss) -> None:
         """A backward pass begins from this loss."""
@@ -229,7 +256,7 @@ class Observer:
             key = (draft.rule.code, draft.place, draft.message, draft.subject)
             if key in self._tellings:
                 self._tellings[key].add(list(self._evidence(event)))
-                self._tellings[key].losses = tuple(self._losses)
+                self._add_numbers(self._tellings[key], event)
 
     def _count(self, event: Event) -> None:
         kind = type(event)
@@ -305,8 +332,8 @@ class Observer:
                 and (telling.draft.place.path, telling.draft.place.span) == (finding.path, finding.span)
             ]
             evidence = dict.fromkeys(piece for telling in same for piece in telling.evidence)
-            still = _standstill(same[0].losses) if finding.name == _FROZEN else ()
-            pieces = (*still, *tuple(evidence)[:_MOST_PIECES])
+            numbers = _in_words([measured for telling in same for measured in telling.measured])
+            pieces = (*_standstill(same[0].losses), *numbers, *tuple(evidence)[:_MOST_PIECES])
             by_library = all(telling.by_library for telling in same)
             yield Seen(finding, sum(telling.count for telling in same), pieces, by_library=by_library)
 
@@ -328,6 +355,12 @@ def _standstill(losses: Sequence[Loss]) -> tuple[str, ...]:
     if len(losses) < 2 or len(values) != 1:
         return ()
     return (f"the loss stood still: {values.pop():.6g} in each of the last {len(losses)} backward passes",)
+
+
+def _in_words(measured: Sequence[Measured]) -> tuple[str, ...]:
+    """One of several measurements, rather one whose numbers are finite: the first scales are often too large."""
+    finite = (part for part in measured if part.is_finite)
+    return tuple(part.text() for part in (next(finite, measured[0]),)) if measured else ()
 
 
 def _operands(event: Event) -> tuple[Operand, ...]:

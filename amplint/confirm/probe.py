@@ -20,6 +20,7 @@ import torch
 
 from amplint.confirm import casts, custom_functions, functions, modules, regions, threads, training
 from amplint.confirm.levels import Level
+from amplint.confirm.numbers import Numbers
 from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
 from amplint.confirm.provenance import History, Names, Notes, Owners, Penalty, Scaled
@@ -85,6 +86,7 @@ class Probe:
         self.gradients: Notes[frozenset[Hashable]] = Notes()
         self.penalties: Notes[Penalty] = Notes()
         self.scales: dict[Hashable, float] = {}
+        self.numbers = Numbers()
         self.patches = Patches()
         self.here = ThreadState()
         self.owners = Owners()

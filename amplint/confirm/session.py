@@ -123,7 +123,12 @@ class Session:
         self.observer = (
             Tracer(steps)
             if self.order.trace
-            else Observer(rules, steps=steps, within_library=lambda: self.probe.sites.is_within_library())
+            else Observer(
+                rules,
+                steps=steps,
+                within_library=lambda: self.probe.sites.is_within_library(),
+                measure=lambda kinds, event, place: self.probe.numbers.measured(kinds, event, place),
+            )
         )
         if self.device == SIMULATED:
             from amplint.confirm.simulation import SimulatedCuda

@@ -502,6 +502,7 @@ _CUDA: dict[str, Any] = {
         0,
     ),
     **_giving("is_available is_bf16_supported is_initialized", True),
+    **_giving("is_current_stream_capturing", False),
     "device_count": lambda: 1,
     "_device_count_nvml": lambda: 1,
     "get_device_name": lambda device=None: NAME,

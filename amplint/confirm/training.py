@@ -229,6 +229,7 @@ class _Watcher:
         here = self.probe.here
         framework = self.probe.sites.direct(sys._getframe(0)) is None
         name = self.probe.owners.add(optimizer)
+        self.probe.numbers.optimizer(name, optimizer)
         self.probe.tell(
             OptimizerStepped(
                 site,
@@ -306,23 +307,34 @@ class _Watcher:
             if not isinstance(parameters, torch.Tensor):
                 parameters = list(parameters)
             limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
-            self.probe.guarded(self._clipped, name, parameters, limit)
             here = self.probe.here
+            if here.quiet == 0:
+                self.probe.guarded(self._clips, name, parameters, limit)
             here.quiet += 1
             try:
-                return original(parameters, *args, **kwargs)
+                result = original(parameters, *args, **kwargs)
             finally:
                 here.quiet -= 1
+            if here.quiet == 0 and "norm" in name:
+                self.probe.guarded(self._clipped, result, limit)
+            return result
 
         return clip
 
-    def _clipped(self, name: str, parameters: Any, limit: Any) -> None:
+    def _clips(self, name: str, parameters: Any, limit: Any) -> None:
         site = self.probe.site(3)
-        if site is None or self.probe.here.quiet:
+        if site is None:
             return
-        whose = self.probe.owners.of([parameters] if isinstance(parameters, torch.Tensor) else parameters)
-        bound = float(limit) if isinstance(limit, (int, float)) else None
-        self.probe.tell(GradientsRead(site, self.probe.here.regions, name, whose, True, bound))
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
+        whose = self.probe.owners.of(parameters)
+        self.probe.tell(GradientsRead(site, self.probe.here.regions, name, whose, True, _number(limit)))
+        if "value" in name and self._scalers_made:
+            self.probe.numbers.largest(site, parameters, _number(limit))
+
+    def _clipped(self, norm: Any, limit: Any) -> None:
+        site = self.probe.site(3)
+        if site is not None:
+            self.probe.numbers.norm(site, norm, _number(limit))
 
     # scalers ------------------------------------------------------------------------------------------------
 
@@ -340,6 +352,7 @@ class _Watcher:
             name = self.probe.scalers.give(scaler, self.probe.sites.chain(frame))
             site = self.probe.sites.at(frame)
             self._scalers_made[name] = site
+            self.probe.numbers.scaler(name, scaler)
             self.probe.tell(ScalerMade(site, self.probe.here.regions, name, bool(scaler._enabled)))
 
     def scaler_method(self, act: str, original: Any) -> Any:
@@ -383,6 +396,7 @@ class _Watcher:
                 closure = "positional" if by_place else "keyword" if kwargs.get("closure") is not None else ""
             if isinstance(given, Optimizer):
                 optimizer = self.probe.owners.add(given)
+                self.probe.numbers.optimizer(optimizer, given)
                 modules = self.probe.owners.of_optimizer(given)
                 if scaler._enabled and not _takes_half(scaler):
                     casts = self._casts(given)
@@ -393,6 +407,7 @@ class _Watcher:
                 before = self.probe.scaled.of(given)
                 scaled_by = before.by if before is not None else ()
         name = self.probe.scalers.of(scaler)
+        self.probe.numbers.scaler(name, scaler)
         self.probe.tell(
             ScalerUsed(
                 site,
@@ -527,6 +542,10 @@ def _multiplied(outputs: Any) -> bool:
 
 def _how(site: Site) -> str:
     return "torch.autograd.backward()" if "autograd" in site.text else ".backward()"
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 def _takes_half(scaler: Any) -> bool:

@@ -185,6 +185,7 @@ class EpochWideAutocast(FlowRule):
 
     level = Level.ERROR
     shown_by = (RegionExited,)
+    evidence = ("loss",)
 
     def again(self, state: Update | None) -> Hashable:
         return state and replace(state, told=False)

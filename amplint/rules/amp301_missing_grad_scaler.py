@@ -124,6 +124,7 @@ class MissingGradScaler(FlowRule):
 
     level = Level.ERROR
     shown_by = (Backward,)
+    evidence = ("norm", "zeros")
 
     def on_scaler_made(self, state: Hashable, event: ScalerMade, report: Report) -> Hashable:
         return _SCALES

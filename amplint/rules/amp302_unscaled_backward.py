@@ -102,6 +102,7 @@ class UnscaledBackward(ProtocolRule):
     """A loss that the scaler's step divides but nobody multiplied."""
 
     shown_by = (Backward, ScalerUsed)
+    evidence = ("scale", "norm")
     raises = r"Attempted (step|unscale_) but _scale is None"
     faults = frozenset({Fault.UNSCALED_LOSS, Fault.NEVER_SCALED, Fault.OTHER_SCALER})
 

@@ -97,6 +97,7 @@ class DirectOptimizerStep(ProtocolRule):
     """A step around the scaler."""
 
     shown_by = (OptimizerStepped,)
+    evidence = ("scale", "norm")
     faults = frozenset({Fault.DIRECT_STEP, Fault.SECOND_STEP})
 
     def mend_of(self, breach: Breach) -> Mend:

@@ -104,6 +104,7 @@ class ClipWithoutUnscale(ProtocolRule):
     """A limit that is compared with scaled gradients."""
 
     shown_by = (GradientsRead,)
+    evidence = ("scale", "norm")
     faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
 
     def level_of(self, breach: Breach) -> Level | None:

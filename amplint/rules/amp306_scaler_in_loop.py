@@ -119,6 +119,7 @@ class ScalerInLoop(FlowRule):
 
     level = Level.ERROR
     shown_by = (ScalerMade,)
+    evidence = ("scale",)
 
     def start(self) -> Hashable:
         return ()

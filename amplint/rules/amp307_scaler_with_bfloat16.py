@@ -98,6 +98,7 @@ class ScalerWithBfloat16(FlowRule):
 
     level = Level.ADVICE
     shown_by = (ScalerUsed,)
+    evidence = ("scale",)
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
         region = innermost(event.regions)

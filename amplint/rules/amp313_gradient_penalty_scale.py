@@ -85,6 +85,7 @@ class GradientPenaltyScale(FlowRule):
     """Has no state."""
 
     level = Level.ERROR
+    evidence = ("scale",)
 
     def on_scaled_gradient_mixed(
         self, state: Hashable, event: ScaledGradientMixed, report: Report

@@ -149,6 +149,9 @@ class FlowRule(Rule):
     """What a run has to have for this to be seen, if a simulated CUDA does not: "a CUDA graph"."""
     unseen = ""
     """Why no run shows this, if none does."""
+    evidence: tuple[str, ...] = ()
+    """What a run measures where a finding is true: "scale", that of the scaler; "norm", that of the gradients;
+    "zeros", how many of them are zero; "loss", whether it stands still."""
 
     def start(self) -> Hashable:
         """The state at an entry point."""

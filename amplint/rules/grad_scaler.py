@@ -20,6 +20,7 @@ class ProtocolRule(FlowRule):
 
     level = Level.ERROR
     machine = PROTOCOL
+    evidence: tuple[str, ...] = ("scale",)
     faults: ClassVar[frozenset[Fault]]
 
     def on_said(self, said: Breach, report: Report) -> None:
