@@ -86,6 +86,8 @@ class Fix:
     bases: tuple[tuple[str, str], ...] = ()
     comments: tuple[Reworded, ...] = ()
     """The comments that it is about; all others it keeps."""
+    brings: frozenset[str] = frozenset()
+    """The rules that may speak of what it writes: it writes as the code beside it does, of which they speak."""
 
     @property
     def is_safe(self) -> bool:

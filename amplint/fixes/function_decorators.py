@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -56,7 +56,8 @@ class AddTwin(Mend):
             new = _renamed(file, shape, wanted, changes)
         changes[function] = _decorated(function, new)
         title = f"Decorate `{function.name.value}` with `{file.code(new)}`"
-        return make_fix(title, {file: exchanged(file.module, changes)})
+        fix = make_fix(title, {file: exchanged(file.module, changes)})
+        return replace(fix, brings=frozenset({"deprecated-amp-api"}))  # the old name beside an old one
 
 
 @dataclass(frozen=True)

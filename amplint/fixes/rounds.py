@@ -238,8 +238,11 @@ class Rounds:
             if (finding.code != UNUSED_SUPPRESSION[0] or still_there(finding))
             and (finding in expected or not mended & set(self._yields.get(finding.name, ())))
         ]
+        brought = {(path, name) for p in proposals for path in p.paths for name in p.fix.brings}
         for finding in unexpected(found, expected, moves, claimed, texts, old):
             again = still_there(finding)
+            if (finding.path, finding.name) in brought and not again:
+                continue
             what = "the finding is still there" if again else f"it brings a new finding: {finding.name}"
             news.setdefault(
                 finding.path, f"{what} on line {finding.span.line} of {finding.path} after the fix"

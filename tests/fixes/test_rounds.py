@@ -214,3 +214,16 @@ def test_a_suppression_that_is_still_unused_after_its_fix_is_told(left: str, rea
     outcome = run({"a.py": "x  # unused!\n"}, judge)
     assert len(outcome.failures) == reasons
     assert all("the finding is still there" in crash.reason for crash in outcome.failures)
+
+
+@pytest.mark.parametrize(("brings", "made"), [(frozenset({"old-name"}), True), (frozenset(), False)])
+def test_a_fix_may_bring_a_finding_that_it_announces(brings: frozenset[str], made: bool) -> None:
+    def judge(texts: Texts) -> list[Finding]:
+        if "old" in texts["a.py"]:
+            return [finding("a.py", texts["a.py"], 1, name="old-name")]
+        fix = fix_of(texts, Edit("a.py", 0, 3, "old"), claims=(Claim("a.py", 1, 1),), brings=brings)
+        return [finding("a.py", texts["a.py"], 1, fix)]
+
+    outcome = run({"a.py": "bad\n"}, judge)
+    assert outcome.texts == ({"a.py": "old\n"} if made else {})
+    assert len(outcome.failures) == (not made)
