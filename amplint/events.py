@@ -573,10 +573,12 @@ class ObjectMade(Event):
 @dataclass(frozen=True, slots=True)
 class SchedulerStepped(Event):
     """A learning-rate scheduler went on by one step; one that is given a metric or an epoch counts no steps.
-    ``optimizer`` is the one whose rate it sets."""
+    ``optimizer`` is the one whose rate it sets. ``compared`` is where the code found the scale the same as before,
+    if it went on for that reason; a run cannot tell."""
 
     scheduler: Hashable
     optimizer: Hashable = None
+    compared: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

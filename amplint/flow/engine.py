@@ -59,7 +59,7 @@ _SMALL = 60
 
 _EFFECTS = re.compile(
     r"torch\.save\(|autocast|[sS]caler|backward\(|\.step\(|\.half\(|\.bfloat16\(|float16|HalfTensor|optim\b|AdamW?\b|SGD\b|\.autograd\."
-    r"|clip_grad|zero_grad"
+    r"|clip_grad|zero_grad|lr_scheduler\.|get_\w+_schedule"
 )
 _FILE_EFFECTS = re.compile(
     rb"autocast|GradScaler|backward\(|\.half\(|\.step\(|torch\.optim|clip_grad|zero_grad"

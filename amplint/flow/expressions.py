@@ -495,12 +495,12 @@ class Expressions(cst.CSTVisitor):
         result: Value = UNKNOWN
         for target in node.comparisons:
             right = self.evaluate(target.comparator)
-            result = self._compare(left, target.operator, right)
+            result = self._compare(node, left, target.operator, right)
             left = right
         self.value = result if len(node.comparisons) == 1 else UNKNOWN
         return False
 
-    def _compare(self, left: Value, how: cst.BaseCompOp, right: Value) -> Value:
+    def _compare(self, node: cst.CSTNode, left: Value, how: cst.BaseCompOp, right: Value) -> Value:
         if isinstance(how, (cst.Is, cst.IsNot)):
             positive = isinstance(how, cst.Is)
             if NONE in (left, right):
@@ -539,6 +539,9 @@ class Expressions(cst.CSTVisitor):
             return self._compare_types(left.dtype, right.dtype, sign == "==")
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return Tensor(DType.INTEGER)
+        same = scaling.scales_compared(self, left, right, node) if sign in ("==", "!=") else None
+        if same is not None:
+            return Unknown(same if sign == "==" else ("not", same))
         sides = _symbol(left), _symbol(right)
         if None in sides:
             return UNKNOWN

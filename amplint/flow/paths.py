@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import cast
 
 from amplint.events import Region, Regions
-from amplint.flow.values import UNKNOWN, Alternatives, Constant, Unknown, Value
+from amplint.flow.values import UNKNOWN, Alternatives, Constant, Scheduler, Unknown, Value
 
 Facts = frozenset[tuple[Hashable, bool]]
 
@@ -93,6 +93,12 @@ class Path:
             self._facts_shared = False
         self.facts[symbol] = truth
 
+    def forget(self, symbol: Hashable) -> None:
+        """Drops what is known of a test: it is made anew."""
+        if symbol in self.facts:
+            self.facts = {other: truth for other, truth in self.facts.items() if other != symbol}
+            self._facts_shared = False
+
     def agrees(self, facts: Facts) -> bool:
         """Whether nothing known here speaks against the facts."""
         return all(self.facts.get(symbol, truth) is truth for symbol, truth in facts)
@@ -165,10 +171,13 @@ def _join_dicts(dicts: list[dict], rest: list[Facts]) -> dict:  # type: ignore[t
 def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
     """One value that stands for several, each with the facts under which it holds."""
     flat: dict[Value, Facts] = {}
+    schedulers: dict[Hashable, Value] = {}
     for value, facts in options:
         parts = value.options if isinstance(value, Alternatives) else ((value, frozenset()),)
         for part, own in parts:
             both = own | facts
+            if isinstance(part, Scheduler):  # whichever kind of schedule it is
+                part = schedulers.setdefault(part.optimizer, part)
             flat[part] = flat[part] & both if part in flat else both
     if len(flat) == 1:
         return next(iter(flat))

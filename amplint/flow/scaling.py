@@ -60,6 +60,7 @@ SHARDED = "<sharded>"
 """The attribute under which a module or optimizer has its note Sharded."""
 
 _SCALE = "scale of"
+_SAME_SCALE = "same scale as before"
 _ASSUMED = "a scaler takes for on"
 _MAYBE_SCALED = "made of a scaled loss"
 
@@ -185,6 +186,24 @@ def _mixed(loss: ScaledLoss, others: list[Value]) -> ScaledLoss:
 def _is_scale(value: Value) -> bool:
     symbol = value.symbol if isinstance(value, (Number, Unknown)) else None
     return isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == _SCALE
+
+
+def scales_compared(walker: Expressions, left: Value, right: Value, node: cst.CSTNode) -> Hashable | None:
+    """What stands for whether two scales are the same, if that is what is compared: a scaler was asked twice.
+    Each comparison has an outcome of its own."""
+    if not _is_scale(left) or not _is_scale(right):
+        return None
+    symbol = (_SAME_SCALE, walker.place(node))
+    walker.path.forget(symbol)
+    return symbol
+
+
+def _compared(walker: Expressions) -> Place | None:
+    """Where the scale was found to be the same as before, if this path has gone by that."""
+    for symbol, truth in walker.path.facts.items():
+        if truth and isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == _SAME_SCALE:
+            return symbol[1]  # type: ignore[no-any-return]
+    return None
 
 
 # scalers ---------------------------------------------------------------------------------------------------------
@@ -467,9 +486,11 @@ def schedule(
 ) -> Value:
     """A method of a learning-rate scheduler."""
     if name == "step" and not given.all:
-        walker.emit(
-            SchedulerStepped(walker.place(node), walker.path.regions, scheduler.identity, scheduler.optimizer)
+        place, path = walker.place(node), walker.path
+        event = SchedulerStepped(
+            place, path.regions, scheduler.identity, scheduler.optimizer, _compared(walker)
         )
+        walker.emit(event)
     return NONE if name == "step" else UNKNOWN
 
 

@@ -3,7 +3,8 @@
 ## What it does
 
 Reports `scheduler.step()` that follows each `scaler.step(optimizer)` of the same optimizer, once for each
-step, where the code never looks at `scaler.get_scale()`.
+step, where the code never looks at `scaler.get_scale()`. Reports `scaler.get_scale() != before`, too, where the
+scheduler goes on or not by that: the scale also differs after it has grown.
 
 Silent: schedulers that step once an epoch; code that asks for the scale; schedulers and optimizers that come
 from out of sight; scalers that are disabled.
@@ -133,6 +134,14 @@ class SchedulerOnSkippedStep(FlowRule):
         return _with(state, replace(known, steps=min(known.steps + 1, 2), place=event.place))
 
     def on_scheduler_stepped(self, state: State, event: SchedulerStepped, report: Report) -> Hashable:
+        if event.compared is not None:
+            message = (
+                "a scale that differs from the one before is taken for a skipped step, and it differs as well when "
+                "it has grown, every 2000 steps by default: the scheduler on "
+                f"{line_of(event.place, event.compared)} then misses a step that was made. Only a scale that has "
+                "become smaller tells of a skipped step: compare with `<`, or `>=`."
+            )
+            report.add(self, event.compared, message, trail=((event.place, "the scheduler depends on it"),))
         if isinstance(state, str):
             return state
         known = _of(state, event.optimizer)
