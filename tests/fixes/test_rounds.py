@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -220,7 +220,7 @@ def test_a_suppression_that_is_still_unused_after_its_fix_is_told(left: str, rea
 def test_a_fix_may_bring_a_finding_that_it_announces(brings: frozenset[str], made: bool) -> None:
     def judge(texts: Texts) -> list[Finding]:
         if "old" in texts["a.py"]:
-            return [finding("a.py", texts["a.py"], 1, name="old-name")]
+            return [replace(finding("a.py", texts["a.py"], 1, name="old-name"), code="AMP501")]
         fix = fix_of(texts, Edit("a.py", 0, 3, "old"), claims=(Claim("a.py", 1, 1),), brings=brings)
         return [finding("a.py", texts["a.py"], 1, fix)]
 
