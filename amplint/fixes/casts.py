@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -11,13 +11,16 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, Mend, make_fix
 from amplint.fixes.dependence import dotted, needs_region
-from amplint.fixes.imports import function_named, torch_added, torch_name, uses_of
+from amplint.fixes.imports import function_named, qualified_name, torch_added, torch_name, uses_of
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, Statement, comment_line, exchanged, preceded, spliced
 
 _BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Tuple, cst.Dict, cst.Set)
 _HALF_TYPES = frozenset({"half", "float16", "bfloat16"})
+_QUESTIONS = frozenset(
+    {"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.cuda.is_available"}
+)
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,9 @@ class RemoveCast(Mend):
             )
         statement = file.statement(node)
         changes = self._without_statement(file, statement, node, bare)
-        module = exchanged(file.module, changes if changes is not None else {node: bare})
+        if changes is None:
+            changes = {node: bare}
+        module = exchanged(file.module, changes)
         note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
         if self.tensor:
             note = "the value takes twice the memory, and other code that uses it may want it in half"
@@ -133,7 +138,8 @@ class RemoveCast(Mend):
             if "#" in text
             else f"Leave out the cast in `{shortened(text)}`"
         )
-        return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
+        claimed = [statement, *kept_beside(file, changes)]
+        return make_fix(title, {file: module}, [(file, part) for part in claimed], unsafe=note)
 
     def _without_statement(
         self, file: ParsedFile, statement: cst.BaseStatement, call: cst.Call, bare: cst.BaseExpression
@@ -174,7 +180,7 @@ def removed_statement(file: ParsedFile, statement: Statement) -> dict[cst.CSTNod
             and holder.orelse is None
             and isinstance(file.parent(holder), cst.Module | cst.IndentedBlock)
             and len(file.parent(holder).body) > 1  # type: ignore[union-attr]
-            and dotted(holder.test) is not None
+            and _only_asks(file, holder.test)
             and not lines
             and around.header.comment is None
             and not around.footer
@@ -192,6 +198,42 @@ def removed_statement(file: ParsedFile, statement: Statement) -> dict[cst.CSTNod
     if not has_comments:
         return {statement: cst.RemoveFromParent()}
     return {around: around.with_changes(body=body[:at], footer=(*lines, *around.footer))}
+
+
+def _only_asks(file: ParsedFile, test: cst.BaseExpression) -> bool:
+    """Whether a condition does nothing but look at names and at the state of torch."""
+    match test:
+        case cst.Name() | cst.SimpleString() | cst.Integer():
+            return True
+        case cst.Attribute():
+            return dotted(test) is not None
+        case cst.Call():
+            asks = qualified_name(file, test.func) in _QUESTIONS
+            return asks and all(_only_asks(file, arg.value) for arg in test.args)
+        case cst.BooleanOperation():
+            return _only_asks(file, test.left) and _only_asks(file, test.right)
+        case cst.Comparison():
+            parts = (test.left, *(part.comparator for part in test.comparisons))
+            return all(_only_asks(file, part) for part in parts)
+        case cst.UnaryOperation(operator=cst.Not()):
+            return _only_asks(file, test.expression)
+    return False
+
+
+def kept_beside(file: ParsedFile, changes: Mapping[cst.CSTNode, Replacement]) -> list[cst.CSTNode]:
+    """A statement beside each one that goes. A fix claims these as well, so that no other takes them away at the
+    same time, which would leave an empty block."""
+    gone = [node for node, new in changes.items() if new is cst.RemovalSentinel.REMOVE]
+    found: list[cst.CSTNode] = []
+    for node in gone:
+        around = file.parent(node)
+        if isinstance(around, cst.IndentedBlock):
+            at = around.body.index(node)
+            rest = [
+                part for part in (*around.body[at + 1 :], *reversed(around.body[:at])) if part not in gone
+            ]
+            found += rest[:1]
+    return found
 
 
 def _uncast(call: cst.Call) -> cst.BaseExpression:

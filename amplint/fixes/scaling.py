@@ -11,7 +11,7 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, set_argument
 from amplint.fixes.base import Files, Mend, make_fix
-from amplint.fixes.casts import as_float, removed_statement, shortened
+from amplint.fixes.casts import as_float, kept_beside, removed_statement, shortened
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import bound_in, qualified_name
 from amplint.fixes.names import names_in, roots
@@ -299,9 +299,11 @@ class RemoveStep(Mend):
         statement = file.statement(call_at(file, self.step))
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
             return Refusal("the step is a part of a larger statement")
-        module = exchanged(file.module, removed_statement(file, statement))
+        changes = removed_statement(file, statement)
+        claimed = [(file, part) for part in (statement, *kept_beside(file, changes))]
         note = "the gradients are applied once then, and training changes"
-        return make_fix("Remove the second step", {file: module}, [(file, statement)], unsafe=note)
+        module = exchanged(file.module, changes)
+        return make_fix("Remove the second step", {file: module}, claimed, unsafe=note)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import libcst as cst
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, Mend, make_fix
-from amplint.fixes.casts import removed_statement
+from amplint.fixes.casts import kept_beside, removed_statement
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import bound_in
 from amplint.fixes.names import names_in, roots
@@ -39,12 +39,12 @@ class RemoveUnscale(Mend):
                     return Refusal(
                         f"the clip on line {file.span(later).line} comes after the step, too, and has no effect"
                     )
-        module = exchanged(file.module, removed_statement(file, statement))
+        changes = removed_statement(file, statement)
         note = "what is done to the gradients after the step has no effect on it, unscaled or not"
         return make_fix(
             f"Remove `{receiver_of(call)}.unscale_` after the step",
-            {file: module},
-            [(file, statement)],
+            {file: exchanged(file.module, changes)},
+            [(file, part) for part in (statement, *kept_beside(file, changes))],
             unsafe=note,
         )
 
@@ -89,7 +89,7 @@ class MoveUnscale(Mend):
         return make_fix(
             f"Move `{scaler}.unscale_`{what} before the step",
             {file: module},
-            [(file, part) for part in (*group, step)],
+            [(file, part) for part in (*group, step, *kept_beside(file, changes))],
             unsafe="it runs once for each step then, on all gradients together, and training changes",
         )
 

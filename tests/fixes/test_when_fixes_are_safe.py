@@ -364,3 +364,27 @@ def test_a_scaler_is_not_changed_unseen_where_its_old_class_is_asked_for(tmp_pat
     assert verdict(findings(tmp_path, source, "deprecated-amp-api")) == "safe"
     told = "unsafe: line 4 names the old class, and the new one is no subclass of it"
     assert verdict(findings(tmp_path, source + other, "deprecated-amp-api")) == told
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ('device != "mps" and torch.is_autocast_enabled(device)', ""),
+        ("model(x).isnan().any()", "    if model(x).isnan().any():\n        pass\n"),
+    ],
+)
+def test_casts_that_are_all_of_a_branch_go_one_after_the_other(
+    tmp_path: Path, condition: str, left: str
+) -> None:
+    source = f"""{_HEAD}device = x.device.type
+with torch.autocast(device, dtype=torch.bfloat16):
+    if {condition}:
+        x = x.bfloat16()
+        y = y.bfloat16()
+    print(nn.functional.linear(x, model.weight), nn.functional.linear(y.t(), model.weight[:, :4]))
+"""
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, found, problems = fix_folder(tmp_path, "half-input", unsafe=True)
+    assert (found, problems) == ([], [])
+    branch = f"    if {condition}:\n        x = x.bfloat16()\n        y = y.bfloat16()\n"
+    assert texts["program.py"] == source.replace(branch, left)
