@@ -308,6 +308,8 @@ class CustomFunction:
     backward_device: str | None = None
     cast_inputs: bool = False
     """Whether custom_fwd casts the inputs and switches autocast off."""
+    inputs_dtype: DType | None = None
+    """The type to which it casts them, where that is known."""
     setup_context: bool = False
     """Whether forward is of the new style, without ``ctx``."""
     hands_on: bool = False
@@ -602,6 +604,14 @@ class LoopIterated(Event):
 
     loop: Hashable
     number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopEnded(Event):
+    """A loop came to its end of which not all iterations were walked: there may have been more. Only the flow
+    tells of it."""
+
+    loop: Hashable
 
 
 @dataclass(frozen=True, slots=True)

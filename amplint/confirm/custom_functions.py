@@ -14,6 +14,7 @@ from torch.autograd.function import Function, FunctionMeta
 
 from amplint.amp.functions import by_name, hands_on, is_attribute_of, minds_types, multiplies
 from amplint.amp.regions import ENTRIES
+from amplint.confirm import dtypes
 from amplint.confirm.arguments import NAMES
 from amplint.confirm.places import Source, origin_of, source_of
 from amplint.events import CustomFunction, FunctionApplied, FunctionDefined, Place
@@ -106,6 +107,7 @@ class _Watcher:
             given["device_type"] if given else None,
             given_back["device_type"] if given_back else None,
             bool(given and given["cast_inputs"] is not None),
+            dtypes.named(given["cast_inputs"]) if given else None,
             getattr(kind, "setup_context", None) is not getattr(Function, "setup_context", None),
             hands_on(forward.body, forward.context),
             any(

@@ -19,8 +19,10 @@ from amplint.flow import scaling
 from amplint.flow.paths import Path
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
+    NONE,
     ClassValue,
     Constant,
+    DTypeValue,
     FunctionValue,
     Library,
     Partial,
@@ -74,7 +76,7 @@ def _describe(engine: Engine, value: ClassValue) -> CustomFunction:
     backward = engine.find_method(value, "backward")
     if forward is None or backward is None:
         return CustomFunction(value.outline.name, None, None, None, None)
-    place, marked, device, casts = _decorators(engine, forward, CUSTOM_FWD)
+    place, marked, device, asked = _decorators(engine, forward, CUSTOM_FWD)
     back, back_marked, back_device, _ = _decorators(engine, backward, CUSTOM_BWD)
     texts = [part.file.text_of(part.outline) for part in (forward, backward) if part.outline is not None]
     return CustomFunction(
@@ -85,7 +87,8 @@ def _describe(engine: Engine, value: ClassValue) -> CustomFunction:
         back_marked,
         device,
         back_device,
-        casts,
+        asked is not None,
+        asked.dtype if isinstance(asked, DTypeValue) else None,
         engine.find_method(value, "setup_context") is not None,
         hands_on(_body(forward), _first_parameter(forward)),
         any(map(minds_types, texts)),
@@ -96,20 +99,20 @@ def _describe(engine: Engine, value: ClassValue) -> CustomFunction:
 
 def _decorators(
     engine: Engine, method: FunctionValue, wanted: frozenset[str]
-) -> tuple[Place | None, bool | None, str | None, bool]:
-    """Where a method stands; whether it has one of the wanted decorators, for which device, and whether that
-    casts the inputs."""
+) -> tuple[Place | None, bool | None, str | None, Value | None]:
+    """Where a method stands; whether it has one of the wanted decorators, for which device, and to what that
+    casts the inputs, if it does."""
     from amplint.flow.statements import Walker
 
     assert method.outline is not None
     node, piece = engine.parsed(method.file, method.outline)
     if node is None:
-        return None, None, None, False
+        return None, None, None, None
     walker = Walker(engine, Scope(method.file, piece, None), Path(engine.base))
     walker.silent = True
     found, unknown = False, False
     device: str | None = None
-    casts = False
+    asked: Value | None = None
     for decorator in node.decorators:
         value = walker.pin(engine.reveal(walker.evaluate(decorator.decorator)))
         keywords = dict(value.keywords) if isinstance(value, Partial) else {}
@@ -122,8 +125,9 @@ def _decorators(
             device = given.value if isinstance(given, Constant) and isinstance(given.value, str) else None
             if function.name.startswith("torch.cuda."):
                 device = "cuda"
-            casts = keywords.get("cast_inputs", Constant(None)) != Constant(None)
-    return walker.place(node.name), True if found else None if unknown else False, device, casts
+            asked = keywords.get("cast_inputs")
+            asked = None if asked == NONE else asked
+    return walker.place(node.name), True if found else None if unknown else False, device, asked
 
 
 def _first_parameter(method: FunctionValue) -> str:

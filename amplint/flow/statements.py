@@ -9,6 +9,7 @@ import libcst as cst
 
 from amplint.events import (
     IndexPut,
+    LoopEnded,
     LoopIterated,
     RegionDropped,
 )
@@ -330,6 +331,10 @@ class Walker(Expressions):
         if not exits and items is not None and not rounds:
             exits = [path]
         scope.breaks, scope.continues = saved
+        if items is None:
+            for way in exits:
+                self.path = way
+                self.emit(LoopEnded(self.place(node), way.regions, id(node)))
         return exits
 
     def _next(self, node: cst.For, source: Value | None, item: Value | None) -> None:

@@ -133,6 +133,9 @@ class Kept:
     function: str = ""
 
 
+_WIDE = (DType.FLOAT32, DType.FLOAT64)
+
+
 class BackwardInAutocast(FlowRule):
     """The state is the last part that was kept in float32, or None."""
 
@@ -148,7 +151,7 @@ class BackwardInAutocast(FlowRule):
 
     def on_function_applied(self, state: Kept | None, event: FunctionApplied, report: Report) -> Hashable:
         function = event.function
-        alone = function.cast_inputs and function.custom_bwd is False and function.products
+        alone = function.inputs_dtype in _WIDE and function.custom_bwd is False and function.products
         minded = function.by_hand or function.hands_on
         if state is None and alone and not minded and enabled_region(event.regions) is not None:
             return Kept(event.place, function.name)

@@ -91,7 +91,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from amplint.events import Place, ScalerUsed, SchedulerStepped
+from amplint.events import LoopEnded, LoopIterated, Place, ScalerUsed, SchedulerStepped
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
 
@@ -102,15 +102,24 @@ MOST = 4
 @dataclass(frozen=True)
 class Counted:
     """The scaler's steps of an optimizer since its scheduler went on, up to two; ``paired`` says that there
-    was one step for the scheduler's step before."""
+    was one step for the scheduler's step before. ``loop`` is the loop in which the last step stands."""
 
     optimizer: Hashable
     place: Place
     steps: int = 1
     paired: bool = False
+    loop: Hashable = None
 
 
-State = tuple[Counted, ...] | str
+@dataclass(frozen=True)
+class Stepped:
+    """What was counted by optimizer, and the loops that run, the innermost last."""
+
+    counts: tuple[Counted, ...] = ()
+    loops: tuple[Hashable, ...] = ()
+
+
+State = Stepped | str
 
 
 class SchedulerOnSkippedStep(FlowRule):
@@ -121,7 +130,25 @@ class SchedulerOnSkippedStep(FlowRule):
     shown_by = (SchedulerStepped,)
 
     def start(self) -> Hashable:
-        return ()
+        return Stepped()
+
+    def on_loop_iterated(self, state: State, event: LoopIterated, report: Report) -> Hashable:
+        if isinstance(state, str):
+            return state
+        around = state.loops
+        if event.loop in around:
+            around = around[: around.index(event.loop)]
+        return replace(state, loops=(*around, event.loop))
+
+    def on_loop_ended(self, state: State, event: LoopEnded, report: Report) -> Hashable:
+        if isinstance(state, str) or event.loop not in state.loops:
+            return state
+        inside = state.loops[state.loops.index(event.loop) :]
+        counts = tuple(
+            replace(known, steps=2) if known.steps and known.loop in inside else known
+            for known in state.counts
+        )
+        return Stepped(counts, state.loops[: -len(inside)])
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.act == "get_scale" or isinstance(state, str):
@@ -129,9 +156,11 @@ class SchedulerOnSkippedStep(FlowRule):
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state
         known = _of(state, event.optimizer)
+        loop = state.loops[-1] if state.loops else None
         if known is None:
-            return (*state, Counted(event.optimizer, event.place))[-MOST:]
-        return _with(state, replace(known, steps=min(known.steps + 1, 2), place=event.place))
+            made = Counted(event.optimizer, event.place, loop=loop)
+            return replace(state, counts=(*state.counts, made)[-MOST:])
+        return _with(state, replace(known, steps=min(known.steps + 1, 2), place=event.place, loop=loop))
 
     def on_scheduler_stepped(self, state: State, event: SchedulerStepped, report: Report) -> Hashable:
         if event.compared is not None:
@@ -158,9 +187,10 @@ class SchedulerOnSkippedStep(FlowRule):
         return _with(state, replace(known, steps=0, paired=known.steps == 1))
 
 
-def _of(state: tuple[Counted, ...], optimizer: Hashable) -> Counted | None:
-    return next((part for part in state if part.optimizer == optimizer), None)
+def _of(state: Stepped, optimizer: Hashable) -> Counted | None:
+    return next((part for part in state.counts if part.optimizer == optimizer), None)
 
 
-def _with(state: tuple[Counted, ...], changed: Counted) -> State:
-    return tuple(changed if part.optimizer == changed.optimizer else part for part in state)
+def _with(state: Stepped, changed: Counted) -> State:
+    counts = tuple(changed if part.optimizer == changed.optimizer else part for part in state.counts)
+    return replace(state, counts=counts)

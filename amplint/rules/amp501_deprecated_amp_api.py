@@ -7,7 +7,8 @@ Reports uses of `torch.cuda.amp.autocast`, `torch.cpu.amp.autocast`, `torch.cuda
 they were imported.
 
 Silent where the old name is there on purpose: in an `except ImportError` ladder, behind a test of torch's
-version or a `hasattr`, and where the project's own requirements admit a torch that lacks the new name.
+version or a `hasattr`, and where the project's own requirements admit a torch that lacks the new name. So is the
+class that a decorator is only given to look at, as in `@delegates(GradScaler)`.
 
 ## Why is this bad
 
@@ -203,6 +204,17 @@ class _Uses(cst.CSTVisitor):
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         for part in (*node.decorators, *node.bases, node.body):
             part.visit(self)
+        return False
+
+    def visit_Decorator(self, node: cst.Decorator) -> bool:
+        decorator = node.decorator
+        if not isinstance(decorator, cst.Call):
+            return True
+        decorator.func.visit(self)
+        for argument in decorator.args:
+            # a class that is only named here tells the decorator about the function
+            if not isinstance(argument.value, (cst.Name, cst.Attribute)):
+                argument.visit(self)
         return False
 
     def visit_Arg(self, node: cst.Arg) -> bool:

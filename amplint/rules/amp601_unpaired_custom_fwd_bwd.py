@@ -107,7 +107,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import CustomFunction, FunctionDefined, Place
+from amplint.events import CustomFunction, DType, FunctionDefined, Place
 from amplint.findings import Level
 from amplint.fixes.base import NoMend
 from amplint.fixes.function_decorators import AddTwin, SameDevice
@@ -146,11 +146,16 @@ class UnpairedCustomFwdBwd(FlowRule):
             mend = AddTwin(forward, backward, "custom_bwd")
             report.add(self, backward, message, trail=((forward, "forward is not decorated"),), mend=mend)
         elif function.custom_fwd and function.custom_bwd is False:
-            effect = (
-                "called inside a region, the backward runs in half precision although the forward asked for float32"
-                if function.cast_inputs
-                else "outside the region the backward runs with autocast off on half-precision gradients"
-            )
+            effect = "outside the region the backward runs with autocast off on half-precision gradients"
+            if function.inputs_dtype is DType.FLOAT32:
+                effect = (
+                    "called inside a region, the backward runs in half precision although the forward asked for "
+                    "float32"
+                )
+            elif function.cast_inputs:
+                effect = (
+                    "called inside a region, the backward runs with autocast on and the forward with it off"
+                )
             message = (
                 f"`custom_fwd` on the forward of `{name}` has no `custom_bwd` on its backward: {effect}. Decorate "
                 "`backward` with `custom_bwd` for the same device."

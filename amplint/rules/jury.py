@@ -17,6 +17,7 @@ _ACCOUNTS = (
     events.RegionExited,
     events.CacheCleared,
     events.LoopIterated,
+    events.LoopEnded,
     events.OptimizerMade,
     events.ScalerMade,
     events.FunctionEnded,

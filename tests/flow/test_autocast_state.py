@@ -10,6 +10,7 @@ from listening import Holds
 from amplint.events import (
     AutocastSwitched,
     Constructed,
+    DType,
     Forward,
     FunctionApplied,
     GeneratorDecorated,
@@ -183,6 +184,38 @@ def test_an_applied_function(holds: Holds) -> None:
     assert applied.float32
     assert applied.function.products
     assert applied.function.custom_fwd is False
+
+
+@pytest.mark.parametrize(
+    ("asked", "dtype"),
+    [
+        ("torch.float32", DType.FLOAT32),
+        ("torch.half", DType.FLOAT16),
+        ("None", None),
+        ("wanted()", None),
+    ],
+)
+def test_the_type_that_inputs_are_cast_to(holds: Holds, asked: str, dtype: DType | None) -> None:
+    tape = holds(
+        HEAD
+        + dedent(f"""
+            class Product(torch.autograd.Function):
+                @staticmethod
+                @torch.amp.custom_fwd(device_type="cuda", cast_inputs={asked})
+                def forward(ctx, x, weight):
+                    return x @ weight
+
+                @staticmethod
+                def backward(ctx, gradient):
+                    return gradient @ gradient
+
+            def main(x):
+                with torch.autocast("cuda"):
+                    Product.apply(x, torch.zeros(2, 2))
+        """)
+    )
+    function = tape.of(FunctionApplied)[0].function  # type: ignore[attr-defined]
+    assert (function.inputs_dtype, function.cast_inputs) == (dtype, asked != "None")
 
 
 def test_decorated_generators_and_switches(holds: Holds) -> None:
