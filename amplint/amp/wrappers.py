@@ -78,14 +78,21 @@ RESULT_IN_FLOAT32 = frozenset(
 """Classes whose ``prepare`` makes a module return float32 from its forward whatever runs inside
 (``convert_outputs_to_fp32``)."""
 
-TRANSPARENT_CALLS = frozenset(
+PARALLEL = frozenset(
     {
-        "torch.compile",
-        "torch.jit.script",
         "torch.nn.parallel.DistributedDataParallel",
         "torch.nn.parallel.distributed.DistributedDataParallel",
         "torch.nn.DataParallel",
         "torch.nn.parallel.DataParallel",
+        "apex.parallel.DistributedDataParallel",
+    }
+)
+"""Classes of modules that run the module which they are given, in several processes or threads."""
+
+TRANSPARENT_CALLS = PARALLEL | frozenset(
+    {
+        "torch.compile",
+        "torch.jit.script",
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
         "torch.nn.utils.weight_norm",
         "torch.nn.utils.spectral_norm",
@@ -94,7 +101,6 @@ TRANSPARENT_CALLS = frozenset(
         "torch.nn.utils.skip_init",
         "torch._dynamo.disable",
         "torch.compiler.disable",
-        "apex.parallel.DistributedDataParallel",
     }
 )
 """Calls that give back the module or function which is their first argument, as far as AMP can tell."""

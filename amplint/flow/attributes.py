@@ -221,6 +221,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
     kind = walker.kind(dotted) if dotted is not None else None
     if kind is None and base.made_of is not None:
         kind = walker.engine.kind_of(base.made_of.outline.uses.get(f"self.{name}", set()))
+        kind = kind or walker.engine.kind_kept(base.made_of, name)
     return Unknown((base.identity, name), kind)
 
 

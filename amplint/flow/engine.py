@@ -14,7 +14,7 @@ from amplint.amp.scalers import SCALERS
 from amplint.amp.survey import names_that_touch, names_with_effects
 from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
-from amplint.amp.wrappers import OBJECTS, Role
+from amplint.amp.wrappers import OBJECTS, PARALLEL, Role
 from amplint.events import CustomFunction, Event, FunctionEnded, Place
 from amplint.findings import Span
 from amplint.flow import attributes, calls, contexts, kinds, modules, reaching
@@ -144,6 +144,7 @@ class Engine:
         self._building: list[Hashable] = []
         self._effects: dict[int, bool] = {}
         self._busy: set[Hashable] = set()
+        self._kinds_kept: dict[tuple[int, str], str | None] = {}
         self.custom_functions: dict[int, CustomFunction] = {}
         self.budget = Budget(MAX_STEPS)
         self.disabling: dict[FilePath, frozenset[str]] = {}
@@ -628,6 +629,28 @@ class Engine:
                 found = join_values(values)
                 return found if not isinstance(found, Unknown) else None
         return None
+
+    def kind_kept(self, value: ClassValue, name: str) -> str | None:
+        """What an attribute is to which a method sets a local name, judged by what the method does with that."""
+        key = (id(value.outline), name)
+        if key not in self._kinds_kept:
+            found = (
+                self._kind_of_local(base.file, method, local)
+                for base in self.bases(value)
+                if isinstance(base, ClassValue)
+                for method, local in base.outline.kept.get(name, ())
+            )
+            self._kinds_kept[key] = next((kind for kind in found if kind is not None), None)
+        return self._kinds_kept[key]
+
+    def _kind_of_local(self, file: ProjectFile, method: FunctionOutline, name: str) -> str | None:
+        kind = kinds.kind_of(method.uses.get(name, set()))
+        if kind is None and any(
+            isinstance(made, Library) and made.name in PARALLEL
+            for made in (self.resolve(file, dotted) for dotted in method.made_by(name))
+        ):
+            return "module"
+        return kind
 
     def template(self, value: ClassValue, given: calls.Arguments | None) -> Hashable:
         """The identity under which the attributes stand that a constructor sets when it is called like this."""

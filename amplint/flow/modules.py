@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -132,6 +133,15 @@ def _casts(walker: Expressions) -> bool:
     return walker.path.load(*CASTS) is not None or walker.engine.casts_in_constructors(walker.scope.file)
 
 
+def _cast_elsewhere(walker: Expressions, node: cst.Call) -> bool:
+    """Whether a line of the file casts a module by the name that is called here."""
+    name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    if not isinstance(name, cst.Name):
+        return False
+    pattern = rf"\b{name.value}(?![\w(])[^\n]*\.(?:half\(|bfloat16\(|to\([^\n)]*(?:dtype|half|float16))"
+    return re.search(pattern, walker.scope.file.text) is not None
+
+
 def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Value:
     """``module.half()`` and the like."""
     identity = identity_of(value)
@@ -257,7 +267,7 @@ def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Cal
     inputs: tuple[Operand, ...] = ()
     if not isinstance(value, Instance):
         reaching.called(walker, value, given, node)
-    if not isinstance(value, Instance) and not _casts(walker):
+    if not isinstance(value, Instance) and not _casts(walker) and not _cast_elsewhere(walker, node):
         given_with_text = zip(given.all, given.nodes, strict=False)
         inputs = tuple(
             tensors.operand(walker, item, text)

@@ -70,12 +70,23 @@ class FunctionOutline:
         """Its statements."""
         return self._body
 
+    def made_by(self, name: str) -> set[str]:
+        """The functions whose results a local name is bound to, as written."""
+        return {
+            made
+            for node in _statements(self._body)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+            if (made := dotted(node.value.func)) is not None
+        }
+
 
 class ClassOutline:
     """A class: its bases as written, its methods, and where its instances get their attributes."""
 
     __slots__ = (
         "_assignments",
+        "_kept",
         "_uses",
         "bases",
         "chunks",
@@ -94,6 +105,7 @@ class ClassOutline:
         self.chunks: list[tuple[int, int]] = []
         """Line ranges of the statements in the class body that are no definitions."""
         self._assignments: dict[str, list[tuple[int, int]]] | None = None
+        self._kept: dict[str, list[tuple[FunctionOutline, str]]] | None = None
         self._uses: dict[str, set[str]] | None = None
 
     @property
@@ -105,6 +117,20 @@ class ClassOutline:
                 if method.name != "__init__":
                     _attributes_set(method.body, self._assignments)
         return self._assignments
+
+    @property
+    def kept(self) -> dict[str, list[tuple[FunctionOutline, str]]]:
+        """Attribute -> the methods that keep a local name there, ``self.x = y``, with that name."""
+        if self._kept is None:
+            self._kept = {}
+            for method in self.methods.values():
+                for node in _statements(method.body):
+                    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
+                        for target in node.targets:
+                            text = dotted(target)
+                            if text is not None and text.startswith("self.") and text.count(".") == 1:
+                                self._kept.setdefault(text[5:], []).append((method, node.value.id))
+        return self._kept
 
     @property
     def uses(self) -> dict[str, set[str]]:
@@ -303,14 +329,20 @@ def _calls_in(body: list[ast.stmt], uses: dict[str, set[str]]) -> frozenset[str]
 
 
 def _attributes_set(body: list[ast.stmt], into: dict[str, list[tuple[int, int]]]) -> None:
-    pending: list[ast.AST] = list(body)
-    while pending:
-        node = pending.pop()
+    for node in _statements(body):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 text = dotted(target)
                 if text is not None and text.startswith("self.") and text.count(".") == 1:
                     into.setdefault(text[5:], []).append((node.lineno, node.end_lineno or node.lineno))
+
+
+def _statements(body: list[ast.stmt]) -> Iterable[ast.AST]:
+    """The statements of a body and of the blocks in it, in no particular order."""
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        yield node
         if isinstance(node, (ast.stmt, ast.ExceptHandler)) or type(node).__name__ == "match_case":
             pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
 
