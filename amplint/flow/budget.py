@@ -30,10 +30,10 @@ class Budget:
         return self.steps > self.limit
 
     @contextlib.contextmanager
-    def share(self) -> Iterator[None]:
+    def share(self, part: float = 1 / 3) -> Iterator[None]:
         """Grants a call a part of what is left, so that the rest of its caller is walked too."""
         outer = self.limit
-        self.limit = min(outer, self.steps + max(LEAST_SHARE, (outer - self.steps) // 3))
+        self.limit = min(outer, self.steps + max(LEAST_SHARE, int((outer - self.steps) * part)))
         try:
             yield
         finally:

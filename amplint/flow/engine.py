@@ -800,7 +800,7 @@ class Engine:
         if depth > 5:
             return False
         if self._building and depth <= 3:
-            return _BUILDS.search(function.file.text_of(function.outline)) is not None
+            return any(_BUILDS.search(text) for text in self._constructors(function))
         regions = walker.path.regions
         if regions and (depth <= 3 or not regions[0].assumed):
             return True
@@ -808,6 +808,16 @@ class Engine:
             return True
         lines = function.outline.end_line - function.outline.line
         return depth <= 3 and lines <= _SMALL and self._carries_modules(walker, function, given)
+
+    def _constructors(self, function: FunctionValue) -> Iterator[str]:
+        """The text of a function and, if it is a constructor, of those of the base classes, which it may call."""
+        outline = function.outline
+        assert outline is not None
+        yield function.file.text_of(outline)
+        if outline.name == "__init__" and outline.owner is not None:
+            for base in self.bases(self.class_value(function.file, outline.owner))[1:]:
+                if isinstance(base, ClassValue) and "__init__" in base.outline.methods:
+                    yield base.file.text_of(base.outline.methods["__init__"])
 
     def _carries_modules(self, walker: Expressions, function: FunctionValue, given: calls.Arguments) -> bool:
         assert function.outline is not None
