@@ -220,7 +220,25 @@ class Walker(Expressions):
     def visit_Assert(self, node: cst.Assert) -> bool:
         if not self.test(node.test):
             raise Leave("raise")
+        self._narrow(node.test)
         return False
+
+    def _narrow(self, test: cst.BaseExpression) -> None:
+        """After ``assert isinstance(name, Class)`` a name is an object of the class."""
+        if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+            self._narrow(test.left)
+            self._narrow(test.right)
+        if not isinstance(test, cst.Call) or len(test.args) != 2:
+            return
+        name, kind = (argument.value for argument in test.args)
+        if not isinstance(name, cst.Name) or attributes.dotted_name(test.func) != "isinstance":
+            return
+        value = self.path.names.get(name.value)
+        if isinstance(value, Unknown):
+            symbol = value.symbol if value.symbol is not None else self.fresh(name)
+            made = self.engine.annotated(self, kind, symbol)
+            if made is not None:
+                self.path.bind(name.value, made)
 
     def visit_Del(self, node: cst.Del) -> bool:
         return False
