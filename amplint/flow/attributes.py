@@ -10,7 +10,7 @@ import libcst as cst
 
 from amplint.events import DType
 from amplint.flow import modules, scaling, tensors
-from amplint.flow.paths import join_values
+from amplint.flow.paths import MAX_OPTIONS, join_values
 from amplint.flow.values import (
     UNKNOWN,
     Alternatives,
@@ -290,7 +290,7 @@ def subscript(
                     return found
                 return UNKNOWN
             if isinstance(key, Unknown) and key.symbol is not None and base.items and not base.rest:
-                return _by_key(base, key.symbol)
+                return _by_key(walker, base, key.symbol)
             # a choice by name among classes or functions: each may be meant
             return (
                 tensors.one_of(walker, tuple(value for _, value in base.items)) if not base.rest else UNKNOWN
@@ -310,9 +310,14 @@ def subscript(
     return UNKNOWN
 
 
-def _by_key(base: Mapping, key: Hashable) -> Value:
-    """The values of a dict, each with what it says of the key."""
+def _by_key(walker: Expressions, base: Mapping, key: Hashable) -> Value:
+    """The values of a dict, each with what it says of the key; of many modules' classes, that it is one."""
     names = dict(base.items)
+    if len(names) > MAX_OPTIONS and all(
+        isinstance(value, ClassValue) and walker.engine.is_module_class(value)
+        for value in map(walker.engine.reveal, names.values())
+    ):
+        return Library("torch.nn.Module")
     return join_values(
         (value, frozenset((("==", key, Constant(other)), other == name) for other in names))
         for name, value in names.items()
