@@ -38,6 +38,11 @@ class LineCounts:
                 total[line] = total.get(line, 0) + count
         return found
 
+    def forget(self) -> None:
+        """Begins to count anew."""
+        for lines in self._codes.values():
+            lines.clear()
+
     def start(self) -> None:
         """Begins to count, if nobody else watches lines."""
         if sys.version_info >= (3, 12):

@@ -68,6 +68,11 @@ class Numbers:
         self._sizes: dict[Place, Size] = {}
         self._asked: Counter[Place] = Counter()
 
+    def forget(self) -> None:
+        """Drops what was measured: a process that was forked off cannot look at tensors on a device."""
+        self._sizes.clear()
+        self._asked.clear()
+
     def optimizer(self, name: Hashable, optimizer: Any) -> None:
         """An optimizer and its name."""
         self._know(self._optimizers, name, optimizer)

@@ -177,6 +177,20 @@ class Observer:
                 self._take(FunctionEnded(self._last, ()))
             self.begin()
 
+    def forget(self) -> None:
+        """Begins a new account, in a process that was forked off: what happened before it belongs to its parent."""
+        self._lock = threading.RLock()
+        for telling in self._tellings.values():
+            telling.count, telling.losses = 0, ()
+            telling.evidence.clear()
+            telling.measured.clear()
+        self._losses.clear()
+        self._visits.clear()
+        self._opened.clear()
+        self._left_out.clear()
+        self.notes.clear()
+        self.steps = 0
+
     def end(self, ended: str) -> None:
         """The program came to an end. A run that was stopped in between steps may be judged as if it were over,
         but for what it had no time to use; one that was cut off may not."""
@@ -323,7 +337,11 @@ class Observer:
             )
 
     def _seen(self) -> Iterator[Seen]:
-        tellings = [telling for telling in self._tellings.values() if self._report.stands(telling.draft)]
+        tellings = [
+            telling
+            for telling in self._tellings.values()
+            if telling.count and self._report.stands(telling.draft)
+        ]
         for finding in findings_of([telling.draft for telling in tellings]):
             same = [
                 telling

@@ -60,7 +60,8 @@ class ThreadState(threading.local):
 
 class Probe:
     """Observes everything between ``start`` and ``stop``, in all threads of this process; also a context
-    manager. One probe at a time. A process that is forked off is not observed.
+    manager. One probe at a time. A process that is forked off is observed when ``go_on`` is called there; ``waker``
+    is called once if it opens a region or runs a backward pass before that.
 
     ``is_user_file`` says of a file name, as code objects have it, whether it is the user's code; displayed
     paths are relative to ``root``; ``device`` is the device that the run is on, or is taken to be on, as a
@@ -99,6 +100,8 @@ class Probe:
         self.notes: list[str] = []
         self.errors: list[str] = []
         self.running = False
+        self.waker: Callable[[], None] | None = None
+        self._forked = False
         self._lock = threading.RLock()
         self._ends: list[Callable[[], None]] = []
         self._undo: list[Callable[[], None]] = []
@@ -184,7 +187,22 @@ class Probe:
 
     def abandon(self) -> None:
         """Stops telling, without a last word: for a process that was forked off."""
-        self.running = False
+        self._forked, self.running = self.running, False
+
+    def go_on(self) -> None:
+        """Tells again, in a process that was forked off."""
+        self._forked, self.running = False, True
+        self._lock = threading.RLock()
+        self.errors.clear()
+        self.notes.clear()
+        self.numbers.forget()
+
+    def wake(self) -> None:
+        """Called where training begins."""
+        if self._forked:
+            self._forked = False
+            if self.waker is not None:
+                self.waker()
 
     def tell(self, event: Event) -> None:
         """Tells the listener."""

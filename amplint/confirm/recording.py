@@ -126,6 +126,8 @@ class Recording:
     ended: str = FINISHED
     status: int = 0
     ranks: tuple[int, ...] = (0,)
+    is_worker: bool = False
+    """Whether another process that was observed started it."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Path -> SHA-256 of the content of each of the user's files that ran."""
     seen: tuple[Seen, ...] = ()
@@ -180,10 +182,12 @@ def with_files(recording: Recording, digests: Mapping[str, str | None]) -> Recor
 
 
 def merged(recordings: Sequence[Recording]) -> Recording:
-    """The recording of several processes of one run."""
+    """The recording of several processes of one run, which ends as those end that were not started by others."""
     if len(recordings) == 1:
         return recordings[0]
+    recordings = sorted(recordings, key=lambda recording: recording.is_worker)
     first = recordings[0]
+    leading = [recording for recording in recordings if recording.is_worker == first.is_worker]
     files: dict[str, str] = {}
     for recording in recordings:
         files.update(recording.files)
@@ -192,14 +196,17 @@ def merged(recordings: Sequence[Recording]) -> Recording:
         first,
         steps=max(recording.steps for recording in recordings),
         skipped=max(recording.skipped for recording in recordings),
-        ended=max((recording.ended for recording in recordings), key=order.index),
-        status=next((recording.status for recording in recordings if recording.status), 0),
+        ended=max((recording.ended for recording in leading), key=order.index),
+        status=next((recording.status for recording in leading if recording.status), 0),
         ranks=tuple(sorted({rank for recording in recordings for rank in recording.ranks})),
         files=files,
         seen=_merged_seen(recordings),
         reached=_merged_reached(recording.reached for recording in recordings),
         opened=_merged_opened(recording.opened for recording in recordings),
-        raised=tuple(raised for recording in recordings for raised in recording.raised),
+        # what a worker raises is what its parent then raises something of
+        raised=tuple(
+            raised for recording in (*recordings[len(leading) :], *leading) for raised in recording.raised
+        ),
         lines=_merged_lines(recording.lines for recording in recordings),
         ops=_merged_ops(op for recording in recordings for op in recording.ops),
         casts=_merged_casts(cast for recording in recordings for cast in recording.casts),
@@ -292,6 +299,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
         ended=str(value["ended"]),
         status=int(value["status"]),
         ranks=tuple(map(int, value["ranks"])),
+        is_worker=bool(value.get("is_worker")),
         files={str(path): str(digest) for path, digest in value["files"].items()},
         seen=tuple(map(_seen, value["seen"])),
         reached=tuple(

@@ -92,6 +92,7 @@ class _Watcher:
 
     def _enter(self, original: Any) -> Any:
         def __enter__(context: Any) -> Any:  # noqa: N807
+            self.probe.wake()
             result = original(context)
             self.probe.guarded(self._entered, context)
             return result

@@ -91,18 +91,24 @@ class Session:
 
     current: Session | None = None
 
-    def __init__(self, order: Order, script: str | None = None) -> None:
+    def __init__(self, order: Order, script: str | None = None, *, is_worker: bool = False) -> None:
         self.order = order
+        self.script = Path(script) if script else None
+        self.is_worker = is_worker
         self.root = Path(order.root)
-        inside = [order.root, *order.paths, *([str(Path(script).parent)] if script else [])]
+        inside = [order.root, *order.paths, *([str(self.script.parent)] if self.script else [])]
         self.is_user_file = user_files(inside)
         self.process = os.getpid()
         self.ended = recordings.FINISHED
         self.status = 0
         self.raised: list[Raised] = []
-        self._open = False
+        self._open = self._closing = False
+        self._signal: int | None = None
         self._lock = threading.RLock()
         self._stop = contextlib.ExitStack()
+        self._rank: int | None = None
+        self._leave: Callable[[int], Any] | None = None
+        self._deadline: float | None = None
 
     def start(self) -> None:
         """Puts the process under the probe. Raises Unusable."""
@@ -143,7 +149,9 @@ class Session:
             level=level,
         )
         self.probe.start()
-        self._stop.enter_context(observe_processes(self.order))
+        self.probe.waker = self._wake
+        self._stop.enter_context(observe_processes(self))
+        self._stop.enter_context(_rank_kept(self))
         self._stop.enter_context(_compile_told(self.observer.note))
         self._stop.enter_context(_losses_told(self.observer.loss))
         self.lines = LineCounts(self.is_user_file)
@@ -154,7 +162,7 @@ class Session:
     def guard(self) -> None:
         """Makes sure that the recording is written, however the process ends, and that it ends in time."""
         atexit.register(self.close)
-        leave = os._exit
+        self._leave = leave = os._exit
 
         def _exit(status: int) -> Any:
             if os.getpid() == self.process:
@@ -170,7 +178,29 @@ class Session:
                 signal.signal(signal.SIGTERM, self._terminated)
             if self.order.timeout is not None and hasattr(signal, "SIGALRM"):
                 signal.signal(signal.SIGALRM, self._interrupted)
-        threading.Thread(target=self._watch, args=(leave,), daemon=True, name="amplint").start()
+        if self.order.timeout is not None:
+            self._deadline = time.monotonic() + self.order.timeout
+        self._begin_watch()
+
+    def go_on(self) -> None:
+        """Goes on in a process that was forked off, with a recording of its own."""
+        self._lock = threading.RLock()
+        self.process, self.is_worker = os.getpid(), True
+        self.ended, self.status, self.raised = recordings.FINISHED, 0, []
+        self._rank = None
+        self.observer.forget()
+        self.lines.forget()
+        self.probe.go_on()
+        if self._leave is not None:
+            self._begin_watch()
+
+    def _wake(self) -> None:
+        """A process that was forked off does something that is worth observing, and will write its recording."""
+        if self._open and self._leave is not None:
+            self.go_on()
+
+    def _begin_watch(self) -> None:
+        threading.Thread(target=self._watch, daemon=True, name="amplint").start()
 
     def close(self, *, cut_off: bool = False) -> None:
         """Ends the observation and writes the recording; once, and only in the process that began it.
@@ -179,6 +209,15 @@ class Session:
             if not self._open or os.getpid() != self.process:
                 return
             self._open = False
+        self._closing = True
+        try:
+            self._finish(cut_off)
+        finally:
+            self._closing = False
+        if self._signal is not None:
+            self._obey(self._signal)
+
+    def _finish(self, cut_off: bool) -> None:
         self.lines.stop()
         if self.observer.stopping and self.ended == recordings.FINISHED:
             self.ended = STOPPED
@@ -201,7 +240,9 @@ class Session:
         """The rank of this process in its group, 0 if there is none."""
         distributed = sys.modules.get("torch.distributed")
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            return int(distributed.get_rank())
+            self._rank = int(distributed.get_rank())
+        if self._rank is not None:
+            return self._rank
         rank = os.environ.get("RANK", "")
         return int(rank) if rank.isdigit() else 0
 
@@ -219,6 +260,7 @@ class Session:
             ended=self.ended,
             status=self.status,
             ranks=(self.rank,),
+            is_worker=self.is_worker,
             raised=tuple(self.raised),
             lines={sites.display(file): lines for file, lines in counted.items()},
             notes=tuple(self.probe.notes) + tuple(_internal(error) for error in self.probe.errors),
@@ -246,11 +288,11 @@ class Session:
         if len(self.raised) < _MOST_RAISED:
             self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
 
-    def _watch(self, leave: Callable[[int], Any]) -> None:
+    def _watch(self) -> None:
         """Writes now and then, and ends a run that is out of time or does not unwind."""
         now = time.monotonic()
         pause, written = _FIRST_FLUSH, now
-        deadline = None if self.order.timeout is None else now + self.order.timeout
+        deadline = self._deadline
         told: float | None = None
         interrupted = False
         while self._open and os.getpid() == self.process:
@@ -270,25 +312,33 @@ class Session:
                 interrupted = True
                 _interrupt()
             if told is not None and now > told + self.order.grace:
-                self._leave(leave)
+                self._end_now()
             if now > written + pause:
                 with contextlib.suppress(Exception), self._lock:
                     if self._open:
                         self.write()
                 written, pause = now, min(2 * pause, _SLOWEST_FLUSH)
 
-    def _leave(self, leave: Callable[[int], Any]) -> None:
+    def _end_now(self) -> None:
         """Ends a process that does not unwind."""
         try:
             self.close(cut_off=True)
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
         finally:
-            leave(OUT_OF_TIME if self.ended == TIMED_OUT else 0)
+            assert self._leave is not None
+            self._leave(OUT_OF_TIME if self.ended == TIMED_OUT else 0)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
+        if self._closing:
+            # in the middle of writing; a pool ends workers that are about to leave by themselves
+            self._signal = number
+            return
         self.ended, self.status = KILLED, 128 + number
         self.close(cut_off=True)
+        self._obey(number)
+
+    def _obey(self, number: int) -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -367,6 +417,32 @@ def _losses_told(tell: Callable[[Any], None]) -> Iterator[None]:
         yield
     finally:
         torch.Tensor.backward = original  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _rank_kept(session: Session) -> Iterator[None]:
+    """Asks a process for its rank before it leaves its group."""
+    import torch
+
+    if not torch.distributed.is_available():
+        yield
+        return
+    owners: tuple[Any, ...] = (torch.distributed, torch.distributed.distributed_c10d)
+    original = torch.distributed.destroy_process_group
+
+    @functools.wraps(original)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.suppress(Exception):
+            _ = session.rank
+        return original(*args, **kwargs)
+
+    for owner in owners:
+        owner.destroy_process_group = destroy_process_group
+    try:
+        yield
+    finally:
+        for owner in owners:
+            owner.destroy_process_group = original
 
 
 @contextlib.contextmanager

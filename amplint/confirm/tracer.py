@@ -40,6 +40,12 @@ class Tracer(Observer):
             total[0] += 1
             total[1] += event.size
 
+    def forget(self) -> None:
+        """Begins a new account."""
+        super().forget()
+        self._ops.clear()
+        self._casts.clear()
+
     def recording(self, made: Recording) -> Recording:
         """What was seen so far, ops and casts included."""
         with self._lock:

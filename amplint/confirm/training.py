@@ -86,6 +86,7 @@ class _Watcher:
         here, guarded, tell = self.probe.here, self.probe.guarded, self._backward
 
         def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            self.probe.wake()
             # a backward pass within another one is torch's own: checkpoints run their part again
             if here.backward == 0 and kwargs.get("accumulate_grad"):
                 guarded(tell, outputs, bool(len(args) > 3 and args[3]))
@@ -179,6 +180,7 @@ class _Watcher:
     def optimizer_init(self, original: Any) -> Any:
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(optimizer, *args, **kwargs)
+            self.probe.wake()
             self.probe.guarded(self._made, optimizer)
             self.leave_alone(type(optimizer))
 
@@ -341,6 +343,7 @@ class _Watcher:
     def scaler_init(self, original: Any) -> Any:
         def __init__(scaler: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(scaler, *args, **kwargs)
+            self.probe.wake()
             self.probe.guarded(self._scaler_made, scaler)
 
         return __init__
