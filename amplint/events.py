@@ -167,6 +167,9 @@ class Operand:
     parameter: bool = False
     """Whether it is a parameter of a module, or the weight that a layer brings along."""
     trait: Trait | None = None
+    element: tuple[Hashable, ...] = ()
+    """Which part of a module's output it comes from, where only the whole is known to be half: keys, positions, names
+    of attributes. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,7 +270,7 @@ def _of_tensor(base: Tensor, name: str) -> Value:
         return base.moved()
     if base.whole_output:
         # a model's output object: its loss was computed inside; its other fields come out of the last layers
-        return UNKNOWN if name == "loss" or name.endswith("_loss") else base
+        return UNKNOWN if name == "loss" or name.endswith("_loss") else base.part(name)
     return BoundMethod(base, name)
 
 
@@ -298,7 +298,9 @@ def subscript(
         case Tensor():
             if base.whole_output and isinstance(key, Constant) and key.value == "loss":
                 return UNKNOWN
-            return base if base.whole_output and not sliced else base.moved()
+            if not base.whole_output or sliced:
+                return base.moved()
+            return base.part(key.value) if isinstance(key, Constant) else base
         case Instance():
             items = modules.items_of(walker, base)
             return _item(walker, items, key) if items is not None else UNKNOWN

@@ -146,7 +146,7 @@ class Walker(Expressions):
         elif isinstance(value, Sequence) and not value.exact and len(value.items) == 1 and not starred:
             items = [value.items[0]] * len(elements)
         elif isinstance(value, Tensor):
-            items = [value if value.whole_output else value.moved()] * len(elements)
+            items = [value.part(n) if value.whole_output else value for n in range(len(elements))]
         else:
             items = [Unknown(self.fresh(element)) for element in elements]
         for element, item in zip(elements, items, strict=True):

@@ -157,6 +157,7 @@ def operand(walker: Expressions, value: Value, node: cst.CSTNode) -> Operand:
             value.raised,
             value.parameter_of is not None,
             value.trait,
+            value.element,
         )
     if isinstance(value, Parameters):
         return Operand(walker.place(node), None, parameter=True)
@@ -519,11 +520,28 @@ def _cast_like(walker: Expressions, node: cst.CSTNode, value: Value, to: DType) 
     return Tensor(to, born=None if to is DType.HALF else walker.place(node))
 
 
+def _of_dictionary(base: Tensor, name: str, given: Arguments) -> Value | None:
+    """What a method of dictionaries gives for a module's output, or None if the name is none of those."""
+    match name:
+        case "get" | "pop" if given.positional and isinstance(given.positional[0], Constant):
+            key = given.positional[0].value
+            return UNKNOWN if key == "loss" else base.part(key)
+        case "values":
+            return Sequence((base,), exact=False)
+        case "items":
+            return Sequence((Sequence((UNKNOWN, base)),), exact=False)
+    return None
+
+
 def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: Arguments) -> Value | None:
     """A method of a tensor, or of something that may be one. None if it is no tensor method that is known."""
     is_tensor = isinstance(base, Tensor)
     assert isinstance(node.func, cst.Attribute)
     receiver = node.func.value
+    if isinstance(base, Tensor) and base.whole_output:
+        found = _of_dictionary(base, name, given)
+        if found is not None:
+            return found
     if name in CASTS and not given.positional:
         return cast(walker, node, base, CASTS[name])
     if name in ("to", "type"):

@@ -100,6 +100,10 @@ class Text(Value):
     start: str
 
 
+MOST_KEYS = 3
+"""So deep the parts of what a module gave back are told apart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor(Value):
     """A tensor as far as its type is known; see events.Operand."""
@@ -118,6 +122,12 @@ class Tensor(Value):
     softened: Place | None = None
     """Where an op that only ranking survives (softmax, sigmoid) ran on it in half precision."""
     trait: Trait | None = None
+    element: tuple[Hashable, ...] = ()
+    """Which part of what a module gave back it comes from, by keys, positions and names of attributes."""
+
+    def part(self, key: Hashable) -> Tensor:
+        """A part of what a module gave back."""
+        return replace(self, element=(*self.element, key)) if len(self.element) < MOST_KEYS else self
 
     def moved(self) -> Tensor:
         """The same data in another shape."""

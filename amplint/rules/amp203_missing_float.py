@@ -94,11 +94,12 @@ assert loss.dtype == torch.float32
 
 ## Fix safety
 
-The fix writes `.float()` on the value where it is used, with brackets where the operators need them. It is safe
-where the value surely is a floating tensor, because every op on the way to it is known. It is unsafe where the
-value comes out of a module whose code is not part of the project: tuples, dictionaries and `None` do not have
-`.float()`, so cast each tensor of such an output. A cast costs memory for large outputs. Moving the loss into
-the region is the cheaper edit unless the loss is `binary_cross_entropy`, which raises there on CUDA.
+The fix writes `.float()` on the value where it is used, with brackets where the operators need them. It is safe:
+either every op on the way to the value is known, or the value is the input of a loss, which can be nothing but a
+floating tensor. Of an output that is a tuple, a dictionary or an object, the elements that are used get the cast,
+each in its place: `out["logits"].float()`. Where a star hands over all of them at once there is no fix. A cast costs
+memory for large outputs. Moving the loss into the region is the cheaper edit unless the loss is
+`binary_cross_entropy`, which raises there on CUDA.
 
 ## References
 
@@ -121,8 +122,8 @@ from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_o
 
 
 class MissingFloat(FlowRule):
-    """The state holds where the values that were told of were born, so that what is computed from them is
-    not told of again."""
+    """The state holds where the values that were told of were born, and which parts of an output they are, so that
+    what is computed from them is not told of again."""
 
     level = Level.WARNING
     raises = MISMATCH
@@ -137,10 +138,10 @@ class MissingFloat(FlowRule):
         if event.regions:
             return state
         harm = harm_of(event)
-        if harm is None or harm.operand.born in state:
+        if harm is None or _told(harm.operand) in state:
             return state
         self._tell(event, harm, report)
-        return state | {harm.operand.born}
+        return state | {_told(harm.operand)}
 
     def on_index_put(self, state: frozenset[Hashable], event: IndexPut, report: Report) -> Hashable:
         value = event.value
@@ -152,7 +153,7 @@ class MissingFloat(FlowRule):
             or event.target.dtype is None
             or event.target.dtype.is_half
             or not event.target.dtype.is_floating
-            or value.born in state
+            or _told(value) in state
         ):
             return state
         message = (
@@ -164,7 +165,7 @@ class MissingFloat(FlowRule):
         else:
             mend = NoMend(f"the value has to be cast to {event.target.dtype.value}")
         report.add(self, event.place, message, level=Level.ERROR, trail=birth(value), mend=mend)
-        return state | {value.born}
+        return state | {_told(value)}
 
     def _tell(self, event: Op, harm: Harm, report: Report) -> None:
         operand = harm.operand
@@ -176,6 +177,10 @@ class MissingFloat(FlowRule):
         place = harm.place or event.place
         level = Level.ERROR if harm.raises else Level.WARNING
         report.add(self, place, message, level=level, trail=birth(operand), mend=cast_of(harm))
+
+
+def _told(operand: Operand) -> Hashable:
+    return (operand.born, operand.element)
 
 
 def _type_name(operand: Operand) -> str:

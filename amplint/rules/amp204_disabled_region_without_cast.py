@@ -77,13 +77,13 @@ as an imported RoI pooling layer whose boxes must stay float32, its page has the
 
 ## Fix safety
 
-The fix writes `.float()` on the tensor where the op takes it. It is safe where that surely is a floating tensor,
-and unsafe where it comes out of a module whose code is not part of the project, which may give a tuple or a
-dictionary; `tree_map` helps with nested outputs (`torch.utils._pytree`). It is unsafe as well in a function that
-others may call outside the region: they would get float32, too. Integers, masks and targets are never
-cast. The losses change a little, to what they should have been, so compare runs with care. Deleting the
-disabled region instead is right where its only content is ops that autocast runs in float32 anyway, but not
-for `binary_cross_entropy`, which raises in an enabled CUDA region.
+The fix writes `.float()` on the tensor where the op takes it; of a tuple or a dictionary the elements that are used
+get it, each in its place. It is safe where nobody else runs the code, and unsafe in a function that others may call
+outside the region: they would get float32, too. `tree_map` casts nested outputs as a whole
+(`torch.utils._pytree`). Integers, masks and targets are never cast. The losses change a little, to what they
+should have been, so compare runs with care. Deleting the disabled region instead is right where its only
+content is ops that autocast runs in float32 anyway, but not for `binary_cross_entropy`, which raises in an
+enabled CUDA region.
 
 ## References
 
@@ -127,7 +127,7 @@ class DisabledRegionWithoutCast(FlowRule):
         if assumed and harm.raises:
             # a path on which every run under autocast raised would have been noticed
             return state
-        key = (region.place, harm.operand.born)
+        key = (region.place, harm.operand.born, harm.operand.element)
         if key in state:
             return state
         operand = harm.operand

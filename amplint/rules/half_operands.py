@@ -39,6 +39,8 @@ class Harm:
     remedy: str
     raises: bool = False
     place: Place | None = None
+    floating: bool = False
+    """Whether the op takes nothing but a floating tensor for this operand: not a tuple, a dictionary, or indices."""
 
 
 def born_half(operand: Operand) -> bool:
@@ -101,7 +103,7 @@ def origin(operand: Operand) -> str:
 
 def cast_of(harm: Harm, region: Place | None = None) -> AddFloat:
     """The mend that casts the operand where it is used, in ``region`` if that is given."""
-    doubt = doubt_of(harm.operand)
+    doubt = "" if harm.floating else doubt_of(harm.operand)
     if harm.place is not None:
         return AddFloat(harm.place, doubt, softmax=True, region=region)
     return AddFloat(harm.operand.place, doubt, region=region)
@@ -111,7 +113,9 @@ def doubt_of(operand: Operand) -> str:
     """Why an operand may be no floating tensor, or nothing."""
     if operand.certainty is Certainty.SURE:
         return ""
-    return f"`{operand.place.text}` may be a tuple or a dictionary, which has no `.float()`"
+    return (
+        f"`{operand.place.text}` comes out of a module that is not in sight, and may hold no floating numbers"
+    )
 
 
 def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
@@ -143,13 +147,16 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
         return None
     if event.sensitivity not in _EFFECTS:
         return None
+    is_input = operand is event.operands[0]
+    if event.name in INTEGER_TARGETS and not is_input:
+        return None  # the loss is computed in the type of its input
     effect = _EFFECTS[event.sensitivity]
     place = event.softened if event.softened is not None and not strict else None
     if place is not None:
         effect, remedy = "the softmax is computed in it", "Cast with `.float()` before the softmax."
-    return Harm(
-        operand, effect.format(op=event.name.strip("_")), remedy, event.sensitivity == "linalg", place
-    )
+    effect = effect.format(op=event.name.strip("_"))
+    floating = event.sensitivity == "loss" and is_input
+    return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating)
 
 
 def _raises(event: Op) -> bool:

@@ -213,18 +213,66 @@ optimizer.step()
     assert "makes another value half" in verdict(findings(tmp_path, source, "half-model"))
 
 
-def test_a_cast_is_not_put_on_what_may_be_a_tuple_without_being_asked(tmp_path: Path) -> None:
-    source = """import torch
-from elsewhere import Net
-from torch import nn
+_OUTPUTS = """import torch
+import torch.nn.functional as F
 
-model = Net()
-with torch.autocast("cuda", dtype=torch.float16):
-    logits = model(torch.randn(2, 8))
-loss = nn.functional.cross_entropy(logits, torch.zeros(2, dtype=torch.long))
+
+def train(model, x, y):
+    model.train()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        {output} = model(x)
+    {use}
 """
-    found = findings(tmp_path, source, "missing-float")
-    assert all(finding.fix is None or not finding.fix.is_safe for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("output", "use", "fixed"),
+    [
+        ("out", "F.cross_entropy(out, y)", "F.cross_entropy(out.float(), y)"),
+        ("out", "F.cross_entropy(target=y, input=out)", "F.cross_entropy(target=y, input=out.float())"),
+        ("out", 'F.mse_loss(out["x"], out["y"])', 'F.mse_loss(out["x"].float(), out["y"])'),
+        (
+            "a, b",
+            "F.cross_entropy(a, y) + F.cross_entropy(b, y)",
+            "F.cross_entropy(a.float(), y) + F.cross_entropy(b.float(), y)",
+        ),
+        (
+            "out",
+            "sum(F.cross_entropy(part, y) for part in out.values())",
+            "sum(F.cross_entropy(part.float(), y) for part in out.values())",
+        ),
+        (
+            "out",
+            "F.cross_entropy(out.logits, y) + F.cross_entropy(out.aux[0], y)",
+            "F.cross_entropy(out.logits.float(), y) + F.cross_entropy(out.aux[0].float(), y)",
+        ),
+    ],
+)
+def test_the_elements_of_an_output_are_cast_where_a_loss_takes_them(
+    tmp_path: Path, output: str, use: str, fixed: str
+) -> None:
+    source = _OUTPUTS.format(output=output, use=use)
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, left, problems = fix_folder(tmp_path, "missing-float", unsafe=False)
+    assert (left, problems) == ([], [])
+    assert texts["program.py"] == source.replace(use, fixed)
+
+
+def test_elements_that_a_star_hands_over_are_explained(tmp_path: Path) -> None:
+    source = f"""{_HEAD}with torch.autocast("cuda", dtype=torch.float16):
+    pair = model(x), model(x)
+nn.functional.mse_loss(*pair)
+"""
+    assert verdict(findings(tmp_path, source, "missing-float")) == (
+        "none: the values in `pair` would have to be cast one by one"
+    )
+
+
+def test_an_output_is_not_turned_into_floats_for_numpy_without_being_asked(tmp_path: Path) -> None:
+    source = _OUTPUTS.format(output="out", use='return out["labels"].numpy()')
+    assert verdict(findings(tmp_path, source, "bfloat16-to-numpy")).startswith(
+        'unsafe: `out["labels"]` comes out of a module that is not in sight'
+    )
 
 
 _ACCUMULATION = """scaler = torch.amp.GradScaler("cpu")
