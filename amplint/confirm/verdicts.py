@@ -204,7 +204,8 @@ class _Join:
                 "--device simulated-cuda"
             )
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
-        if len(heard_by(rule)) > 1 and not self.recording.is_whole:
+        # a rule that hears one event judges it by itself; one that hears none shares what others have heard
+        if len(heard_by(rule)) != 1 and not self.recording.is_whole:
             return Verdict(
                 finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
             )

@@ -205,10 +205,10 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
                 return walker.engine.call_property(walker, base, method, node)
             return BoundMethod(base, name, method)
         found = modules.constructed(walker, base, name)
-        if isinstance(found, Optimizer):
-            return replace(found, owner=base.identity)
         if found is not None:
-            return _with_kind(walker, base, _own(found, base), node)
+            if walker.engine.template_for(base) != base.identity:
+                found = _own(found, base)
+            return _with_kind(walker, base, found, node)
         found = walker.engine.class_attribute(base.made_of, name)
         if found is not None:
             return found
@@ -226,7 +226,9 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
 
 
 def _own(value: Value, owner: Instance) -> Value:
-    """A context that a constructor made is another one for each object."""
+    """A context or an optimizer that a constructor made is another one for each object."""
+    if isinstance(value, Optimizer):
+        return replace(value, owner=owner.identity)
     if isinstance(value, Autocast):
         return replace(value, identity=(value.identity, owner.identity))
     if isinstance(value, Alternatives) and any(isinstance(option, Autocast) for option, _ in value.options):

@@ -525,7 +525,20 @@ class Walker(Expressions):
 def _is_put(keys: list[Value], indices: list[cst.BaseExpression]) -> bool:
     """Whether an index has a mask, a tensor or a list in it; numbers and slices make torch copy."""
     return any(isinstance(key, Tensor) and key.trait != "scalar" for key in keys) or any(
-        isinstance(index, cst.List) for index in indices
+        isinstance(index, cst.List) or _makes_mask(index) for index in indices
+    )
+
+
+def _makes_mask(node: cst.BaseExpression) -> bool:
+    """Whether a comparison is one of arrays, because a part of it is cut along one of several dimensions."""
+    if not isinstance(node, cst.Comparison):
+        return False
+    sides = [node.left, *(target.comparator for target in node.comparisons)]
+    return any(
+        isinstance(side, cst.Subscript)
+        and len(side.slice) > 1
+        and any(isinstance(part.slice, cst.Slice) for part in side.slice)
+        for side in sides
     )
 
 

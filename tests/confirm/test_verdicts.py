@@ -9,6 +9,7 @@ import pytest
 
 from amplint.confirm.recording import (
     KILLED,
+    RAISED,
     NoRecording,
     Opened,
     Raised,
@@ -135,6 +136,10 @@ def test_inconclusive_where_the_run_was_cut_off_before_its_end() -> None:
     cast = Reached("ModuleCast", "train.py", BACKWARD, 1)
     assert verdict(run(reached=(cast,), ended=KILLED), finding("half-model")).status is Status.INCONCLUSIVE
     assert verdict(run(reached=(cast,)), finding("half-model")).status is Status.REFUTED
+    step = Reached("ScalerUsed", "train.py", BACKWARD, 1)
+    update = finding("missing-scaler-update")  # the second step, which raises, never came
+    assert verdict(run(reached=(step,), ended=RAISED), update).status is Status.INCONCLUSIVE
+    assert verdict(run(reached=(step,)), update).status is Status.REFUTED
 
 
 def test_a_file_that_has_changed_is_told() -> None:
