@@ -116,7 +116,8 @@ def confirm_command(paths: tuple[str, ...], **options: Any) -> None:
     """Run a program and say which findings are true.
 
     Checks PATHS (default: the current directory), runs the program that stands after -- with its arguments, such as
-    `-- train.py --epochs 1`, `-- -m package.train` or `-- torchrun --nproc-per-node 2 train.py`, and gives
+    `-- train.py --epochs 1`, `-- -m package.train`, `-- torchrun --nproc-per-node 2 train.py` or `-- accelerate
+    launch train.py`, and gives
     each finding a verdict: confirmed, refuted, not reached, not observable here, inconclusive. Without a CUDA device
     the program runs on the CPU under a simulation of CUDA's autocast.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import io
+import itertools
 import os
 import runpy
 import sys
@@ -17,25 +18,27 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-from amplint.confirm.session import ENVIRONMENT, Order, Session, Unusable
-
-UNUSABLE = 97
-"""Exit status where the run could not begin; the reason is on standard error."""
-
-_TORCHRUN = "torch.distributed.run"
+from amplint.confirm.launchers import NotLaunched, launch, launcher_of
+from amplint.confirm.recording import SIMULATED
+from amplint.confirm.session import ENVIRONMENT, UNUSABLE, Order, Session, Unusable, chosen_device
 
 
 def main(command: Sequence[str]) -> None:
     """Runs the command and leaves with its exit status. The order is in the environment."""
-    command = list(command)
-    if command[:2] == ["-m", _TORCHRUN]:
-        _launch_ranks(command[2:])
-        return
+    # some launchers hand --local-rank to the program, in front of what it was given
+    handed = list(itertools.takewhile(lambda word: word.startswith("--"), command))
+    command = list(command[len(handed) :])
+    at = 2 if command[0] == "-m" else 1
+    command[at:at] = handed
     order = Order.read(os.environ[ENVIRONMENT])
+    launcher = launcher_of(command)
     session = Session(order, _script(command))
     try:
+        if launcher is not None:
+            launch(launcher, command[2:], chosen_device(order.device)[0] == SIMULATED)
+            return
         session.start()
-    except Unusable as error:
+    except (Unusable, NotLaunched) as error:
         sys.stderr.write(f"amplint: error: {error}\n")
         sys.exit(UNUSABLE)
     session.guard()
@@ -109,19 +112,6 @@ def _run_directory(path: str) -> None:
     _, spec, code = runpy._get_module_details("__main__")  # type: ignore[attr-defined]
     names = {"__file__": spec.origin, "__spec__": spec, "__loader__": spec.loader, "__package__": ""}
     _execute(code, names)
-
-
-def _launch_ranks(arguments: list[str]) -> None:
-    """``torchrun``: each rank runs this file's program under the probe. torchrun itself is not observed."""
-    from torch.distributed.run import get_args_parser, main
-
-    parsed = get_args_parser().parse_args(arguments)
-    at = len(arguments) - len(parsed.training_script_args) - 1
-    launcher = str(Path(__file__).with_name("launch.py"))
-    own = ["-m"] if parsed.module else []
-    options = [option for option in arguments[:at] if option not in ("-m", "--module")]
-    sys.argv[0] = "torchrun"
-    main([*options, launcher, *own, *arguments[at:]])
 
 
 def _status(error: SystemExit) -> int:

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from amplint.confirm.launchers import LAUNCHERS, as_module
 from amplint.confirm.recording import KILLED, NoRecording, Recording, merged, read
-from amplint.confirm.session import ENVIRONMENT, GRACE, Order
+from amplint.confirm.session import ENVIRONMENT, GRACE, UNUSABLE, Order
 
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?(?:\.exe)?|pypy3?")
 _WITH_VALUE = ("-W", "-X")
@@ -37,7 +38,8 @@ class Run:
 
 def prepared(command: Sequence[str]) -> tuple[list[str], list[str]]:
     """Options for Python and the program with its arguments, from what a user types: ``train.py …``, ``-m package
-    …``, ``-c code``, with or without ``python`` and its options in front, ``torchrun …``. Raises NotRun."""
+    …``, ``-c code``, with or without ``python`` and its options in front, ``torchrun …`` and other launchers. Raises
+    NotRun."""
     rest = list(command)
     options: list[str] = []
     if rest and _PYTHON.fullmatch(Path(rest[0]).name):
@@ -45,10 +47,7 @@ def prepared(command: Sequence[str]) -> tuple[list[str], list[str]]:
     while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c"):
         count = 2 if rest[0] in _WITH_VALUE else 1
         options, rest = options + rest[:count], rest[count:]
-    if rest and Path(rest[0]).name in ("torchrun", "torchrun.exe"):
-        rest[:1] = ["-m", "torch.distributed.run"]
-    if rest[:2] == ["-m", "torch.distributed.launch"]:
-        rest[1] = "torch.distributed.run"
+    rest = as_module(rest)
     if not rest:
         raise NotRun("there is no program to run; write it after --, such as: -- train.py --epochs 1")
     if rest[0] in ("-m", "-c"):
@@ -56,11 +55,11 @@ def prepared(command: Sequence[str]) -> tuple[list[str], list[str]]:
             raise NotRun(f"{rest[0]} needs an argument")
     elif not Path(rest[0]).exists():
         raise NotRun(
-            f"no such file: {rest[0]}; write a script, -m MODULE or torchrun with its options after --"
+            f"no such file: {rest[0]}; write a script, -m MODULE or one of {_launchers()} with its options after --"
         )
     elif Path(rest[0]).is_file() and not _is_python(Path(rest[0])):
         raise NotRun(
-            f"{rest[0]} is no Python program; a launcher cannot be probed, but a script, -m MODULE and torchrun can"
+            f"{rest[0]} is no Python program; a script can be probed, -m MODULE, and what {_launchers()} starts"
         )
     return options, rest
 
@@ -106,9 +105,15 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
 
 
 def _why_nothing(status: int) -> str:
+    if status == UNUSABLE:
+        return "the run could not begin"
     if status < 0:
         return f"the program was killed by signal {-status} before anything was recorded"
     return f"the program ended with status {status} before anything was recorded"
+
+
+def _launchers() -> str:
+    return ", ".join(" ".join(launcher.words) for launcher in LAUNCHERS if launcher.words)
 
 
 def _is_python(path: Path) -> bool:

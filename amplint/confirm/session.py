@@ -32,6 +32,8 @@ GRACE = 10.0
 """Seconds that a run has to unwind after it was told to stop; then it is ended."""
 OUT_OF_TIME = 124
 """Exit status of a process that did not unwind, as that of timeout(1)."""
+UNUSABLE = 97
+"""Exit status where the run could not begin; the reason is on standard error."""
 _MOST_RAISED = 100
 _FIRST_FLUSH, _SLOWEST_FLUSH = 2.0, 60.0
 
