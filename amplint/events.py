@@ -104,6 +104,8 @@ class Region:
     """Whether a framework (accelerate, Fabric …) opens the region and chooses its type."""
     switch: Hashable = field(default=None, compare=False)
     """Stands for the flag that switches the region, where it is not known."""
+    chosen: bool = field(default=False, compare=False)
+    """Whether a condition chose its type, and would have chosen float16 had it come out otherwise."""
 
 
 Regions = tuple[Region, ...]
@@ -523,6 +525,8 @@ class ScalerUsed(Event):
     that."""
     decided: bool = False
     """Whether a condition on the way here has asked for the flag that switches the scaler."""
+    optional: bool = False
+    """Whether a condition decides that there is a scaler at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -596,7 +596,7 @@ def summarised(
     path = walker.path
     summaries = walker.engine.summaries
     loose = _situation(walker, function, given)
-    key = (loose, id(path.heap), frozenset(path.facts.items()), path.machines)
+    key = (loose, id(path.heap), frozenset(path.facts.items()), path.cases, path.machines)
     known = summaries.get(key) if loose is not None else None
     if known is None and loose is not None:
         # the same call again and again on paths that differ in something else

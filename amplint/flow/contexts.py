@@ -71,7 +71,8 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
     device = entry.device
     if device is None and not entry.framework:
         device = _device_of(arguments.get("device_type"))
-    dtype, dtype_given = _dtype_of(arguments.get("dtype"))
+    given_dtype = arguments.get("dtype")
+    dtype, dtype_given = _dtype_of(given_dtype)
     enabled: bool | None = True
     switch: Value | None = None
     if flag is not None:
@@ -97,6 +98,7 @@ def make(walker: Expressions, name: str, given: calls.Arguments, node: cst.CSTNo
         switch,
         cache.value if isinstance(cache, Constant) and isinstance(cache.value, bool) else None,
         entry.framework,
+        isinstance(given_dtype, DTypeValue) and given_dtype.chosen,
     )
 
 
@@ -233,6 +235,7 @@ def region_of(walker: Expressions, context: Autocast, node: cst.CSTNode) -> Regi
         cache,
         framework=context.framework,
         switch=context.switch.symbol if isinstance(context.switch, Unknown) else None,
+        chosen=context.chosen,
     )
 
 

@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -31,6 +31,7 @@ from amplint.flow.values import (
     Number,
     ScaledGradient,
     ScaledLoss,
+    Scaler,
     Sequence,
     Tensor,
     Text,
@@ -223,6 +224,11 @@ class Expressions(cst.CSTVisitor):
         chosen, facts = options[index]
         for symbol, truth in facts:
             self.path.learn(symbol, truth)
+        if isinstance(chosen, (DTypeValue, Scaler)):
+            others = [other for other, _ in value.options]
+            if isinstance(chosen, Scaler):
+                return replace(chosen, optional=True) if NONE in others else chosen
+            return replace(chosen, chosen=DTypeValue(DType.FLOAT16) in others)
         return chosen
 
     def fresh(self, node: cst.CSTNode) -> Hashable:
@@ -260,11 +266,11 @@ class Expressions(cst.CSTVisitor):
         if isinstance(value, (Unknown, Number)):
             symbol = value.symbol
             if isinstance(symbol, tuple) and len(symbol) == 2 and symbol[0] == "not":
-                known = self.path.facts.get(symbol[1])
+                known = self.path.knows(symbol[1])
                 return None if known is None else not known
-            return None if symbol is None else self.path.facts.get(symbol)
+            return None if symbol is None else self.path.knows(symbol)
         if isinstance(value, Imported):
-            return self.path.facts.get(value.symbol)
+            return self.path.knows(value.symbol)
         if isinstance(value, (Tensor, Mapping, Iteration)):
             return None
         return True
@@ -289,7 +295,7 @@ class Expressions(cst.CSTVisitor):
     def exists(self, value: Value) -> None:
         """Notes that a value is not None: a method of it is called."""
         if isinstance(value, Unknown) and value.symbol is not None:
-            if self.path.facts.get(("none", value.symbol)) or self.path.facts.get(value.symbol) is False:
+            if self.path.knows(("none", value.symbol)) or self.path.knows(value.symbol) is False:
                 raise Infeasible
             self.assume(value, True)
 
@@ -563,8 +569,8 @@ class Expressions(cst.CSTVisitor):
         if isinstance(value, (Unknown, Number, Imported)):
             if value.symbol is None:
                 return None
-            known = self.path.facts.get(("none", value.symbol))
-            if known is None and self.path.facts.get(value.symbol):
+            known = self.path.knows(("none", value.symbol))
+            if known is None and self.path.knows(value.symbol):
                 return False
             return known if known is not None else ("none", value.symbol)
         return False
@@ -619,8 +625,11 @@ class Expressions(cst.CSTVisitor):
         return Unknown((name, *sides)) if None not in sides else UNKNOWN
 
     def visit_IfExp(self, node: cst.IfExp) -> bool:
-        side = node.body if self.test(node.test) else node.orelse
+        sides = node.body, node.orelse
+        side, other = sides if self.test(node.test) else sides[::-1]
         self.value = self.evaluate(side)
+        if isinstance(self.value, Scaler) and isinstance(other, cst.Name) and other.value == "None":
+            self.value = replace(self.value, optional=True)
         return False
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:

@@ -107,6 +107,8 @@ _VERSION_PARSERS = frozenset(
 def _is_instance(walker: Expressions, value: Value, kind: Value) -> bool | None:
     if not isinstance(kind, Library):
         return None
+    if _replicates(kind.name) and walker.path.load(modules.identity_of(value), "<replicas>") is not None:
+        return True
     if kind.name == "torch.nn.Module" and modules.is_module(walker, value):
         return True
     if kind.name in ("torch.Tensor", "torch.dtype"):
@@ -115,6 +117,10 @@ def _is_instance(walker: Expressions, value: Value, kind: Value) -> bool | None:
         if isinstance(value, (Constant, Sequence, Mapping)):
             return False
     return None
+
+
+def _replicates(name: str) -> bool:
+    return name.startswith("torch.nn.") and name.endswith(".DataParallel")
 
 
 def grad_mode(name: str) -> str | None:
@@ -160,6 +166,9 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
             given.positional[0], FunctionValue
         ):
             return calls.apply_decorator(walker, Library(name), given.positional[0], cst.Decorator(node))
+        case "apex.amp.scale_loss":
+            # apex multiplies it once more, and the context divides the gradients at its end
+            return ScaledLoss(None, given.positional[0] if given.positional else UNKNOWN)
         case "copy.deepcopy":
             first = given.positional[0] if given.positional else UNKNOWN
             if modules.is_module(walker, first):
@@ -212,7 +221,7 @@ def _transparent(walker: Expressions, name: str, given: calls.Arguments, node: c
         )
     if isinstance(first, Unknown) and name.endswith("Parallel"):
         first = Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
-    if name.endswith(".DataParallel"):
+    if _replicates(name):
         walker.path.store(modules.identity_of(first), "<replicas>", Constant(True))
     return first
 
@@ -413,7 +422,8 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     enabled: bool | None = True
     if flag is not None:
         enabled = walker.known_truth(flag)
-    switch = flag if enabled is None else None
+    # the flag counts although this path knows it: it is why there is a scaler
+    switch = flag if enabled is None or (enabled and isinstance(flag, Unknown)) else None
     identity = _identity(walker, node)
     shown = contexts.looked_up(walker, given)
     contexts.tell_of_arguments(walker, name, parameters_of(name), shown, node)

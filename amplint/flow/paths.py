@@ -9,9 +9,13 @@ from amplint.events import Region, Regions
 from amplint.flow.values import UNKNOWN, Alternatives, Constant, Scheduler, Unknown, Value
 
 Facts = frozenset[tuple[Hashable, bool]]
+Case = tuple[Facts, ...]
+"""Ways in which a condition came out as it did, of which one holds."""
 
 MAX_OPTIONS = 6
 MAX_PATHS = 12
+MAX_CASES = 6
+_MOST_WAYS = 4
 
 
 class Path:
@@ -23,6 +27,7 @@ class Path:
         "_heap_shared",
         "_names_shared",
         "base",
+        "cases",
         "facts",
         "gradients",
         "heap",
@@ -38,6 +43,8 @@ class Path:
         self.names: dict[str, Value] = {}
         self.heap: dict[tuple[Hashable, str], Value] = {}
         self.facts: dict[Hashable, bool] = {}
+        self.cases: tuple[Case, ...] = ()
+        """What is known of conditions with several parts once the paths through them are joined."""
         self.regions: Regions = ()
         self.gradients = True
         self.iteration = 0
@@ -49,7 +56,7 @@ class Path:
         other = Path.__new__(Path)
         other.names, other.heap, other.facts = self.names, self.heap, self.facts
         other.regions, other.gradients, other.iteration = self.regions, self.gradients, self.iteration
-        other.machines, other.base = self.machines, self.base
+        other.machines, other.base, other.cases = self.machines, self.base, self.cases
         for path in (self, other):
             path._names_shared = path._heap_shared = path._facts_shared = True
         return other
@@ -93,8 +100,20 @@ class Path:
             self._facts_shared = False
         self.facts[symbol] = truth
 
+    def knows(self, symbol: Hashable) -> bool | None:
+        """The outcome of a test, or None."""
+        known = self.facts.get(symbol)
+        if known is not None:
+            return known
+        for case in self.cases:
+            outcomes = {dict(way).get(symbol) for way in case if self.agrees(way)}
+            if len(outcomes) == 1 and None not in outcomes:
+                return outcomes.pop()
+        return None
+
     def forget(self, symbol: Hashable) -> None:
         """Drops what is known of a test: it is made anew."""
+        self.cases = tuple(case for case in self.cases if all(symbol not in dict(way) for way in case))
         if symbol in self.facts:
             self.facts = {other: truth for other, truth in self.facts.items() if other != symbol}
             self._facts_shared = False
@@ -127,6 +146,18 @@ def merge(paths: list[Path]) -> list[Path]:
     return merged[:MAX_PATHS]
 
 
+def split(before: Path, paths: list[Path]) -> list[Path]:
+    """The paths on which a condition came out alike. ``not (a and b)`` has two ways to be; when they are joined,
+    the next ``a and b`` still comes out the same."""
+    if len(paths) > 1:
+        known = before.facts.items()
+        case = tuple(frozenset(item for item in path.facts.items() if item not in known) for path in paths)
+        if len(case) <= _MOST_WAYS and all(0 < len(way) <= _MOST_WAYS for way in case):
+            for path in paths:
+                path.cases = (*path.cases, case)[-MAX_CASES:]
+    return paths
+
+
 def _join(paths: list[Path]) -> Path:
     if len(paths) == 1:
         return paths[0]
@@ -140,6 +171,7 @@ def _join(paths: list[Path]) -> Path:
     rest = [frozenset(item for item in path.facts.items() if item[0] not in common) for path in paths]
     result.facts = common
     result._facts_shared = False
+    result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
     result.iteration = max(path.iteration for path in paths)
     if any(path.names is not first.names for path in paths[1:]):
         result.names = cast("dict[str, Value]", _join_dicts([path.names for path in paths], rest))

@@ -274,6 +274,7 @@ def _used(
         act != "step" or walker.engine.region_in_reach(walker.scope),
         _sharded(walker, optimizer) if act == "step" and not scaler.takes_half else None,
         decided,
+        scaler.optional,
     )
 
 

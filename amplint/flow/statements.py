@@ -15,7 +15,7 @@ from amplint.events import (
 )
 from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
 from amplint.flow.expressions import Expressions, Leave
-from amplint.flow.paths import Path, merge
+from amplint.flow.paths import Path, merge, split
 from amplint.flow.values import (
     NONE,
     ONE_OF_MANY,
@@ -29,6 +29,7 @@ from amplint.flow.values import (
     Number,
     Optimizer,
     Parameters,
+    Scaler,
     Sequence,
     Tensor,
     Unknown,
@@ -123,6 +124,8 @@ class Walker(Expressions):
                     kind = self.kind(target.value)
                     if kind is not None or value.symbol is None:
                         value = Unknown(value.symbol or self.fresh(target), kind)
+                if isinstance(value, Scaler) and self.path.names.get(target.value) == NONE:
+                    value = replace(value, optional=True)
                 if isinstance(value, Autocast) and not self.engine.is_read(self.scope, target.value):
                     self.emit(RegionDropped(value.place, self.path.regions, "unused name", target.value))
                 self.path.bind(target.value, value)
@@ -158,6 +161,8 @@ class Walker(Expressions):
         if isinstance(base, Instance):
             if isinstance(value, Unknown) and value.symbol is None:
                 value = Unknown((base.identity, name, id(target)), value.kind)
+            if isinstance(value, Scaler) and self.path.load(base.identity, name) == NONE:
+                value = replace(value, optional=True)
             self.path.store(base.identity, name, value)
         elif name == "grad" and value == NONE:
             of = frozenset({base.module}) if isinstance(base, Parameters) else frozenset()
@@ -278,8 +283,8 @@ class Walker(Expressions):
 
     def visit_If(self, node: cst.If) -> bool:
         outcomes = self.explore(self.entry, lambda: self.test(node.test))
-        taken = merge([path for path, truth in outcomes if truth])
-        other = merge([path for path, truth in outcomes if not truth])
+        taken = merge(split(self.entry, [path for path, truth in outcomes if truth]))
+        other = merge(split(self.entry, [path for path, truth in outcomes if not truth]))
         after = self.run_suite(node.body, taken) if taken else []
         if isinstance(node.orelse, cst.If):
             following: list[Path] = []

@@ -72,10 +72,12 @@ class Alternatives(Value):
 
 @dataclass(frozen=True, slots=True)
 class DTypeValue(Value):
-    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``."""
+    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``. ``chosen``: it is
+    what it is on this path only, float16 on another."""
 
     dtype: DType
     of_tensor: bool = field(default=False, compare=False)
+    chosen: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,13 +282,15 @@ class Optimizer(Value):
 
 @dataclass(frozen=True, slots=True)
 class Scaler(Value):
-    """A gradient scaler. ``switch`` is the flag given as ``enabled`` where it is not known."""
+    """A gradient scaler. ``switch`` is the flag given as ``enabled`` where it is not a constant. ``optional``:
+    on another path there is None in its place."""
 
     identity: Hashable
     enabled: bool | None = None
     takes_half: bool = False
     switch: Value | None = None
     made: Place | None = None
+    optional: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +343,8 @@ class StateDict(Value):
 
 @dataclass(frozen=True, slots=True)
 class Autocast(Value):
-    """An autocast context that was made. ``switch`` is the flag given as ``enabled``, if any."""
+    """An autocast context that was made. ``switch`` is the flag given as ``enabled``, if any; ``chosen`` as in
+    DTypeValue."""
 
     place: Place
     identity: Hashable
@@ -351,6 +356,7 @@ class Autocast(Value):
     switch: Value | None = None
     cache_enabled: bool | None = None
     framework: bool = False
+    chosen: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

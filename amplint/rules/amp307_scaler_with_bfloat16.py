@@ -5,8 +5,9 @@
 Reports an enabled `GradScaler` whose `scale()` gets a loss on a way through the code on which every autocast
 region runs in bfloat16. The finding stands where the scaler is made.
 
-Silent: scalers that are disabled, or switched by a flag of their own; scalers that come from out of sight;
-ways on which some region runs in float16 or in a type that is not known. `enabled=(dtype == torch.float16)`
+Silent: scalers that are disabled, or switched by a flag of their own; scalers that a flag asks for where a flag
+chooses the type, too; scalers that come from out of sight; ways on which some region runs in float16 or in a
+type that is not known. `enabled=(dtype == torch.float16)`
 is followed.
 
 ## Why is this bad
@@ -110,6 +111,9 @@ class ScalerWithBfloat16(FlowRule):
         if event.act != "scale" or not isinstance(state, Region) or event.made is None:
             return state
         if event.enabled is not True or (event.switch is not None and event.switch != state.switch):
+            return state
+        if state.chosen and (event.switch is not None or event.optional):
+            # one flag chooses the type and another the scaler: they may well exclude each other
             return state
         where = line_of(state.place, event.made)
         message = (

@@ -44,6 +44,47 @@ CORRELATED = {
                 else:
                     loss.backward()  # in
     """,
+    "two conditions asked for twice": """
+        def main(loss, args):
+            context = nullcontext()
+            if args.amp and args.scaler is not None:
+                context = torch.autocast("cuda")
+            else:
+                print("full precision")
+            with context:
+                if args.amp and args.scaler is not None:
+                    loss.backward()  # in
+                else:
+                    loss.backward()  # out
+    """,
+    "one of two conditions": """
+        def main(loss, a, b):
+            context = nullcontext()
+            if a or b:
+                context = torch.autocast("cuda")
+            with context:
+                if a or b:
+                    loss.backward()  # in
+                elif a:
+                    loss.backward()  # never
+                else:
+                    loss.backward()  # out
+    """,
+    "the first of two conditions says nothing of the second": """
+        def main(loss, a, b):
+            context = nullcontext()
+            if a or b:
+                context = torch.autocast("cuda")
+            with context:
+                if a:
+                    loss.backward()  # in
+                elif b:
+                    loss.backward()  # in
+                else:
+                    loss.backward()  # out
+                if b:
+                    loss.backward()  # in
+    """,
     "an attribute": """
         def main(loss, args):
             context = torch.autocast("cuda") if args.amp else nullcontext()

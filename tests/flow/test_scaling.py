@@ -232,3 +232,22 @@ def main(path):
     assert saved.optimizers == (made.optimizer,)
     assert saved.scalers == (scaler.scaler,)
     assert saved.complete
+
+
+def test_a_loss_in_the_hands_of_apex_may_be_scaled(walk) -> None:
+    tape = walk(
+        """\
+def main(x, model, optimizer):
+    from apex import amp
+
+    scaler = GradScaler()
+    loss = scaler.scale(model(x).sum())
+    with amp.scale_loss(loss, optimizer) as scaled_loss:
+        scaled_loss.backward()
+    scaler.step(optimizer)
+"""
+    )
+    (backward,) = tape.of(Backward)
+    (made,) = tape.of(ScalerMade)
+    assert backward.unclear
+    assert backward.scaled_by == (made.scaler,)
