@@ -144,6 +144,7 @@ class Engine:
         self._building: list[Hashable] = []
         self._effects: dict[int, bool] = {}
         self._busy: set[Hashable] = set()
+        self._inner: dict[int, list[ClassValue]] = {}
         self._kinds_kept: dict[tuple[int, str], str | None] = {}
         self.custom_functions: dict[int, CustomFunction] = {}
         self.budget = Budget(MAX_STEPS)
@@ -559,6 +560,15 @@ class Engine:
             and base.name in ("torch.autograd.Function", "torch.autograd.function.Function")
             for base in self.bases(value)
         )
+
+    def inner_functions(self, file: ProjectFile, outline: FunctionOutline) -> list[ClassValue]:
+        """The autograd Functions that are defined inside a function."""
+        known = self._inner.get(id(outline))
+        if known is None:
+            values = (self.class_value(file, part) for part in outline.classes())
+            known = [value for value in values if self.is_static_function_class(value)]
+            self._inner[id(outline)] = known
+        return known
 
     def inherited_role(self, value: ClassValue, name: str) -> Role | None:
         """What a method does that a class has from a known class outside."""

@@ -37,15 +37,19 @@ if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
 
 MAX_WRAPPERS = 2
+_DEFINES = re.compile(r"\bclass \w+\([\w.]*Function\)")
 _MINDS_AUTOCAST = re.compile(r"custom_fwd|custom_bwd|autocast")
 
 
 def tell_of_definitions(engine: Engine, file: ProjectFile) -> None:
     """Tells of the Functions of a file that mind autocast."""
-    for outline in file.outline.classes.values():
-        if _MINDS_AUTOCAST.search(file.text_of(outline)) is None:
+    values = [engine.class_value(file, outline) for outline in file.outline.classes.values()]
+    for part in file.outline.definitions():
+        if _DEFINES.search(file.text_of(part)) is not None:
+            values += engine.inner_functions(file, part)
+    for value in values:
+        if _MINDS_AUTOCAST.search(file.text_of(value.outline)) is None:
             continue
-        value = engine.class_value(file, outline)
         if not engine.is_static_function_class(value):
             continue
         found = describe(engine, value)

@@ -517,14 +517,24 @@ class Walker(Expressions):
         self.path.bind(node.name.value, value)
 
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
-        known = self.scope.file.outline.classes.get(node.name.value)
         path = self.entry.fork()
-        if known is not None and self.scope.outline is not None and self.scope.outline.name == "<module>":
-            path.bind(node.name.value, self.engine.class_value(self.scope.file, known))
-        else:
-            path.bind(node.name.value, UNKNOWN)
+        path.bind(node.name.value, self._class_of(node))
         self.after = [path]
         return False
+
+    def _class_of(self, node: cst.ClassDef) -> Value:
+        """The class of a statement: one of the file, or an autograd Function inside a function."""
+        outline, file = self.scope.outline, self.scope.file
+        if outline is None:
+            return UNKNOWN
+        if outline.name == "<module>":
+            known = file.outline.classes.get(node.name.value)
+            return self.engine.class_value(file, known) if known is not None else UNKNOWN
+        if not any(isinstance(base.value, (cst.Name, cst.Attribute)) for base in node.bases):
+            return UNKNOWN
+        inner = self.engine.inner_functions(file, outline)
+        same = [value for value in inner if value.outline.name == node.name.value]
+        return same[0] if len(same) == 1 else UNKNOWN
 
 
 def _is_put(keys: list[Value], indices: list[cst.BaseExpression]) -> bool:

@@ -70,6 +70,18 @@ class FunctionOutline:
         """Its statements."""
         return self._body
 
+    def classes(self) -> list[ClassOutline]:
+        """The classes that are defined in its body, those of functions inside it too."""
+        found: list[ClassOutline] = []
+        pending: list[ast.AST] = list(self._body)
+        while pending:
+            node = pending.pop()
+            if isinstance(node, ast.ClassDef):
+                found.append(_class(node, f"{self.qualified}.<locals>.{node.name}:{node.lineno}"))
+            elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
+                pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
+        return found
+
     def made_by(self, name: str) -> set[str]:
         """The functions whose results a local name is bound to, as written."""
         return {
@@ -97,8 +109,11 @@ class ClassOutline:
         "qualified",
     )
 
-    def __init__(self, name: str, lines: tuple[int, int], bases: tuple[str, ...]) -> None:
-        self.name = self.qualified = name
+    def __init__(
+        self, name: str, lines: tuple[int, int], bases: tuple[str, ...], qualified: str = ""
+    ) -> None:
+        self.name = name
+        self.qualified = qualified or name
         self.line, self.end_line = lines
         self.bases = bases
         self.methods: dict[str, FunctionOutline] = {}
@@ -347,9 +362,9 @@ def _statements(body: list[ast.stmt]) -> Iterable[ast.AST]:
             pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
 
 
-def _class(node: ast.ClassDef) -> ClassOutline:
+def _class(node: ast.ClassDef, qualified: str = "") -> ClassOutline:
     bases = tuple(name for name in (dotted(base) for base in node.bases) if name is not None)
-    made = ClassOutline(node.name, (_first_line(node), node.end_lineno or node.lineno), bases)
+    made = ClassOutline(node.name, (_first_line(node), node.end_lineno or node.lineno), bases, qualified)
     for statement in node.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             method = _function(statement, made)
