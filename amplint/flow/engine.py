@@ -75,6 +75,13 @@ _SCALING = re.compile(
     rb"|\.grad(?:\.data)?(?:\s*[*/]=|\.mul_\(|\.div_\()"
 )
 """What may scale losses: where one of these words occurs, nobody can say that nothing does."""
+_IDLE = re.compile(
+    rb'"""(?s:.*?)"""|#[^\n]*'
+    rb"|(?m:^[ \t]*(?:from|import)\b[^\n]*\bGradScaler\b[^\n]*$)"
+    rb"|[\w.]+\s*(?::[^=\n]+)?=\s*[\w.]*\bGradScaler\((?:[^()\n]|\([^()\n]*\))*\)"
+    rb"|[\w.]+\.(?:load_)?state_dict\(|[\"']scaler[\"']"
+)
+"""What a gradient scaler that scales nothing leaves in a text: it is made, and its state is kept."""
 _LOW_PRECISION = re.compile(rb"autocast|float16|\.half\(|half_precision|[mM]ixed_?[pP]recision|fp16")
 _HARMLESS_BASES = ("builtins.", "torch.nn.", "abc.", "typing.")
 _STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)")
@@ -144,6 +151,7 @@ class Engine:
         self._building: list[Hashable] = []
         self._effects: dict[int, bool] = {}
         self._busy: set[Hashable] = set()
+        self._scaling: dict[FilePath, bool] = {}
         self._inner: dict[int, list[ClassValue]] = {}
         self._kinds_kept: dict[tuple[int, str], str | None] = {}
         self.custom_functions: dict[int, CustomFunction] = {}
@@ -858,22 +866,43 @@ class Engine:
             known = self._held[key] = pattern.search(self.project.bytes_of(path)) is not None
         return known
 
-    def scaler_in_reach(self, scope: Scope) -> bool:
+    def scaler_in_reach(self, scope: Scope, *, inside: bool = False) -> bool:
         """Whether the files on the way to a scope mention anything that scales losses, or a class on it inherits
-        from one out of sight, which may do so."""
+        from one out of sight, which may do so. ``inside``: a region is open all the way, so that what the
+        functions on it do is what its author meant for training in half precision."""
         part: Scope | None = scope
         while part is not None:
-            if self.holds(part.file.path, _SCALING):
+            if self._scales(part.file.path) and not (inside and self._leaves_losses(part)):
                 return True
             owner = part.self_value.made_of if isinstance(part.self_value, Instance) else None
             if owner is not None:
                 for base in self.bases(owner):
                     if isinstance(base, Library) and not base.name.startswith(_HARMLESS_BASES):
                         return True
-                    if isinstance(base, ClassValue) and self.holds(base.file.path, _SCALING):
+                    if (
+                        isinstance(base, ClassValue)
+                        and base.file.path != part.file.path
+                        and self._scales(base.file.path)
+                    ):
                         return True
             part = part.reached_from or part.outer
         return False
+
+    def _scales(self, path: FilePath) -> bool:
+        """Whether a file mentions anything that scales losses, but for a gradient scaler that nobody uses."""
+        known = self._scaling.get(path)
+        if known is None:
+            data = self.project.bytes_of(path)
+            known = _SCALING.search(data) is not None and _SCALING.search(_IDLE.sub(b"", data)) is not None
+            self._scaling[path] = known
+        return known
+
+    def _leaves_losses(self, scope: Scope) -> bool:
+        """Whether the text of a function mentions nothing that scales losses."""
+        outline = scope.outline
+        if outline is None or scope.is_module:
+            return False
+        return _SCALING.search(scope.file.text_of(outline).encode()) is None
 
     def region_in_reach(self, scope: Scope) -> bool:
         """Whether the files on the way to a scope, or project files that they import, mention autocast or half

@@ -129,7 +129,7 @@ def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, u
             identity_of(loss.loss if isinstance(loss, ScaledLoss) else loss),
             unclear or hidden,
             partial,
-            walker.engine.scaler_in_reach(walker.scope),
+            walker.engine.scaler_in_reach(walker.scope, inside=bool(walker.path.regions)),
         )
     )
 

@@ -7,8 +7,10 @@ an optimizer, where nothing scales the loss. A CUDA region without a dtype runs 
 
 Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that come from
 out of sight or that a framework prepared; and everything where something that scales losses may be in reach:
-a file on the way that mentions a scaler, loss scaling, accelerate, Lightning, Fabric, DeepSpeed, mmengine or
-apex, a base class out of sight, or gradients that are multiplied by hand.
+a file on the way that uses a scaler, or mentions loss scaling, accelerate, Lightning, Fabric, DeepSpeed, mmengine or
+apex, a base class out of sight, or gradients that are multiplied by hand. A scaler that is made and that nobody uses
+scales nothing. Where the region is around the backward pass and the step, what counts is the functions that run in
+it.
 
 ## Why is this bad
 
@@ -96,7 +98,6 @@ from amplint.events import (
     OptimizerStepped,
     Place,
     Region,
-    ScalerMade,
     ScalerUsed,
     ThreadBegan,
     ThreadEnded,
@@ -107,6 +108,8 @@ from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of, opened
 
 _SCALES = "a scaler is there"
+_IDLE = ("state_dict", "load_state_dict")
+"""What a scaler may do that scales no loss."""
 _LOST = "the type was lost"
 
 
@@ -126,11 +129,8 @@ class MissingGradScaler(FlowRule):
     shown_by = (Backward,)
     evidence = ("norm", "zeros")
 
-    def on_scaler_made(self, state: Hashable, event: ScalerMade, report: Report) -> Hashable:
-        return _SCALES
-
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
-        return _SCALES
+        return state if event.act in _IDLE else _SCALES
 
     def on_thread_began(self, state: Hashable, event: ThreadBegan, report: Report) -> Hashable:
         # a region that lost its type on the way there is autocast-lost-in-threads
