@@ -11,6 +11,8 @@ from amplint.events import Place
 from amplint.findings import Span
 from amplint.fixes.base import Files
 from amplint.fixes.dependence import dotted
+from amplint.fixes.imports import qualified_name
+from amplint.fixes.names import names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Statement, block
 
@@ -18,36 +20,42 @@ PLAIN_CONTEXTS = frozenset(
     {"no_grad", "enable_grad", "inference_mode", "record_function", "no_sync", "nullcontext"}
 )
 """Contexts for which it does not matter on which side of autocast they are entered."""
+_PUSHES = frozenset({"enter_context", "enter_async_context", "push"})
 
 
 @dataclass(frozen=True)
 class Opening:
     """``holder`` is the `with` statement or the decorated function, ``context`` the expression that makes the
-    region. ``wrapped`` says that the region is opened by something that the context calls."""
+    region. ``wrapped`` says that the region is opened by something that the context calls. ``entered`` is the
+    statement of a `with` statement's body that puts the context on its ExitStack."""
 
     file: ParsedFile
     holder: cst.With | cst.FunctionDef
     item: cst.WithItem | cst.Decorator
     context: cst.BaseExpression
     wrapped: bool = False
+    entered: cst.SimpleStatementLine | None = None
 
     @property
     def suite(self) -> cst.BaseSuite:
         """What the region holds."""
-        return self.holder.body
+        suite = self.holder.body
+        if self.entered is None:
+            return suite
+        return suite.with_changes(body=suite.body[suite.body.index(self.entered) + 1 :])
 
     @property
     def others(self) -> list[cst.WithItem]:
-        """The other items of the `with` statement."""
-        return (
-            [item for item in self.holder.items if item is not self.item]
-            if isinstance(self.holder, cst.With)
-            else []
-        )
+        """The other items of the `with` statement, in which the region is opened."""
+        if not isinstance(self.holder, cst.With) or self.entered is not None:
+            return []
+        return [item for item in self.holder.items if item is not self.item]
 
     @property
     def bound(self) -> str | None:
         """The name that `as` gives the context."""
+        if self.entered is not None:
+            return None
         if isinstance(self.item, cst.WithItem) and self.item.asname is not None:
             return self.file.code(self.item.asname.name)
         return None
@@ -69,7 +77,7 @@ class Opening:
         self, statements: Sequence[Statement], header: cst.TrailingWhitespace | None = None
     ) -> cst.With:
         """A `with` statement that opens the region around statements."""
-        asname = self.item.asname if isinstance(self.item, cst.WithItem) else None
+        asname = self.item.asname if isinstance(self.item, cst.WithItem) and self.entered is None else None
         return with_item(self.context, statements, asname, header)
 
     def without(self, statements: Sequence[Statement]) -> cst.With:
@@ -140,7 +148,19 @@ def opening(files: Files, region: Place, inside: Place) -> Opening:
             if isinstance(found.holder, cst.With) and found.holder.asynchronous is not None:
                 raise Refusal("the region is opened in an `async with`")
             return found
-    raise Refusal("the region is opened by neither a `with` statement nor a decorator")
+    raise Refusal(_how(files, region))
+
+
+def _how(files: Files, region: Place) -> str:
+    """How a region is opened that has no block of its own."""
+    node = files.parsed(region.path).expression(region.span)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        name = files.parsed(region.path).code(node.func.value)
+        if node.func.attr.value in _PUSHES:
+            return f"`{name}` holds the region open until it is closed: open it with `with` instead"
+        if node.func.attr.value == "__enter__":
+            return f"`{name}.__enter__()` opens the region by hand: open it with `with` instead"
+    return "the region is opened by neither a `with` statement nor a decorator"
 
 
 def _at(file: ParsedFile, span: Span, wrapped: bool) -> Opening | None:
@@ -156,7 +176,45 @@ def _at(file: ParsedFile, span: Span, wrapped: bool) -> Opening | None:
         function = file.parent(item)
         if isinstance(function, cst.FunctionDef):
             return Opening(file, function, item, node, wrapped)
-    return None
+    return _on_stack(file, node, wrapped)
+
+
+def _on_stack(file: ParsedFile, node: cst.BaseExpression, wrapped: bool) -> Opening | None:
+    """The region that ``stack.enter_context(…)`` opens up to the end of `with ExitStack() as stack`, where that
+    holds for every way through the block, and nothing that follows has to do with the stack."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return None
+    stack, line = node.func.value, file.statement(node)
+    suite = file.parent(line)
+    holder = file.parent(suite) if isinstance(suite, cst.IndentedBlock) else None
+    if (
+        node.func.attr.value != "enter_context"
+        or not isinstance(stack, cst.Name)
+        or not isinstance(line, cst.SimpleStatementLine)
+        or len(line.body) > 1
+        or not isinstance(line.body[0], cst.Expr)
+        or line.body[0].value is not node
+        or not isinstance(holder, cst.With)
+        or node.args[0].star
+        or node.args[0].keyword is not None
+    ):
+        return None
+    item = next((part for part in holder.items if _binds(file, part, stack.value)), None)
+    if item is None:
+        return None
+    opened = Opening(file, holder, item, node.args[0].value, wrapped, line)
+    return None if stack.value in names_in(opened.suite) else opened
+
+
+def _binds(file: ParsedFile, item: cst.WithItem, name: str) -> bool:
+    """Whether a `with` item gives a new ExitStack this name."""
+    return (
+        isinstance(item.item, cst.Call)
+        and qualified_name(file, item.item.func) == "contextlib.ExitStack"
+        and item.asname is not None
+        and isinstance(item.asname.name, cst.Name)
+        and item.asname.name.value == name
+    )
 
 
 def chain_in(opened: Opening, inside: Place) -> list[Place]:

@@ -144,6 +144,8 @@ class _Plan:
         self, head: list[Statement], tail: list[Statement], footer: Sequence[cst.EmptyLine]
     ) -> dict[cst.CSTNode, Replacement]:
         file, holder = self.opened.file, self.opened.holder
+        if self.opened.entered is not None:
+            return self._off_stack(self.opened.entered, head, tail)
         if head:
             first = holder.with_changes(body=_suite(head, self.opened.suite).with_changes(footer=()))
             return spliced(file, holder, [first, *tail], footer)
@@ -151,12 +153,28 @@ class _Plan:
         tail[0] = preceded(tail[0], above)
         return spliced(file, holder, tail, footer)
 
+    def _off_stack(
+        self, entered: cst.SimpleStatementLine, head: list[Statement], tail: list[Statement]
+    ) -> dict[cst.CSTNode, Replacement]:
+        """A `with` statement instead of the one that puts the context on a stack."""
+        suite = self.opened.holder.body
+        before = list(suite.body[: suite.body.index(entered)])
+        comment = entered.trailing_whitespace.comment
+        if head:
+            header = entered.trailing_whitespace if comment is not None else None
+            region = self.opened.around(head, header).with_changes(leading_lines=entered.leading_lines)
+            return {suite: suite.with_changes(body=[*before, region, *tail])}
+        tail[0] = preceded(tail[0], [*entered.leading_lines, *comment_line(comment)])
+        return {suite: suite.with_changes(body=[*before, *tail])}
+
     # the region goes into the body -------------------------------------------------------------------------
 
     def narrow(self) -> Fix:
         """The fix that opens the region around what needs it, everywhere else leaves it."""
         opened = self.opened
         file, holder = opened.file, opened.holder
+        if opened.entered is not None:
+            raise Refusal("an ExitStack holds the region open around more than forward and loss")
         self.doubts.append("code between the forward passes leaves the region, and training changes")
         self._doubt_custom_functions()
         if opened.bound is not None and opened.bound in names_in(opened.suite):

@@ -306,6 +306,11 @@ def _call_bound(
             return contexts.push_on_stack(
                 walker, base, given.positional[0] if given.positional else UNKNOWN, node
             )
+        case Context(kind="stack") if name in ("close", "aclose", "__exit__", "__aexit__"):
+            contexts.close(walker, contexts.Opened(stack=base.identity), node)
+            return NONE
+        case Context(kind="stack") if name == "pop_all":
+            return contexts.moved(walker, base, node)
         case Sequence() if name in ("append", "extend", "add", "insert"):
             return _append(walker, base, name, given, node)
         case Mapping():

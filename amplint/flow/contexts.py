@@ -304,6 +304,7 @@ def close(walker: Expressions, opened: Opened, node: cst.CSTNode) -> None:
         if isinstance(held, Context):
             for region in reversed(held.regions):
                 close_region(walker, region, node)
+            walker.path.store(opened.stack, "<regions>", Context("regions"))
 
 
 def close_region(walker: Expressions, region: Region, node: cst.CSTNode) -> None:
@@ -351,6 +352,15 @@ def push_on_stack(walker: Expressions, stack: Context, value: Value, node: cst.C
     before = held.regions if isinstance(held, Context) else ()
     walker.path.store(stack.identity, "<regions>", Context("regions", before + opened.regions))
     return result
+
+
+def moved(walker: Expressions, stack: Context, node: cst.CSTNode) -> Context:
+    """``stack.pop_all()``: another stack that holds what this one held."""
+    other = Context("stack", identity=(id(node), walker.scope.chain))
+    held = walker.path.load(stack.identity, "<regions>")
+    walker.path.store(other.identity, "<regions>", held if isinstance(held, Context) else Context("regions"))
+    walker.path.store(stack.identity, "<regions>", Context("regions"))
+    return other
 
 
 def assumed_around(place: Place, device: str) -> Region:

@@ -92,7 +92,9 @@ numbers. Other contexts of the same `with` stay around everything. The fix is un
   its backward pass runs in the region and raises once it runs outside: `RuntimeError: expected m1 and m2 to
   have the same dtype, but got: c10::BFloat16 != float` (measured). Give it both decorators first.
 
-There is no fix where another region stays open around this one, or an `ExitStack` holds it.
+There is no fix where another region stays open around this one, or where `__enter__` or an `ExitStack` opens it. Only
+a statement `stack.enter_context(torch.autocast(…))` in the block of `with ExitStack() as stack`, after which the stack
+is not used any more, gives way to a `with`.
 
 ## References
 

@@ -436,3 +436,33 @@ with torch.autocast(device, dtype=torch.bfloat16):
     assert (found, problems) == ([], [])
     branch = f"    if {condition}:\n        x = x.bfloat16()\n        y = y.bfloat16()\n"
     assert texts["program.py"] == source.replace(branch, left)
+
+
+_STACK = f"""from contextlib import ExitStack
+
+{_HEAD}region = torch.autocast("cpu", dtype=torch.bfloat16)
+with ExitStack() as stack:
+    HELD
+    loss = nn.functional.mse_loss(model(x), y)
+    loss.backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ("stack.enter_context(region)", "safe"),
+        (
+            "stack.enter_context(region)\n    stack.callback(print)",
+            "none: `stack` holds the region open until",
+        ),
+        ("if x.any():\n        stack.enter_context(region)", "none: `stack` holds the region open until"),
+        ("entered = stack.enter_context(region)", "none: `stack` holds the region open until"),
+        ("other = ExitStack()\n    other.enter_context(region)", "none: `other` holds the region open until"),
+        ("region.__enter__()", "none: `region.__enter__()` opens the region by hand"),
+    ],
+)
+def test_a_region_on_a_stack_becomes_a_block_where_nothing_else_is_on_top(
+    tmp_path: Path, held: str, said: str
+) -> None:
+    assert verdict(findings(tmp_path, _STACK.replace("HELD", held), "backward-in-autocast")).startswith(said)
