@@ -564,12 +564,15 @@ class ScaledLossRead(Event):
 class StateSaved(Event):
     """``torch.save`` or a like function wrote an object that holds the state of these optimizers and scalers.
     ``complete`` says that no scaler's state can hide in a part of it that is not known; ``taken`` are the
-    places where the optimizers were asked for their state."""
+    places where the optimizers were asked for their state, in the same order, None where that is not known."""
 
     optimizers: tuple[Hashable, ...] = ()
     scalers: tuple[Hashable, ...] = ()
     complete: bool = True
-    taken: tuple[Place, ...] = ()
+    taken: tuple[Place | None, ...] = ()
+    restored: bool = True
+    """Whether somebody may load it to go on: not where the code around loads the states of modules alone. A
+    run does not show that."""
 
 
 @dataclass(frozen=True, slots=True)

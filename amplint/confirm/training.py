@@ -24,6 +24,7 @@ from amplint.events import (
     GradientsZeroed,
     OptimizerMade,
     OptimizerStepped,
+    Place,
     ScaledLossRead,
     ScalerMade,
     ScalerUsed,
@@ -78,7 +79,7 @@ class _Watcher:
         self._scalers_made: dict[Hashable, Site] = {}
         self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
-        self._states: dict[int, tuple[Any, str, Hashable]] = {}
+        self._states: dict[int, tuple[Any, str, Hashable, Place | None]] = {}
 
     # backward -----------------------------------------------------------------------------------------------
 
@@ -439,7 +440,7 @@ class _Watcher:
         elif act == "get_scale":
             self.probe.scales[self.probe.scalers.of(scaler)] = result
         elif act == "state_dict":
-            self._keep_state("scaler", self.probe.scalers.of(scaler), result)
+            self._keep_state("scaler", self.probe.scalers.of(scaler), result, None)
 
     def _tag(self, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
         name = self.probe.scalers.of(scaler)
@@ -480,16 +481,19 @@ class _Watcher:
     def optimizer_state(self, original: Any) -> Any:
         def state_dict(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             state = original(optimizer, *args, **kwargs)
-            self.probe.guarded(self._keep_state, "optimizer", self.probe.owners.add(optimizer), state)
+            self.probe.guarded(self._keep_optimizer_state, optimizer, state)
             return state
 
         return state_dict
 
-    def _keep_state(self, kind: str, name: Hashable, state: Any) -> None:
+    def _keep_optimizer_state(self, optimizer: Any, state: Any) -> None:
+        self._keep_state("optimizer", self.probe.owners.add(optimizer), state, self.probe.site(3))
+
+    def _keep_state(self, kind: str, name: Hashable, state: Any, taken: Place | None) -> None:
         # dictionaries take no weak references; the latest few states are enough for the next checkpoint
         while len(self._states) > 16:
             del self._states[next(iter(self._states))]
-        self._states[id(state)] = (state, kind, name)
+        self._states[id(state)] = (state, kind, name, taken)
 
     def save(self, original: Any) -> Any:
         def save(thing: Any, *args: Any, **kwargs: Any) -> Any:
@@ -502,24 +506,25 @@ class _Watcher:
         site = self.probe.site(3)
         if site is None:
             return
-        found: dict[str, list[Hashable]] = {"optimizer": [], "scaler": []}
+        found: dict[str, list[tuple[Hashable, Place | None]]] = {"optimizer": [], "scaler": []}
         complete = self._collect(thing, found, 0)
         self._states.clear()
         self.probe.tell(
             StateSaved(
                 site,
                 self.probe.here.regions,
-                tuple(found["optimizer"]),
-                tuple(found["scaler"]),
+                tuple(name for name, _ in found["optimizer"]),
+                tuple(name for name, _ in found["scaler"]),
                 complete,
+                tuple(taken for _, taken in found["optimizer"]),
             )
         )
 
-    def _collect(self, thing: Any, found: dict[str, list[Hashable]], depth: int) -> bool:
+    def _collect(self, thing: Any, found: dict[str, list[tuple[Hashable, Place | None]]], depth: int) -> bool:
         """Looks for states in a checkpoint; whether all of its parts are plain data."""
         kept = self._states.get(id(thing))
         if kept is not None:
-            found[kept[1]].append(kept[2])
+            found[kept[1]].append(kept[2:])
             return True
         if depth == 4:
             return False

@@ -689,6 +689,7 @@ def _situation(walker: Expressions, function: FunctionValue, given: Arguments) -
         len(path.regions),
         path.gradients,
         walker.silent,
+        walker.told,
         tuple(_shape(value) for value in given.positional),
         tuple((name, _shape(value)) for name, value in given.keywords),
     )
@@ -720,6 +721,7 @@ def _walk(
     regions, gradients = path.regions, path.gradients
     walker.scope = scope
     walker.active.append(function.outline if function.outline is not None else function.node)
+    walker.engine.entered.add(id(function.outline))
     if isinstance(function.node, cst.FunctionDef):
         caller.defined.pop(function.node, None)
         if caller.outer is not None:

@@ -17,7 +17,7 @@ from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, PARALLEL, Role
 from amplint.events import CustomFunction, Event, FunctionEnded, Place
 from amplint.findings import Span
-from amplint.flow import attributes, calls, contexts, kinds, modules, reaching
+from amplint.flow import attributes, calls, checkpoints, contexts, kinds, modules, reaching
 from amplint.flow.budget import Budget, OutOfBudget
 from amplint.flow.expressions import Expressions
 from amplint.flow.paths import Facts, Path, join_values, merge
@@ -51,6 +51,9 @@ from amplint.source.slices import Slice
 
 MAX_STEPS = 2500
 """Statements walked for one entry point, calls included."""
+
+MAX_LAST_STEPS = 500
+"""Statements walked after that, in the entry point itself for the most part."""
 
 MAX_ASSUMED_STEPS = 1500
 MAX_CONSTRUCTOR_STEPS = 800
@@ -156,6 +159,12 @@ class Engine:
         self._kinds_kept: dict[tuple[int, str], str | None] = {}
         self.custom_functions: dict[int, CustomFunction] = {}
         self.budget = Budget(MAX_STEPS)
+        self.entered: set[int] = set()
+        """The functions that were walked from the present entry point, by their outlines."""
+        self.scalers_made: set[Hashable] = set()
+        self.stepped: set[Hashable] = set()
+        """Scalers that were made, and those that stepped, since the present entry point began."""
+        self._restored: dict[FilePath, frozenset[str | None]] = {}
         self.disabling: dict[FilePath, frozenset[str]] = {}
         self.reached: dict[Hashable, Reached] = {}
         """Calls in regions whose callees are out of sight, by the name of the method."""
@@ -273,9 +282,12 @@ class Engine:
 
     def _start(self, file: ProjectFile) -> Path:
         self._entry = file.path
-        self.budget = Budget(MAX_STEPS)
+        self.budget = Budget(MAX_STEPS, MAX_LAST_STEPS)
         self.latest.clear()
         self.walks.clear()
+        self.entered.clear()
+        self.scalers_made.clear()
+        self.stepped.clear()
         path = Path(self.base)
         path.machines = self.listener.start()
         return path
@@ -293,6 +305,7 @@ class Engine:
                     walker, _plain(function), calls.Arguments(unclear=True), function.node
                 ),
             )
+        checkpoints.walk_savers(walker, scope, ends)
         outline = scope.outline
         assert outline is not None
         end = Span(outline.end_line, 1, outline.end_line, 1)
@@ -856,6 +869,13 @@ class Engine:
         known = self._touching.get(path)
         if known is None:
             known = self._touching[path] = names_that_touch(self.project.bytes_of(path))
+        return known
+
+    def kinds_restored(self, file: ProjectFile) -> frozenset[str | None]:
+        """See checkpoints.kinds_restored. The answer is kept."""
+        known = self._restored.get(file.path)
+        if known is None:
+            known = self._restored[file.path] = checkpoints.kinds_restored(file)
         return known
 
     def holds(self, path: FilePath, pattern: re.Pattern[bytes]) -> bool:

@@ -130,6 +130,8 @@ class Expressions(cst.CSTVisitor):
         self.path = path
         self.value: Value = UNKNOWN
         self.silent = False
+        self.told: tuple[type[Event], ...] | None = None
+        """The events that are told, None for all."""
         self.depth = 0
         self.active: list[object] = []
         self._script = Script(())
@@ -351,7 +353,7 @@ class Expressions(cst.CSTVisitor):
 
     def emit(self, event: Event) -> None:
         """Tells the listeners."""
-        if not self.silent:
+        if not self.silent and (self.told is None or isinstance(event, self.told)):
             self.path.machines = self.engine.listener.hear(self.path.machines, event)
 
     # expressions -----------------------------------------------------------------------------------------

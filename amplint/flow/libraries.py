@@ -33,7 +33,7 @@ from amplint.events import (
     ScalerMade,
     enabled_region,
 )
-from amplint.flow import attributes, calls, contexts, modules, scaling, tensors, threads
+from amplint.flow import attributes, calls, checkpoints, contexts, modules, scaling, tensors, threads
 from amplint.flow.values import (
     NONE,
     UNKNOWN,
@@ -332,7 +332,7 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         case "torch.autograd.grad":
             return scaling.gradients_of(walker, given, node)
         case "torch.save":
-            scaling.saved(walker, given.positional[0] if given.positional else UNKNOWN, node)
+            checkpoints.saved(walker, given.positional[0] if given.positional else UNKNOWN, node)
             return UNKNOWN
         case "torch.set_grad_enabled" | "torch.autograd.set_grad_enabled":
             flag = given.positional[0] if given.positional else UNKNOWN
@@ -414,6 +414,7 @@ def _optimizer(walker: Expressions, given: calls.Arguments, node: cst.Call) -> V
     walker.emit(
         OptimizerMade(walker.place(node), walker.path.regions, optimizer.identity, casts, optimizer.modules)
     )
+    walker.path.made |= {optimizer.identity}
     return optimizer
 
 
@@ -428,6 +429,8 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     shown = contexts.looked_up(walker, given)
     contexts.tell_of_arguments(walker, name, parameters_of(name), shown, node)
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
+    if not walker.silent:
+        walker.engine.scalers_made.add(identity)
     return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch, walker.place(node))
 
 

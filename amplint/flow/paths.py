@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import cast
 
 from amplint.events import Region, Regions
-from amplint.flow.values import UNKNOWN, Alternatives, Constant, Scheduler, Unknown, Value
+from amplint.flow.values import (
+    UNKNOWN,
+    Alternatives,
+    Constant,
+    Mapping,
+    Number,
+    Optimizer,
+    Scheduler,
+    Unknown,
+    Value,
+)
 
 Facts = frozenset[tuple[Hashable, bool]]
 Case = tuple[Facts, ...]
@@ -16,6 +27,9 @@ MAX_OPTIONS = 6
 MAX_PATHS = 12
 MAX_CASES = 6
 _MOST_WAYS = 4
+OUTSIDE = "<outside>"
+"""The attribute that notes of an object that it was made out of sight, so that its attributes have a value
+before anybody in sight sets them."""
 
 
 class Path:
@@ -33,6 +47,7 @@ class Path:
         "heap",
         "iteration",
         "machines",
+        "made",
         "names",
         "regions",
     )
@@ -47,6 +62,8 @@ class Path:
         """What is known of conditions with several parts once the paths through them are joined."""
         self.regions: Regions = ()
         self.gradients = True
+        self.made: frozenset[Hashable] = frozenset()
+        """The optimizers that were made on this path."""
         self.iteration = 0
         self.machines: Hashable = ()
         self._names_shared = self._heap_shared = self._facts_shared = False
@@ -57,6 +74,7 @@ class Path:
         other.names, other.heap, other.facts = self.names, self.heap, self.facts
         other.regions, other.gradients, other.iteration = self.regions, self.gradients, self.iteration
         other.machines, other.base, other.cases = self.machines, self.base, self.cases
+        other.made = self.made
         for path in (self, other):
             path._names_shared = path._heap_shared = path._facts_shared = True
         return other
@@ -118,6 +136,13 @@ class Path:
             self.facts = {other: truth for other, truth in self.facts.items() if other != symbol}
             self._facts_shared = False
 
+    def rename_optimizer(self, old: Hashable, new: Hashable) -> None:
+        """Gives an optimizer the identity of another one."""
+        self.names = {name: _renamed(value, old, new) for name, value in self.names.items()}
+        self.heap = {key: _renamed(value, old, new) for key, value in self.heap.items()}
+        self.made = self.made - {old} | {new}
+        self._names_shared = self._heap_shared = False
+
     def agrees(self, facts: Facts) -> bool:
         """Whether nothing known here speaks against the facts."""
         return all(self.facts.get(symbol, truth) is truth for symbol, truth in facts)
@@ -133,6 +158,14 @@ class Path:
                 self.regions = self.regions[:index] + self.regions[index + 1 :]
                 return True
         return False
+
+
+def _renamed(value: Value, old: Hashable, new: Hashable) -> Value:
+    if isinstance(value, Optimizer) and value.identity == old:
+        return replace(value, identity=new)
+    if isinstance(value, Scheduler) and value.optimizer == old:
+        return replace(value, optimizer=new)
+    return value
 
 
 def merge(paths: list[Path]) -> list[Path]:
@@ -173,18 +206,47 @@ def _join(paths: list[Path]) -> Path:
     result._facts_shared = False
     result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
     result.iteration = max(path.iteration for path in paths)
+    _share_optimizers(paths)
+    result.made = frozenset().union(*(path.made for path in paths))
     if any(path.names is not first.names for path in paths[1:]):
-        result.names = cast("dict[str, Value]", _join_dicts([path.names for path in paths], rest))
+        result.names = cast("dict[str, Value]", _join_dicts([path.names for path in paths], rest, {}))
         result._names_shared = False
     if any(path.heap is not first.heap for path in paths[1:]):
         result.heap = cast(
-            "dict[tuple[Hashable, str], Value]", _join_dicts([path.heap for path in paths], rest)
+            "dict[tuple[Hashable, str], Value]", _join_dicts([path.heap for path in paths], rest, first.base)
         )
         result._heap_shared = False
     return result
 
 
-def _join_dicts(dicts: list[dict], rest: list[Facts]) -> dict:  # type: ignore[type-arg]
+def _share_optimizers(paths: list[Path]) -> None:
+    """Gives one identity to optimizers of which each path has made its own, alike and under one name: whatever
+    flag chose their class, it is one optimizer to all that follows."""
+    first, *others = paths
+    for path in others:
+        if path.made == first.made:
+            continue
+        pairs = [(value, first.names.get(name)) for name, value in path.names.items()]
+        pairs += [(value, first.heap.get(key)) for key, value in path.heap.items()]
+        for value, kept in pairs:
+            if (
+                isinstance(value, Optimizer)
+                and isinstance(kept, Optimizer)
+                and value == replace(kept, identity=value.identity)
+                and _only_made(value.identity, path, first)
+                and _only_made(kept.identity, first, path)
+            ):
+                path.rename_optimizer(value.identity, kept.identity)
+
+
+def _only_made(optimizer: Hashable, path: Path, other: Path) -> bool:
+    """Whether an optimizer was made on one of two paths, and nothing more is known of it."""
+    if optimizer not in path.made or optimizer in other.made:
+        return False
+    return all(owner != optimizer for owner, _ in path.heap)
+
+
+def _join_dicts(dicts: list[dict], rest: list[Facts], base: dict) -> dict:  # type: ignore[type-arg]
     joined = dict(dicts[0])
     for other in dicts[1:]:
         for key in other:
@@ -195,9 +257,18 @@ def _join_dicts(dicts: list[dict], rest: list[Facts]) -> dict:  # type: ignore[t
         if all(value is first for value in values[1:]):
             joined[key] = first
         else:
+            unset = base.get(key) or _outside(joined, key)
+            values = [unset if value is None else value for value in values]
             present = [(value, facts) for value, facts in zip(values, rest, strict=True) if value is not None]
             joined[key] = join_values(present)
     return joined
+
+
+def _outside(joined: dict, key: Hashable) -> Value | None:  # type: ignore[type-arg]
+    """What an attribute of an object from out of sight is as long as nobody in sight has set it, or None."""
+    if not isinstance(key, tuple) or key[1][0] == "<" or (key[0], OUTSIDE) not in joined:
+        return None
+    return Unknown(key)
 
 
 def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
@@ -211,6 +282,8 @@ def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
             if isinstance(part, Scheduler):  # whichever kind of schedule it is
                 part = schedulers.setdefault(part.optimizer, part)
             flat[part] = flat[part] & both if part in flat else both
+    if sum(isinstance(value, Mapping) for value in flat) > 1:
+        flat = _without_details(flat)
     if len(flat) == 1:
         return next(iter(flat))
     if all(isinstance(value, Unknown) and value.kind is None for value in flat):
@@ -224,6 +297,29 @@ def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
     if all(isinstance(value, (Unknown, Constant)) and not _telling(value) for value in flat):
         return UNKNOWN
     return Alternatives(tuple(flat.items()))
+
+
+def _without_details(options: dict[Value, Facts]) -> dict[Value, Facts]:
+    """The options, with dicts made one that differ only in values of which nothing is known."""
+    alike: dict[Value, list[Value]] = {}
+    for value in options:
+        alike.setdefault(_outlined(value) if isinstance(value, Mapping) else value, []).append(value)
+    return {
+        outlined if len(values) > 1 else values[0]: frozenset.intersection(*map(options.__getitem__, values))
+        for outlined, values in alike.items()
+    }
+
+
+def _outlined(value: Value) -> Value:
+    match value:
+        case Mapping():
+            items = tuple((key, _outlined(item)) for key, item in value.items)
+            return Mapping(items, tuple(map(_outlined, value.rest)))
+        case Unknown():
+            return Unknown(None, value.kind)
+        case Number():
+            return Number()
+    return value
 
 
 def _telling(value: Value) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,6 @@ from amplint.events import (
     ScaledLossRead,
     ScalerUsed,
     SchedulerStepped,
-    StateSaved,
 )
 from amplint.flow import calls, modules
 from amplint.flow.values import (
@@ -34,7 +32,6 @@ from amplint.flow.values import (
     FunctionValue,
     Gradient,
     Instance,
-    Mapping,
     Number,
     Optimizer,
     Partial,
@@ -53,11 +50,11 @@ from amplint.flow.values import (
 if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
 
-_NAMES_SCALER = re.compile(r"scal|\bamp\b|grad", re.IGNORECASE)
-"""A key of a checkpoint under which the state of a scaler may stand."""
-
 SHARDED = "<sharded>"
 """The attribute under which a module or optimizer has its note Sharded."""
+
+RESTORED = "<restored>"
+"""The attribute that notes of an optimizer that it loads a state."""
 
 _SCALE = "scale of"
 _SAME_SCALE = "same scale as before"
@@ -298,6 +295,8 @@ def scaler_method(
             closure = _closure(given) if name == "step" else ""
             walker.emit(_used(walker, scaler, name, node, optimizer=optimizer, closure=closure))
             if name == "step":
+                if scaler.made is not None and not walker.silent:
+                    walker.engine.stepped.add(scaler.identity)
                 step(walker, optimizer, node, scaler=scaler.identity, closure=bool(closure))
             return NONE
         case "update":
@@ -417,6 +416,8 @@ def optimizer_method(
             return NONE
         case "state_dict":
             return StateDict("optimizer", identity_of(optimizer), walker.place(node))
+        case "load_state_dict":
+            walker.path.store(identity_of(optimizer), RESTORED, NONE)
         case "add_param_group" if given.positional:
             return NONE
     return UNKNOWN
@@ -529,48 +530,3 @@ def _number(value: Value | None) -> float | None:
     if isinstance(value, Constant) and isinstance(value.value, (int, float)):
         return float(value.value)
     return None
-
-
-# checkpoints -----------------------------------------------------------------------------------------------------
-
-
-def saved(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
-    """Tells what ``torch.save`` writes."""
-    optimizers: list[tuple[Hashable, Place | None]] = []
-    scalers: list[Hashable] = []
-    complete = _collect(value, optimizers, scalers, 0)
-    names = tuple(optimizer for optimizer, _ in optimizers)
-    taken = tuple(place for _, place in optimizers if place is not None)
-    walker.emit(StateSaved(walker.place(node), walker.path.regions, names, tuple(scalers), complete, taken))
-
-
-def _collect(
-    value: Value, optimizers: list[tuple[Hashable, Place | None]], scalers: list[Hashable], depth: int
-) -> bool:
-    match value:
-        case StateDict():
-            if value.kind == "scaler":
-                scalers.append(value.identity)
-            elif value.kind != "module" and value.identity is not None:
-                optimizers.append((value.identity, value.place))
-            return True
-        case Scaler():
-            scalers.append(value.identity)
-            return True
-        case Optimizer():
-            optimizers.append((identity_of(value), None))
-            return True
-        case Mapping() if depth < 4:
-            named = [
-                _collect(item, optimizers, scalers, depth + 1)
-                or not (isinstance(key, str) and _NAMES_SCALER.search(key))
-                for key, item in value.items
-            ]
-            spread = [_collect(item, optimizers, scalers, depth + 1) for item in value.rest]
-            return all(named) and all(spread)
-        case Sequence() if depth < 4:
-            parts = list(value.items)
-        case _:
-            return not isinstance(value, (Unknown, Instance)) or value == UNKNOWN
-    complete = [_collect(part, optimizers, scalers, depth + 1) for part in parts]
-    return all(complete)

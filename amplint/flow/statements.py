@@ -15,7 +15,7 @@ from amplint.events import (
 )
 from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
 from amplint.flow.expressions import Expressions, Leave
-from amplint.flow.paths import Path, merge, split
+from amplint.flow.paths import OUTSIDE, Path, merge, split
 from amplint.flow.values import (
     NONE,
     ONE_OF_MANY,
@@ -169,6 +169,7 @@ class Walker(Expressions):
             scaling.zeroed(self, target, of=of)
         elif isinstance(base, Unknown) and base.symbol is not None:
             self.path.store(base.symbol, name, value)
+            self.path.store(base.symbol, OUTSIDE, NONE)
             if name == "requires_grad" and base.kind == "module" and value == Constant(False):
                 self.path.store(base.symbol, "<frozen>", value)
         elif name == "data":

@@ -90,7 +90,7 @@ There is no fix. The code that loads has to be changed as well, and it has to go
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed, StateSaved
 from amplint.findings import Level
@@ -102,11 +102,13 @@ MOST = 4
 
 @dataclass(frozen=True)
 class Stepped:
-    """An optimizer that a scaler steps, and where the scaler was made."""
+    """An optimizer that a scaler steps, where the scaler was made, and where the states were taken that were
+    told of: one dict may be saved several times, as the last and as the best."""
 
     optimizer: Hashable
     scaler: Hashable
     made: Place
+    told: tuple[Place, ...] = ()
 
 
 State = tuple[Stepped, ...]
@@ -121,6 +123,9 @@ class ScalerNotSaved(FlowRule):
     def start(self) -> Hashable:
         return ()
 
+    def again(self, state: State) -> Hashable:
+        return tuple(replace(known, told=()) for known in state)
+
     def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
         for known in state:
             if known.scaler == event.scaler:
@@ -129,7 +134,8 @@ class ScalerNotSaved(FlowRule):
         return state
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not belongs(known.optimizer, event.optimizer))
+        # another run begins, which may have any scaler
+        return ()
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
         return tuple(known for known in state if not belongs(known.optimizer, event.identity))
@@ -146,20 +152,26 @@ class ScalerNotSaved(FlowRule):
         return (*state, Stepped(event.optimizer, event.scaler, event.made))[-MOST:]
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
-        for known in state:
-            if known.optimizer not in event.optimizers or not event.complete:
-                continue
-            if known.scaler in event.scalers:
-                report.withdraw(self, known.made)
-                continue
-            where = line_of(known.made, event.place)
-            message = (
-                f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
-                "a resumed run starts at a scale of 65536 again, and skips steps or loses small gradients until the "
-                'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
-                "loaded."
-            )
-            taken = tuple((place, "the optimizer's state is taken here") for place in event.taken)
-            trail = ((known.made, "the scaler is made here"), *taken)
-            report.add(self, event.place, message, trail=trail, subject=known.made)
-        return state
+        return tuple(self._judge(known, event, report) for known in state)
+
+    def _judge(self, known: Stepped, event: StateSaved, report: Report) -> Stepped:
+        if known.optimizer not in event.optimizers or not event.complete or not event.restored:
+            return known
+        if known.scaler in event.scalers:
+            report.withdraw(self, known.made)
+            return known
+        taken = event.taken[event.optimizers.index(known.optimizer)] if event.taken else None
+        if taken is not None and taken in known.told:
+            return known
+        where = line_of(known.made, event.place)
+        message = (
+            f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
+            "a resumed run starts at a scale of 65536 again, and skips steps or loses small gradients until the "
+            'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
+            "loaded."
+        )
+        trail: tuple[tuple[Place, str], ...] = ((known.made, "the scaler is made here"),)
+        if taken is not None:
+            trail = (*trail, (taken, "the optimizer's state is taken here"))
+        report.add(self, event.place, message, trail=trail, subject=known.made)
+        return replace(known, told=(*known.told, taken)[-MOST:] if taken is not None else known.told)

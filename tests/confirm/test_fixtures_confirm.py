@@ -37,6 +37,7 @@ NOT_SEEN = {
 """Programs of which a run under the probe does not show all that is marked, and why."""
 SAID_ALL_THE_SAME = {
     "bce-in-autocast/good_tensors_on_the_cpu.py": "in simulation every tensor is taken for a CUDA tensor",
+    "scaler-not-saved/good_never_resumed.py": "what other code loads is not seen when something is saved",
 }
 """Programs that are good, and of which a run says otherwise, and why."""
 RAISES = {

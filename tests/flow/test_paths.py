@@ -104,6 +104,17 @@ CORRELATED = {
                 else:
                     loss.backward()  # out
     """,
+    "an attribute that one side sets": """
+        def main(loss, args, on_gpu):
+            if not on_gpu:
+                args.amp = False
+            context = torch.autocast("cuda") if args.amp else nullcontext()
+            with context:
+                if args.amp:
+                    loss.backward()  # in
+                else:
+                    loss.backward()  # out
+    """,
     "enabled= of a flag that was tested": """
         def main(loss, use_amp):
             if use_amp:
@@ -185,6 +196,26 @@ CORRELATED = {
 @pytest.mark.parametrize("program", CORRELATED.values(), ids=CORRELATED)
 def test_flags(holds: Holds, program: str) -> None:
     holds(HEAD + dedent(program))
+
+
+def test_an_attribute_that_one_side_of_the_constructor_sets(holds: Holds) -> None:
+    program = """
+        class Trainer:
+            def __init__(self, args, on_gpu):
+                self.args = args
+                if not on_gpu:
+                    self.args.amp = False
+
+            def main(self, loss):
+                args = self.args
+                context = torch.autocast("cuda") if args.amp else nullcontext()
+                with context:
+                    if args.amp:
+                        loss.backward()  # in
+                    else:
+                        loss.backward()  # out
+    """
+    holds(HEAD + dedent(program), start="Trainer.main")
 
 
 LOOPS = {
