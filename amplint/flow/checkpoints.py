@@ -167,13 +167,18 @@ def _savers(engine: Engine, receiver: Instance) -> list[FunctionValue]:
         if isinstance(base, ClassValue):
             for name, outline in base.outline.methods.items():
                 methods.setdefault(name, engine.function_value(base.file, outline))
-    taking = {f"self.{name}" for name, method in methods.items() if _TAKES_STATE.search(_text(method))}
+    taking = {f"self.{name}" for name, method in methods.items() if takes_state(method)}
     return [
         method
         for name, method in methods.items()
         if f"self.{name}" in taking or (_SAVES.search(_text(method)) and _calls_of(method) & taking)
         if name != "__init__" and id(method.outline) not in engine.entered
     ]
+
+
+def takes_state(function: FunctionValue) -> bool:
+    """Whether a function asks something for its state."""
+    return _TAKES_STATE.search(_text(function)) is not None
 
 
 def _text(method: FunctionValue) -> str:

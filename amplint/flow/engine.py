@@ -164,6 +164,7 @@ class Engine:
         self.scalers_made: set[Hashable] = set()
         self.stepped: set[Hashable] = set()
         """Scalers that were made, and those that stepped, since the present entry point began."""
+        self._taking: dict[int, bool] = {}
         self._restored: dict[FilePath, frozenset[str | None]] = {}
         self.disabling: dict[FilePath, frozenset[str]] = {}
         self.reached: dict[Hashable, Reached] = {}
@@ -838,7 +839,11 @@ class Engine:
         if _carries_amp(given) or self.has_effects(function):
             return True
         lines = function.outline.end_line - function.outline.line
-        return depth <= 3 and lines <= _SMALL and self._carries_modules(walker, function, given)
+        return (
+            depth <= 3
+            and lines <= _SMALL
+            and (self._carries_modules(walker, function, given) or self._takes_state(function))
+        )
 
     def _constructors(self, function: FunctionValue) -> Iterator[str]:
         """The text of a function and, if it is a constructor, of those of the base classes, which it may call."""
@@ -849,6 +854,12 @@ class Engine:
             for base in self.bases(self.class_value(function.file, outline.owner))[1:]:
                 if isinstance(base, ClassValue) and "__init__" in base.outline.methods:
                     yield base.file.text_of(base.outline.methods["__init__"])
+
+    def _takes_state(self, function: FunctionValue) -> bool:
+        known = self._taking.get(id(function.outline))
+        if known is None:
+            known = self._taking[id(function.outline)] = checkpoints.takes_state(function)
+        return known
 
     def _carries_modules(self, walker: Expressions, function: FunctionValue, given: calls.Arguments) -> bool:
         assert function.outline is not None

@@ -5,10 +5,14 @@
 Reports `torch.save(...)` of an object that holds the `state_dict()` of an optimizer which a `GradScaler`
 steps, where nobody asks the scaler for its state.
 
-Silent: checkpoints without an optimizer, which are not for resuming; a scaler whose `state_dict()` is called
-anywhere in the files that are looked at together, or that is given to code out of sight; scalers that are
-disabled or come from out of sight; objects with parts that may hold the scaler's state, such as
-`**self.extra_state()`.
+The method that saves need not be called by the one that trains: they share the object that holds optimizer
+and scaler. What is saved several times, as the last checkpoint and as the best, is told of once.
+
+Silent: checkpoints without an optimizer, which are not for resuming, and those of code that loads the weights
+of models and never the state of an optimizer; a scaler whose `state_dict()` is called anywhere in the files that
+are looked at together, or that is given to code out of sight; scalers that are disabled, come from out of sight,
+or are made anew by each call of the method that trains; objects with parts that may hold the scaler's state, such
+as `**self.extra_state()`.
 
 ## Why is this bad
 

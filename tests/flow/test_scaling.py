@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from listening import Tape, listen
+from listening import Forgetful, Tape, listen
 
 from amplint.events import (
     Backward,
@@ -16,6 +16,7 @@ from amplint.events import (
     ScaledLossRead,
     ScalerMade,
     ScalerUsed,
+    SchedulerStepped,
     StateSaved,
 )
 
@@ -31,8 +32,8 @@ from torch.amp import GradScaler, autocast
 def walk(tmp_path: Path):
     """Walks ``main`` of a program."""
 
-    def run(text: str) -> Tape:
-        return listen(tmp_path, HEAD + text)
+    def run(text: str, tape: Tape | None = None) -> Tape:
+        return listen(tmp_path, HEAD + text, tape=tape)
 
     return run
 
@@ -251,3 +252,138 @@ def main(x, model, optimizer):
     (made,) = tape.of(ScalerMade)
     assert backward.unclear
     assert backward.scaled_by == (made.scaler,)
+
+
+def test_an_optimizer_of_which_a_flag_chose_the_class_is_one(walk) -> None:
+    tape = walk(
+        """
+def make(model, name):
+    if name == "adam":
+        return torch.optim.Adam(model.parameters())
+    elif name == "rms":
+        return torch.optim.RMSprop(model.parameters())
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def main(name, loss, path):
+    model = nn.Linear(2, 2)
+    optimizer = make(model, name)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    GradScaler().step(optimizer)
+    schedule.step()
+    torch.save(optimizer.state_dict(), path)
+""",
+        Forgetful(),
+    )
+    (step,), (schedule,), (saved,) = (
+        tape.of(ScalerUsed),
+        tape.of(SchedulerStepped),
+        tape.of(StateSaved),
+    )
+    assert len({made.optimizer for made in tape.of(OptimizerMade)}) == 3
+    assert step.optimizer == schedule.optimizer
+    assert saved.optimizers == (step.optimizer,)
+
+
+def test_optimizers_that_are_all_there_stay_apart(walk) -> None:
+    tape = walk(
+        """
+def main(loss, generator):
+    one = torch.optim.Adam(nn.Linear(2, 2).parameters())
+    other = torch.optim.Adam(nn.Linear(2, 2).parameters())
+    optimizer = one if generator else other
+    optimizer.step()
+"""
+    )
+    assert len({step.optimizer for step in tape.of(OptimizerStepped)}) == 2
+
+
+def test_a_dict_is_known_whatever_else_is_in_it(walk) -> None:
+    choices = "\n".join(f"        n{i}=opt.a{i}() if opt.b{i} else opt.c{i}()," for i in range(4))
+    tape = walk(
+        f"""
+def main(opt, path):
+    optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
+    state = dict(
+{choices}
+        optimizer=optimizer.state_dict(),
+    )
+    torch.save(state, path)
+""",
+        Forgetful(),
+    )
+    (made,) = tape.of(OptimizerMade)
+    assert {saved.optimizers for saved in tape.of(StateSaved)} == {(made.optimizer,)}
+
+
+TRAINER = """
+class Trainer:
+    def __init__(self):
+        self.model = nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.scaler = GradScaler()
+
+    def main(self, x):
+        {makes}
+        scaler.scale(self.model(x).sum()).backward()
+        scaler.step(self.optimizer)
+        scaler.update()
+
+    def save(self, path):
+        self.optimizer.step()
+        torch.save(self.states(), path)
+
+    def states(self):
+        return {{"optimizer": self.optimizer.state_dict()}}
+
+    def load(self, path):
+        self.{loads}.load_state_dict(torch.load(path))
+
+    def weights(self):
+        return list(self.model.parameters())
+"""
+
+
+@pytest.mark.parametrize(
+    ("makes", "saved"),
+    {
+        "scaler = self.scaler": True,
+        "scaler = self.scaler = GradScaler()": True,
+        "scaler = GradScaler()": False,
+    }.items(),
+)
+def test_a_method_saves_what_another_trained(tmp_path: Path, makes: str, saved: bool) -> None:
+    program = TRAINER.format(makes=makes, loads="optimizer")
+    tape = listen(tmp_path, HEAD + program, start="Trainer.main")
+    assert [event.restored for event in tape.of(StateSaved)] == [True] * saved
+    # of the method that saves only that is told
+    assert len(tape.of(OptimizerStepped)) == 1
+    used = [event.optimizer for event in tape.of(ScalerUsed) if event.act == "step"]
+    assert all(event.optimizers == tuple(used) for event in tape.of(StateSaved))
+
+
+@pytest.mark.parametrize(("loads", "restored"), {"optimizer": True, "model": False}.items())
+def test_who_loads_weights_alone_does_not_resume(tmp_path: Path, loads: str, restored: bool) -> None:
+    program = TRAINER.format(makes="scaler = self.scaler", loads=loads)
+    tape = listen(tmp_path, HEAD + program, start="Trainer.main")
+    (saved,) = tape.of(StateSaved)
+    assert saved.restored is restored
+
+
+def test_the_end_of_an_entry_point_is_walked_when_calls_have_used_up_the_budget(
+    walk,
+) -> None:
+    long = "\n".join(f"    x = x + {i}" for i in range(200))
+    calls = "\n".join(f"    loss = loss + large{i}(scaler, loss)" for i in range(24))
+    functions = "\n".join(f"def large{i}(scaler, x):\n{long}\n    return x\n" for i in range(24))
+    tape = walk(
+        f"""
+{functions}
+
+def main(loss):
+    scaler = GradScaler()
+{calls}
+    scaler.update()
+"""
+    )
+    assert [event.act for event in tape.of(ScalerUsed)][-1] == "update"
