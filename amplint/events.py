@@ -543,6 +543,15 @@ class GradientsRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class FrameworkUnscaled(Event):
+    """A framework divided the gradients of all optimizers that it has prepared by its scale, if it scales losses:
+    so does accelerate before it clips. ``float16`` says that it surely does. Only the flow tells of it; a run
+    shows what the framework's scaler does."""
+
+    float16: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GradientsZeroed(Event):
     """Gradients were dropped: those of an optimizer, or those of ``modules``, or of who knows which where
     neither is known."""

@@ -18,11 +18,14 @@ class Role(Enum):
     NULL_CONTEXT = "a context that leaves autocast alone"
     TRAIN_STEP = "scales, runs backward, steps the optimizer given second and updates"
     OPTIMIZER_STEP = "runs backward and an optimizer step"
+    CLIP = "unscales the gradients of everything that was prepared, and may clip some"
 
 
 _ACCELERATOR = {
     "autocast": Role.REGION,
     "backward": Role.BACKWARD,
+    "clip_grad_norm_": Role.CLIP,
+    "clip_grad_value_": Role.CLIP,
     "prepare": Role.PREPARE,
     "prepare_model": Role.PREPARE,
     "prepare_optimizer": Role.PREPARE,

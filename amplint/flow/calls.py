@@ -376,6 +376,8 @@ def _unknown_method(
     reaching.method_called(walker, name, given, node)
     if given.all or base.symbol is None:
         return scaling.out_of_sight(walker, given, node)
+    if name not in ("parameters", "named_parameters"):
+        scaling.may_step(walker, node)
     return Unknown((base.symbol, name))
 
 
@@ -451,6 +453,9 @@ def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: c
             return first if len(given.positional) == 1 else Sequence(given.positional, not given.unclear)
         case Role.UNWRAP:
             return first
+        case Role.CLIP:
+            scaling.unscaled_by_framework(walker, base, node)
+            return Unknown(walker.fresh(node))
         case Role.NULL_CONTEXT:
             return Context("null")
         case Role.TRAIN_STEP:

@@ -139,7 +139,11 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
     if name in ENTRIES:
         return contexts.make(walker, name, given, node)
     if name in OBJECTS:
-        return Instance((id(node), walker.scope.chain), None, name)
+        framework = Instance((id(node), walker.scope.chain), None, name)
+        precision = given.keyword("mixed_precision")
+        if isinstance(precision, Constant):
+            walker.path.store(framework.identity, scaling.PRECISION, precision)
+        return framework
     if threads.is_thread_class(name):
         return threads.made(walker, name, given, node)
     if name == "asyncio.to_thread" and threads.elsewhere(walker, name, given, node):

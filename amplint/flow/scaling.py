@@ -12,6 +12,7 @@ from amplint.events import (
     AmpHidden,
     Backward,
     CastParameters,
+    FrameworkUnscaled,
     GradientsRead,
     GradientsZeroed,
     OptimizerStepped,
@@ -56,6 +57,11 @@ SHARDED = "<sharded>"
 RESTORED = "<restored>"
 """The attribute that notes of an optimizer that it loads a state."""
 
+PRECISION = "<precision>"
+"""The attribute under which a framework's object has the type that it was asked for."""
+
+_UNSCALED = ("<framework>", "<unscaled>")
+"""Where it is noted that a framework has unscaled gradients."""
 _SCALE = "scale of"
 _SAME_SCALE = "same scale as before"
 _ASSUMED = "a scaler takes for on"
@@ -86,6 +92,7 @@ def scaled_by(value: Value) -> tuple[tuple[Hashable, ...], bool]:
 def out_of_sight(walker: Expressions, given: calls.Arguments, node: cst.CSTNode) -> Unknown:
     """The result of a call to code out of sight. A scaler given to it may be used there, and what comes back
     may be scaled if a scaler or a scaled loss went in."""
+    may_step(walker, node)
     touched = False
     for value in given.all:
         scaler = as_scaler(value)
@@ -273,6 +280,23 @@ def _used(
         decided,
         scaler.optional,
     )
+
+
+def unscaled_by_framework(walker: Expressions, framework: Value, node: cst.CSTNode) -> None:
+    """Tells that a framework unscales gradients in order to clip them."""
+    identity = modules.identity_of(framework)
+    precision = walker.path.load(identity, PRECISION)
+    if isinstance(precision, Constant) and precision.value != "fp16":
+        return
+    walker.emit(FrameworkUnscaled(walker.place(node), walker.path.regions, precision == Constant("fp16")))
+    walker.path.store(*_UNSCALED, Constant(True))
+
+
+def may_step(walker: Expressions, node: cst.CSTNode) -> None:
+    """Something out of sight is called: where a framework has unscaled gradients, it may be what applies them."""
+    if walker.path.load(*_UNSCALED) == Constant(True):
+        walker.path.store(*_UNSCALED, Constant(False))
+        walker.emit(AmpHidden(walker.place(node), walker.path.regions))
 
 
 def scaler_method(

@@ -8,6 +8,10 @@ Reports `scaler.unscale_(optimizer)`
 * that comes after `scaler.step(optimizer)`,
 * after which a further scaled backward pass adds to the same gradients before they are applied.
 
+accelerate's `clip_grad_norm_` and `clip_grad_value_` unscale the gradients of every optimizer that was prepared, so
+a second one before the next step is reported as well: as an error for `mixed_precision="fp16"`, as a warning where
+that is a setting.
+
 The last one is judged only where the backward pass surely reaches the same parameters: there is one optimizer, or
 it is the same call in the next iteration.
 
@@ -92,19 +96,53 @@ loop changes, or where a clip follows the step as well: it has to be moved by ha
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from amplint.amp.protocol import Breach, Fault
-from amplint.events import ScalerUsed
-from amplint.fixes.base import Mend
+from amplint.events import AmpHidden, Backward, FrameworkUnscaled, OptimizerStepped, Place, ScalerUsed
+from amplint.findings import Level
+from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
+from amplint.rules.base import Report, line_of
 from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
 
 
 class UnscaleMisplaced(ProtocolRule):
-    """An unscale_ at the wrong time."""
+    """An unscale_ at the wrong time. The state is where a framework has unscaled all gradients in order to clip
+    some, or None."""
 
     shown_by = (ScalerUsed,)
     raises = r"unscale_\(\) (has already been called|is being called after step)"
     faults = frozenset({Fault.UNSCALED_TWICE, Fault.UNSCALED_AFTER_STEP, Fault.BACKWARD_AFTER_UNSCALE})
+
+    def on_framework_unscaled(
+        self, state: Place | None, event: FrameworkUnscaled, report: Report
+    ) -> Hashable:
+        if state is None:
+            return event.place
+        before = "in the iteration before" if state == event.place else f"on {line_of(state, event.place)}"
+        condition = "" if event.float16 else 'with `mixed_precision="fp16"` '
+        message = (
+            f"{call(event.place)} unscales the gradients of all optimizers that were prepared, and so did the clip "
+            f"{before}, with no step in between: {condition}torch raises `RuntimeError: unscale_() has already been "
+            "called on this optimizer since the last update().` Clip once for all parameters, or right before the "
+            "step of each optimizer."
+        )
+        level = None if event.float16 else Level.WARNING
+        mend = NoMend("which parameters share a limit, only the author knows")
+        report.add(
+            self, event.place, message, level=level, trail=((state, "unscaled before here"),), mend=mend
+        )
+        return event.place
+
+    def on_optimizer_stepped(self, state: Place | None, event: OptimizerStepped, report: Report) -> Hashable:
+        return None
+
+    def on_backward(self, state: Place | None, event: Backward, report: Report) -> Hashable:
+        return None
+
+    def on_amp_hidden(self, state: Place | None, event: AmpHidden, report: Report) -> Hashable:
+        return None
 
     def mend_of(self, breach: Breach) -> Mend:
         """After the step the call goes; else it moves in front of the step."""
