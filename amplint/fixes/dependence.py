@@ -124,6 +124,9 @@ _FUNCTIONS = frozenset(
         "set",
         "sorted",
         "reversed",
+        # of torch.nn.utils, imported by name; a function called `step` is somebody's own
+        "clip_grad_norm_",
+        "clip_grad_value_",
     }
 )
 _UNCONCERNED = frozenset({Policy.UNTOUCHED, Policy.VIEW, Policy.INTEGER})
@@ -195,7 +198,7 @@ class _Needs(cst.CSTVisitor):
 
 def _is_unconcerned(node: cst.Call) -> bool:
     if isinstance(node.func, cst.Name):
-        return node.func.value in _FUNCTIONS | ACTS
+        return node.func.value in _FUNCTIONS
     method = _method(node)
     if method in _METHODS:
         return True

@@ -179,9 +179,11 @@ class _Plan:
         self._doubt_custom_functions()
         if opened.bound is not None and opened.bound in names_in(opened.suite):
             raise Refusal(f"the body uses `{opened.bound}`")
-        narrower = _Narrower(self, file, opened.context, _trailing(opened))
+        beside = _trailing(opened)
+        narrower = _Narrower(self, file, opened.context, beside)
         statements = narrower.narrowed(self._divided(statements_of(opened.suite)))
         footer = footer_of(opened.suite)
+        self._doubt_comments(narrower)
         if isinstance(holder, cst.FunctionDef):
             self._exchange(file, {holder: self._undecorated(holder, statements, narrower)})
         elif opened.others:
@@ -198,7 +200,8 @@ class _Plan:
         else:
             above = [*holder.leading_lines, *narrower.unused_header()]
             statements[0] = preceded(statements[0], above)
-            self._exchange(file, spliced(file, holder, statements, footer))
+            elsewhere = [beside] if beside is not None and narrower.header is None else []
+            self._exchange(file, spliced(file, holder, statements, footer, elsewhere))
         self.claimed.append((file, holder))
         return self._fix(_NARROW, self.changes, self.claimed)
 
@@ -230,9 +233,19 @@ class _Plan:
             lines_after_decorators=(),
         )
 
-    def into_callee(self, call: cst.Call) -> bool:
+    def _doubt_comments(self, caller: _Narrower) -> None:
+        """Says which comments of a region stay where it was, though it is opened elsewhere."""
+        if caller.is_opened:
+            return
+        holder = self.opened.holder
+        if caller.header is not None and caller.header.comment is not None:
+            self.doubts.append(f"`{_shortened(caller.header.comment.value)}` stays where the region was")
+        elif isinstance(holder, cst.With) and any(line.comment for line in holder.leading_lines):
+            self.doubts.append("the comment above the region stays where it was")
+
+    def into_callee(self, call: cst.Call, caller: _Narrower) -> bool:
         """Opens the region in the function that a call on the way to the act leads to. False if nothing in
-        there needs it."""
+        there needs it. The comment beside the region goes along within the file."""
         at = self.known.number_of(call)
         if at is None or at + 1 >= len(self.chain):
             return False
@@ -243,8 +256,11 @@ class _Plan:
         if not self.known.needed_from(at + 1):
             return False
         context = self._carried(call, file, function)
-        narrower = _Narrower(self, file, context, None)
+        same = file is caller.file
+        narrower = _Narrower(self, file, context, caller.header if same else None)
         statements = narrower.narrowed(self._divided(statements_of(function.body)))
+        if same:
+            caller.header = narrower.header
         if not isinstance(function.body, cst.IndentedBlock):
             raise Refusal("the function is written on one line")
         body = function.body.with_changes(body=statements)
@@ -393,7 +409,8 @@ class _Known:
 
 
 class _Narrower:
-    """Opens a region in one function. ``header`` is what stands after the colon, for the first that is opened."""
+    """Opens a region in one function. ``header`` is what stands after the colon, for the first that is opened there
+    or in what it calls."""
 
     def __init__(
         self,
@@ -406,6 +423,7 @@ class _Narrower:
         self.file = file
         self.context = context
         self.header = header
+        self.is_opened = False
 
     def unused_header(self) -> list[cst.EmptyLine]:
         """The comment beside the old region as a line, if no new one took it."""
@@ -447,6 +465,7 @@ class _Narrower:
         above = run[0].leading_lines
         run[0] = run[0].with_changes(leading_lines=())
         header, self.header = self.header, None
+        self.is_opened = True
         return [with_item(self.context, run, header=header).with_changes(leading_lines=above)]
 
     def _inside(self, statement: Statement) -> list[Statement]:
@@ -502,7 +521,7 @@ class _Narrower:
             raise Refusal(f"`{_shortened(self.file.code(line))}` would have to be taken apart")
         value = getattr(line.body[0], "value", None)
         call = value if isinstance(value, cst.Call) else None
-        if call is not None and self.plan.into_callee(call):
+        if call is not None and self.plan.into_callee(call, self):
             return [line]
         forward = self._forward_in(call) if call is not None else None
         if forward is None:

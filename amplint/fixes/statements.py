@@ -101,14 +101,19 @@ def comment_line(comment: cst.Comment | None) -> list[cst.EmptyLine]:
 
 
 def spliced(
-    file: ParsedFile, old: cst.CSTNode, new: Sequence[Statement], below: Sequence[cst.EmptyLine] = ()
+    file: ParsedFile,
+    old: cst.CSTNode,
+    new: Sequence[Statement],
+    below: Sequence[cst.EmptyLine] = (),
+    elsewhere: Sequence[cst.CSTNode] = (),
 ) -> dict[cst.CSTNode, Replacement]:
     """What to exchange for ``new`` to stand in the place of the statement ``old``, with the comment lines
-    ``below`` after it. Raises Refusal where comments would be lost."""
+    ``below`` after it, while the comments ``elsewhere`` go to another place. Raises Refusal where comments would be
+    lost."""
     around = file.parent(old)
     if not isinstance(around, cst.Module | cst.IndentedBlock):
         raise Refusal("the statement stands in no block")
-    lost = comments_of(old) - comments_of(*new, *below)
+    lost = comments_of(old) - comments_of(*new, *below, *elsewhere)
     if lost:
         raise Refusal(f"the comment `{next(iter(lost))}` would be lost")
     if not below:

@@ -85,7 +85,8 @@ numbers. Other contexts of the same `with` stay around everything. The fix is un
 
 * statements after the call belong to a forward pass: the region is opened again around these;
 * the forward and backward pass are in a loop, a branch or a function inside the region: the region goes
-  there, into the other file as well, if its arguments are known there;
+  there, into the other file as well, if its arguments are known there, and the comment beside it goes along within
+  the file;
 * the region is a decorator, which becomes a `with` around forward and loss;
 * the region is opened by a context manager of your own, which may do more than that;
 * a custom `torch.autograd.Function` without `custom_bwd` is in reach. One that multiplies matrices works while

@@ -466,3 +466,29 @@ def test_a_region_on_a_stack_becomes_a_block_where_nothing_else_is_on_top(
     tmp_path: Path, held: str, said: str
 ) -> None:
     assert verdict(findings(tmp_path, _STACK.replace("HELD", held), "backward-in-autocast")).startswith(said)
+
+
+def test_a_comment_that_a_region_leaves_behind_is_told(tmp_path: Path) -> None:
+    step = """import torch
+
+
+def step(model, optimizer, x, y):
+    loss = (model(x) - y).square().mean()
+    loss.backward()
+"""
+    (tmp_path / "steps.py").write_text(step, encoding="utf-8")
+    source = f"""{_HEAD}from steps import step
+
+with torch.autocast("cpu", dtype=torch.bfloat16):  # half the memory
+    step(model, optimizer, x, y)
+"""
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    told = "`# half the memory` stays where the region was"
+    assert told in verdict(findings(tmp_path, source, "backward-in-autocast"))
+    above = source.replace(":  # half the memory", ":").replace("with torch", "# half the memory\nwith torch")
+    told = "the comment above the region stays where it was"
+    assert told in verdict(findings(tmp_path, above, "backward-in-autocast"))
+    texts, left, problems = fix_folder(tmp_path, "backward-in-autocast", unsafe=True)
+    assert (left, problems) == ([], [])
+    forward = '    with torch.autocast("cpu", dtype=torch.bfloat16):\n        loss = '
+    assert texts["steps.py"] == step.replace("    loss = ", forward)
