@@ -483,6 +483,10 @@ class OptimizerStepped(Event):
     """Whether the step was given a closure, which computes the loss."""
 
 
+INITIAL_SCALE = 65536.0
+"""``init_scale`` of torch.amp.GradScaler where the code does not give one."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScalerMade(Event):
     """A gradient scaler was built. ``enabled`` is None where a flag decides."""
@@ -527,6 +531,8 @@ class ScalerUsed(Event):
     """Whether a condition on the way here has asked for the flag that switches the scaler."""
     optional: bool = False
     """Whether a condition decides that there is a scaler at all."""
+    initial: float | None = INITIAL_SCALE
+    """The scale that it starts with, or None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

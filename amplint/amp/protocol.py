@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from amplint.events import (
+    INITIAL_SCALE,
     AmpHidden,
     Backward,
     Event,
@@ -63,7 +64,8 @@ class Fault(enum.Enum):
 
 class Breach(NamedTuple):
     """A break of the protocol at ``place``, and the other call that makes it one. ``limit`` is what a clip
-    allows, ``how`` what was called there, ``enabled`` whether the scaler is known to be on."""
+    allows, ``how`` what was called there, ``enabled`` whether the scaler is known to be on, ``initial`` the scale
+    that it starts with, if that is known."""
 
     fault: Fault
     place: Place
@@ -71,6 +73,7 @@ class Breach(NamedTuple):
     how: str = ""
     limit: float | None = None
     enabled: bool | None = None
+    initial: float | None = INITIAL_SCALE
 
 
 class Read(NamedTuple):
@@ -141,6 +144,7 @@ class Known(NamedTuple):
     checked: bool = False
     home: Hashable = None
     enabled: bool | None = None
+    initial: float | None = INITIAL_SCALE
 
 
 _ANY = Held()
@@ -261,6 +265,10 @@ class _Move:
 
     def end(self) -> tuple[State, tuple[Breach, ...]]:
         """The state after the step."""
+        initial = {known.initial for known in self.scalers.values()}
+        if self.breaches and initial != {INITIAL_SCALE}:
+            scale = initial.pop() if len(initial) == 1 else None
+            self.breaches = [breach._replace(initial=scale) for breach in self.breaches]
         if any(breach.fault in _RAISING for breach in self.breaches):
             return _OVER, tuple(self.breaches)
         optimizers = tuple(self.optimizers.values())
@@ -326,7 +334,7 @@ class _Move:
             if event.act == "step":
                 self.plain, self.reads = None, ()
             return
-        known = self.scalers.get(event.scaler, Known(event.scaler))
+        known = self.scalers.get(event.scaler, Known(event.scaler))._replace(initial=event.initial)
         if event.enabled is not None:
             known = known._replace(enabled=event.enabled)
         match event.act:

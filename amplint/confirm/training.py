@@ -18,6 +18,7 @@ from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site
 from amplint.confirm.provenance import Penalty, Scaled
 from amplint.events import (
+    INITIAL_SCALE,
     Backward,
     CastParameters,
     GradientsRead,
@@ -427,6 +428,7 @@ class _Watcher:
                 act == "update" and bool(args or kwargs.get("new_scale") is not None),
                 made=self._scalers_made.get(name),
                 closure=closure,
+                initial=float(getattr(scaler, "_init_scale", INITIAL_SCALE)),
             )
         )
 

@@ -22,6 +22,7 @@ from amplint.amp.wrappers import (
     TRANSPARENT_CALLS,
 )
 from amplint.events import (
+    INITIAL_SCALE,
     AutocastSwitched,
     CacheCleared,
     Captured,
@@ -435,7 +436,24 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
     if not walker.silent:
         walker.engine.scalers_made.add(identity)
-    return Scaler(identity, enabled, name in TAKES_HALF_PARAMETERS, switch, walker.place(node))
+    return Scaler(
+        identity,
+        enabled,
+        name in TAKES_HALF_PARAMETERS,
+        switch,
+        walker.place(node),
+        initial=_initial_scale(given, parameters_of(name)),
+    )
+
+
+def _initial_scale(given: calls.Arguments, parameters: tuple[str, ...]) -> float | None:
+    if given.unclear or (given.positional and not parameters):
+        return None
+    value = given.by_name(parameters).get("init_scale")
+    if value is None:
+        return INITIAL_SCALE
+    number = value.value if isinstance(value, Constant) else None
+    return float(number) if isinstance(number, (int, float)) else None
 
 
 def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:

@@ -279,6 +279,7 @@ def _used(
         _sharded(walker, optimizer) if act == "step" and not scaler.takes_half else None,
         decided,
         scaler.optional,
+        scaler.initial,
     )
 
 

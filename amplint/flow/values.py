@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint.events import Certainty, DType, Place, Region, Regions, Trait
+from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
 
 if TYPE_CHECKING:
     from amplint.flow.scopes import Scope
@@ -291,6 +291,7 @@ class Scaler(Value):
     switch: Value | None = None
     made: Place | None = None
     optional: bool = field(default=False, compare=False)
+    initial: float | None = INITIAL_SCALE
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ from amplint.events import RegionDropped, RegionEntered
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report
 
-_EFFECT = "autocast stays off and everything runs in the type of its inputs"
+_EFFECT = "autocast stays as it is around this, off unless a caller has switched it on"
 
 
 class AutocastNotEntered(FlowRule):

@@ -95,7 +95,7 @@ from amplint.amp.protocol import Breach, Fault
 from amplint.events import Backward, ScalerUsed
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.scaling import ScaleLoss
-from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+from amplint.rules.grad_scaler import ProtocolRule, call, number, where
 
 
 class UnscaledBackward(ProtocolRule):
@@ -130,9 +130,10 @@ class UnscaledBackward(ProtocolRule):
                 "Use one scaler for both calls.",
                 "scaled by another scaler here",
             )
+        first = f" (1 / {number(breach.initial)} at the initial scale)" if breach.initial is not None else ""
         return (
             f"{call(breach.place)} runs on a loss that was not scaled, and the scaler divides its gradients on "
-            f"{where(breach)} all the same: they count for 1 / scale of what they should (1 / {DEFAULT_SCALE} at "
-            "the initial scale), and small ones underflow in float16. Write `scaler.scale(loss).backward()`.",
+            f"{where(breach)} all the same: they count for 1 / scale of what they should{first}, and small ones "
+            "underflow in float16. Write `scaler.scale(loss).backward()`.",
             "the gradients are divided by the scale here",
         )

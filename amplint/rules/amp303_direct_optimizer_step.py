@@ -90,7 +90,7 @@ from amplint.amp.protocol import Breach, Fault
 from amplint.events import OptimizerStepped
 from amplint.fixes.base import Mend
 from amplint.fixes.scaling import RemoveStep, StepThroughScaler
-from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+from amplint.rules.grad_scaler import ProtocolRule, call, times, where
 
 
 class DirectOptimizerStep(ProtocolRule):
@@ -116,7 +116,7 @@ class DirectOptimizerStep(ProtocolRule):
             )
         return (
             f"{call(breach.place)} applies gradients that are still multiplied by the scale since {where(breach)}: "
-            f"{DEFAULT_SCALE} times too large at the initial scale, and steps with infinite gradients are not "
+            f"{times(breach)} too large at the initial scale, and steps with infinite gradients are not "
             "skipped (Adam hides the first, not the second). Write `scaler.step(optimizer)` and "
             "`scaler.update()`.",
             "the scaled backward pass",

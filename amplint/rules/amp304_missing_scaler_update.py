@@ -87,7 +87,7 @@ from amplint.amp.protocol import Breach, Fault
 from amplint.events import ScalerUsed
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.scaling import AddUpdate
-from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+from amplint.rules.grad_scaler import ProtocolRule, call, times, where
 
 
 class MissingScalerUpdate(ProtocolRule):
@@ -109,7 +109,7 @@ class MissingScalerUpdate(ProtocolRule):
             return (
                 f"no `scaler.update()` follows {call(breach.place)} before the scaler steps on {where(breach)}: it "
                 "takes the scaled gradients of the new backward pass for unscaled ones and applies them "
-                f"{DEFAULT_SCALE} times too large at the initial scale. Call `scaler.update()` also where the "
+                f"{times(breach)} too large at the initial scale. Call `scaler.update()` also where the "
                 "code steps or skips a step by itself.",
                 "applied without division here",
             )

@@ -97,7 +97,7 @@ from amplint.events import GradientsRead
 from amplint.findings import Level
 from amplint.fixes.base import Mend
 from amplint.fixes.scaling import AddUnscale
-from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
 
 
 class ClipWithoutUnscale(ProtocolRule):
@@ -121,17 +121,17 @@ class ClipWithoutUnscale(ProtocolRule):
         if breach.fault is Fault.MEASURED_SCALED:
             return (
                 f"{call(breach.place)} measures gradients that are multiplied by the scale until {where(breach)}: "
-                f"{DEFAULT_SCALE} times too large at the initial scale, and jumping with it. Call "
+                f"{times(breach)} too large at the initial scale, and jumping with it. Call "
                 "`scaler.unscale_(optimizer)` before.",
                 step,
             )
         bound = "each gradient" if "value" in breach.how or breach.how.endswith("p_") else "the gradient norm"
         effect = f"{bound} becomes at most limit / scale"
         if breach.limit is not None and breach.limit < float("inf"):
-            effect = (
-                f"{bound} becomes at most {breach.limit:g} / scale, {breach.limit / DEFAULT_SCALE:.2g} at the "
-                f"initial scale of {DEFAULT_SCALE}"
-            )
+            effect = f"{bound} becomes at most {breach.limit:g} / scale"
+            if breach.initial:
+                small = f"{breach.limit / breach.initial:.2g}"
+                effect += f", {small} at the initial scale of {number(breach.initial)}"
         return (
             f"{call(breach.place)} limits gradients that are still multiplied by the scale, and {where(breach)} "
             f"divides them afterwards: {effect}, so SGD stands still and Adam is not clipped as asked. Call "

@@ -149,8 +149,8 @@ class ScalerInLoop(FlowRule):
         where = line_of(event.place, known.anew)
         message = (
             f"a new gradient scaler is made here for an optimizer that the last one has already stepped, on "
-            f"{where}: the scale starts again at 65536, so steps are skipped until it has come down again, and it "
-            "never grows. Make one scaler before the loop and hand it in."
+            f"{where}: the scale starts again where it began, so steps are skipped until it has come down again, and "
+            "it never grows. Make one scaler before the loop and hand it in."
         )
         trail = ((event.place, "the scaler steps the optimizer here"),)
         report.add(self, known.anew, message, trail=trail, mend=HoistScaler(known.anew))

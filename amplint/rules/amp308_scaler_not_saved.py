@@ -170,7 +170,7 @@ class ScalerNotSaved(FlowRule):
         where = line_of(known.made, event.place)
         message = (
             f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
-            "a resumed run starts at a scale of 65536 again, and skips steps or loses small gradients until the "
+            "a resumed run starts at the initial scale again, and skips steps or loses small gradients until the "
             'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
             "loaded."
         )

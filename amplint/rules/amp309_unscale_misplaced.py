@@ -104,7 +104,7 @@ from amplint.findings import Level
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
 from amplint.rules.base import Report, line_of
-from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call, where
+from amplint.rules.grad_scaler import ProtocolRule, call, times, where
 
 
 class UnscaleMisplaced(ProtocolRule):
@@ -170,7 +170,7 @@ class UnscaleMisplaced(ProtocolRule):
             )
         return (
             f"{call(breach.place)} unscales gradients to which the backward pass on {where(breach)} then adds scaled "
-            f"ones, {DEFAULT_SCALE} times larger at the initial scale: what is applied is no sum of the two. "
+            f"ones, {times(breach)} larger at the initial scale: what is applied is no sum of the two. "
             "Unscale once, after the last backward pass of the step.",
             "scaled gradients are added here",
         )

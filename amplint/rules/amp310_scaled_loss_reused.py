@@ -91,7 +91,7 @@ from amplint.amp.protocol import Breach, Fault
 from amplint.events import ScaledLossRead, ScalerUsed
 from amplint.fixes.base import Mend
 from amplint.fixes.scaling import NameScaledLoss, ScaleOnce
-from amplint.rules.grad_scaler import DEFAULT_SCALE, ProtocolRule, call
+from amplint.rules.grad_scaler import ProtocolRule, call, times
 
 
 class ScaledLossReused(ProtocolRule):
@@ -114,7 +114,7 @@ class ScaledLossReused(ProtocolRule):
                 "here",
             )
         return (
-            f"{call(breach.place)} reads the loss after `scaler.scale()`: {DEFAULT_SCALE} times the loss at the "
+            f"{call(breach.place)} reads the loss after `scaler.scale()`: {times(breach)} the loss at the "
             "initial scale, and jumping when the scale changes. Keep the loss under its own name and scale it "
             "only for backward: `scaler.scale(loss).backward()`.",
             "used from here on",

@@ -11,9 +11,6 @@ from amplint.findings import Level
 from amplint.fixes.base import Mend
 from amplint.rules.base import FlowRule, Report, line_of
 
-DEFAULT_SCALE = 65536
-"""``init_scale`` of torch.amp.GradScaler."""
-
 
 class ProtocolRule(FlowRule):
     """A rule that speaks of some of the faults that the protocol tells apart."""
@@ -46,6 +43,16 @@ class ProtocolRule(FlowRule):
 def where(breach: Breach) -> str:
     """The line of the other place as seen from the finding."""
     return line_of(breach.other, breach.place)
+
+
+def times(breach: Breach) -> str:
+    """By how much what is scaled is too large at the initial scale."""
+    return "many times" if breach.initial is None else f"{number(breach.initial)} times"
+
+
+def number(scale: float) -> str:
+    """A scale as it is written: whole numbers in full."""
+    return f"{scale:.0f}" if scale.is_integer() else f"{scale:g}"
 
 
 def call(place: Place) -> str:

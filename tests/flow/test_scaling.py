@@ -387,3 +387,25 @@ def main(loss):
 """
     )
     assert [event.act for event in tape.of(ScalerUsed)][-1] == "update"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "initial"),
+    [
+        ("", 65536.0),
+        ("'cuda', 2**10", 1024.0),
+        ("init_scale=128", 128.0),
+        ("init_scale=args.scale", None),
+        ("*args", None),
+        ("growth_interval=100", 65536.0),
+    ],
+)
+def test_the_scale_that_a_scaler_starts_with(walk, arguments: str, initial: float | None) -> None:
+    tape = walk(
+        f"""\
+def main(loss, args):
+    GradScaler({arguments}).scale(loss).backward()
+"""
+    )
+    (used,) = tape.of(ScalerUsed)
+    assert used.initial == initial
