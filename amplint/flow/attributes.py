@@ -12,6 +12,7 @@ from amplint.events import DType
 from amplint.flow import modules, scaling, tensors
 from amplint.flow.paths import MAX_OPTIONS, join_values
 from amplint.flow.values import (
+    NONE,
     UNKNOWN,
     Alternatives,
     Autocast,
@@ -195,7 +196,7 @@ def _unknown(walker: Expressions, symbol: Hashable, name: str, node: cst.Attribu
 def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attribute) -> Value:
     found = walker.path.load(base.identity, name)
     if found is not None:
-        return _with_kind(walker, base, found, node)
+        return _with_kind(walker, base, _set_since(walker, base, name, found), node)
     if name == "__class__" and base.made_of is not None:
         return base.made_of
     if base.made_of is not None:
@@ -208,7 +209,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
         if found is not None:
             if walker.engine.template_for(base) != base.identity:
                 found = _own(found, base)
-            return _with_kind(walker, base, found, node)
+            return _with_kind(walker, base, _set_since(walker, base, name, found), node)
         found = walker.engine.class_attribute(base.made_of, name)
         if found is not None:
             return found
@@ -220,9 +221,18 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
     dotted = dotted_name(node)
     kind = walker.kind(dotted) if dotted is not None else None
     if kind is None and base.made_of is not None:
-        kind = walker.engine.kind_of(base.made_of.outline.uses.get(f"self.{name}", set()))
-        kind = kind or walker.engine.kind_kept(base.made_of, name)
+        kind = walker.engine.kind_of_attribute(base.made_of, name)
     return Unknown((base.identity, name), kind)
+
+
+def _set_since(walker: Expressions, base: Instance, name: str, value: Value) -> Value:
+    """What a constructor left, unless it is None and another method may have set the attribute since: nobody
+    has seen what became of the object before the method that is walked."""
+    if value != NONE or base.made_of is None or (base.identity, name) in walker.path.heap:
+        return value
+    if not walker.engine.is_of_unknown_age(base) or not walker.engine.sets_later(base.made_of, name):
+        return value
+    return Unknown((base.identity, name), walker.engine.kind_of_attribute(base.made_of, name))
 
 
 def _own(value: Value, owner: Instance) -> Value:

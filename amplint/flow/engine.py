@@ -137,6 +137,7 @@ class Engine:
         self._decorators: dict[int, tuple[str, ...]] = {}
         self._decorated: dict[int, Value] = {}
         self._class_names: dict[int, dict[str, Value]] = {}
+        self._later: dict[tuple[int, str], bool] = {}
         self.base: dict[tuple[Hashable, str], Value] = {}
         self._casting: set[FilePath] = set()
         self._entry: FilePath | None = None
@@ -683,6 +684,27 @@ class Engine:
         ):
             return "module"
         return kind
+
+    def is_of_unknown_age(self, instance: Instance) -> bool:
+        """Whether an object is there when a walk begins: what happened to it since it was made is out of sight."""
+        return instance.identity in self._recipes and not self._building
+
+    def sets_later(self, value: ClassValue, name: str) -> bool:
+        """Whether another method than the constructor sets an attribute to something else than None."""
+        key = (id(value.outline), name)
+        if key not in self._later:
+            self._later[key] = any(
+                not part.file.text_between(first, last).rstrip().endswith("= None")
+                for part in self.bases(value)
+                if isinstance(part, ClassValue)
+                for first, last in part.outline.assignments.get(name, ())
+            )
+        return self._later[key]
+
+    def kind_of_attribute(self, value: ClassValue, name: str) -> str | None:
+        """What the methods of a class show of an attribute."""
+        kind = self.kind_of(value.outline.uses.get(f"self.{name}", set()))
+        return kind or self.kind_kept(value, name)
 
     def template(self, value: ClassValue, given: calls.Arguments | None) -> Hashable:
         """The identity under which the attributes stand that a constructor sets when it is called like this."""
