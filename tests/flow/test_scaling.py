@@ -409,3 +409,57 @@ def main(loss, args):
     )
     (used,) = tape.of(ScalerUsed)
     assert used.initial == initial
+
+
+LATER = """\
+class Task:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+        self.limit = None
+        self.scaler = None
+
+    def set_up(self, limit):
+        self.limit = limit
+        {setting}
+
+    def step(self, x):
+        loss = self.model(x).sum()
+        if self.scaler is not None:
+            self.scaler.scale(loss).backward()
+        else:
+            loss.backward()
+        if self.limit is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.limit)
+        if self.scaler is not None:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "acts"),
+    [
+        ("self.scaler = GradScaler()", {"scale", "step", "update"}),
+        ("self.scaler = None", set()),
+        ("pass", set()),
+    ],
+)
+def test_an_attribute_that_another_method_sets_is_not_taken_for_none(
+    tmp_path: Path, setting: str, acts: set[str]
+) -> None:
+    tape = listen(tmp_path, HEAD + LATER.format(setting=setting), start="Task.step")
+    assert {use.act for use in tape.of(ScalerUsed)} == acts
+    assert len(tape.of(GradientsRead)) == (2 if acts else 1)
+
+
+def test_what_a_walk_has_seen_since_the_object_was_made_counts(tmp_path: Path) -> None:
+    program = (
+        LATER.format(setting="self.scaler = GradScaler()")
+        + """
+def main(x, model, optimizer):
+    Task(model, optimizer).step(x)
+"""
+    )
+    tape = listen(tmp_path, HEAD + program)
+    assert not tape.of(ScalerUsed)
+    assert not tape.of(GradientsRead)
