@@ -147,18 +147,15 @@ class Recording:
         return self.ended in (FINISHED, STOPPED)
 
 
-def write(recording: Recording, target: Path) -> None:
-    """Writes the file at once, so that a reader never sees a part of it."""
-    text = json.dumps({"format": FORMAT, **asdict(recording)}, indent=1)
-    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(target)
+def as_text(recording: Recording) -> str:
+    """A recording as JSON."""
+    return json.dumps({"format": FORMAT, **asdict(recording)}, indent=1)
 
 
-def read(source: Path) -> Recording:
-    """The recording in a file. Raises NoRecording or OSError."""
+def from_text(text: str, source: object = "this") -> Recording:
+    """The recording in a text, which comes from ``source``. Raises NoRecording."""
     try:
-        value = json.loads(source.read_text(encoding="utf-8"))
+        value = json.loads(text)
         if value.get("format") != FORMAT:
             raise NoRecording(f"{source} was written by another release of amplint")
         return _recording(value)
@@ -166,6 +163,22 @@ def read(source: Path) -> Recording:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoRecording(f"{source} is no recording of a run") from error
+
+
+def write(recording: Recording, target: Path) -> None:
+    """Writes the file at once, so that a reader never sees a part of it."""
+    beside = target.with_name(f"{target.name}.{os.getpid()}.part")
+    beside.write_text(as_text(recording), encoding="utf-8")
+    beside.replace(target)
+
+
+def read(source: Path) -> Recording:
+    """The recording in a file. Raises NoRecording or OSError."""
+    try:
+        text = source.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise NoRecording(f"{source} is no recording of a run") from error
+    return from_text(text, source)
 
 
 def digest_of(path: Path) -> str | None:

@@ -197,9 +197,17 @@ class Session:
             self._begin_watch()
 
     def _wake(self) -> None:
-        """A process that was forked off does something that is worth observing, and will write its recording."""
-        if self._open and self._leave is not None:
-            self.go_on()
+        """A process that was forked off does something that is worth observing."""
+        if not self._open:
+            return
+        self.go_on()
+        if self._leave is None:
+            # nothing says when this process ends
+            self.observer.note("what a process did that was forked off was not observed")
+            self._open = False
+            self.probe.abandon()
+            if self.order.folder:
+                self.write()
 
     def _begin_watch(self) -> None:
         threading.Thread(target=self._watch, daemon=True, name="amplint").start()

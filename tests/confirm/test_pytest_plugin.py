@@ -75,6 +75,31 @@ def test_verdicts_stand_at_the_end(tmp_path: Path) -> None:
     assert "2 findings: 2 confirmed" in report
 
 
+CRASH = """
+import os
+
+
+def test_crash():
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_workers_of_xdist_report_together(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("xdist")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_model.py").write_text(TESTS)
+    (tmp_path / "test_crash.py").write_text(CRASH)
+    # each file in a worker of its own; no worker takes the place of the one that is killed
+    done = run_pytest(tmp_path, "--amplint", "-n", "2", "--dist", "loadfile", "--max-worker-restart", "0")
+    assert done.stdout.count("amplint: watching torch.amp on CUDA simulated on CPU") == 1
+    report = done.stdout.partition(" amplint ===")[2]
+    assert "confirmed 2 times (CUDA simulated on CPU)\ntest_model.py:10:9: warning[backward-in-" in report
+    assert "confirmed once (CUDA simulated on CPU)\ntest_model.py:25:5: error[bfloat16-to-numpy]" in report
+    assert "note: what these workers saw is lost with them: gw" in report
+    assert ": 2 optimizer steps; " in report
+
+
 def test_without_the_option_nothing_is_imported(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(
         "import sys\n\n\ndef test_nothing():\n"
