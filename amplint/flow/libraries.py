@@ -436,6 +436,7 @@ def _scaler(walker: Expressions, name: str, given: calls.Arguments, node: cst.Ca
     walker.emit(ScalerMade(walker.place(node), walker.path.regions, identity, enabled))
     if not walker.silent:
         walker.engine.scalers_made.add(identity)
+        walker.path.idle = enabled is False
     return Scaler(
         identity,
         enabled,

@@ -45,6 +45,7 @@ class Path:
         "facts",
         "gradients",
         "heap",
+        "idle",
         "iteration",
         "machines",
         "made",
@@ -62,6 +63,8 @@ class Path:
         """What is known of conditions with several parts once the paths through them are joined."""
         self.regions: Regions = ()
         self.gradients = True
+        self.idle = False
+        """Whether a scaler was made that is switched off: such a path has the least to tell."""
         self.made: frozenset[Hashable] = frozenset()
         """The optimizers that were made on this path."""
         self.iteration = 0
@@ -74,7 +77,7 @@ class Path:
         other.names, other.heap, other.facts = self.names, self.heap, self.facts
         other.regions, other.gradients, other.iteration = self.regions, self.gradients, self.iteration
         other.machines, other.base, other.cases = self.machines, self.base, self.cases
-        other.made = self.made
+        other.made, other.idle = self.made, self.idle
         for path in (self, other):
             path._names_shared = path._heap_shared = path._facts_shared = True
         return other
@@ -176,6 +179,8 @@ def merge(paths: list[Path]) -> list[Path]:
     for path in paths:
         groups.setdefault((path.machines, path.regions, path.gradients), []).append(path)
     merged = [_join(group) for group in groups.values()]
+    if any(path.idle for path in merged):
+        merged.sort(key=lambda path: path.idle)
     return merged[:MAX_PATHS]
 
 
@@ -206,6 +211,7 @@ def _join(paths: list[Path]) -> Path:
     result._facts_shared = False
     result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
     result.iteration = max(path.iteration for path in paths)
+    result.idle = all(path.idle for path in paths)
     _share_optimizers(paths)
     result.made = frozenset().union(*(path.made for path in paths))
     if any(path.names is not first.names for path in paths[1:]):

@@ -463,3 +463,19 @@ def main(x, model, optimizer):
     tape = listen(tmp_path, HEAD + program)
     assert not tape.of(ScalerUsed)
     assert not tape.of(GradientsRead)
+
+
+def test_paths_on_which_the_scaler_is_on_are_walked_first(walk) -> None:
+    tape = walk(
+        """
+def main(full_precision, loss):
+    if full_precision:
+        use_amp = False
+    else:
+        use_amp = True
+    scaler = GradScaler("cuda", enabled=use_amp)
+    scaler.scale(loss)
+"""
+    )
+    assert [made.enabled for made in tape.of(ScalerMade)] == [False, True]
+    assert [used.enabled for used in tape.of(ScalerUsed)] == [True, False]
