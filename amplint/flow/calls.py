@@ -850,5 +850,7 @@ def _bind(
             if typed is not None:
                 path.bind(name, typed)
                 return
+        if kind is None and scope.outline is not None and not scope.calls:
+            kind = walker.engine.kind_passed_on(scope.file, scope.outline, name)
         value = Unknown(value.symbol if value.symbol is not None else (scope.chain, id(parameter)), kind)
     path.bind(name, value)

@@ -676,6 +676,31 @@ class Engine:
             self._kinds_kept[key] = next((kind for kind in found if kind is not None), None)
         return self._kinds_kept[key]
 
+    def kind_passed_on(self, file: ProjectFile, function: FunctionOutline, name: str) -> str | None:
+        """What a parameter is, judged by all that the function does with it and by what the methods and functions
+        of the file do to which it is handed on."""
+        return self.kind_of(self._uses_of(file, function, name, 2))
+
+    def _uses_of(self, file: ProjectFile, function: FunctionOutline, name: str, depth: int) -> set[str]:
+        found = set(function.uses.get(name, ()))
+        for target, key in function.passed.get(name, ()) if depth else ():
+            callee = self._callee(file, function, target)
+            if callee is None or callee is function:
+                continue
+            names = callee.parameters[1:] if target.startswith("self.") else callee.parameters
+            if isinstance(key, str):
+                taken = key if key in names else None
+            else:
+                taken = names[key] if key < len(names) else None
+            if taken is not None:
+                found |= self._uses_of(file, callee, taken, depth - 1)
+        return found
+
+    def _callee(self, file: ProjectFile, function: FunctionOutline, target: str) -> FunctionOutline | None:
+        if not target.startswith("self."):
+            return file.outline.functions.get(target)
+        return function.owner.methods.get(target[5:]) if function.owner is not None else None
+
     def _kind_of_local(self, file: ProjectFile, method: FunctionOutline, name: str) -> str | None:
         kind = kinds.kind_of(method.uses.get(name, set()))
         if kind is None and any(

@@ -17,6 +17,7 @@ class FunctionOutline:
     __slots__ = (
         "_body",
         "_called",
+        "_passed",
         "_uses",
         "column",
         "decorated",
@@ -49,21 +50,30 @@ class FunctionOutline:
         self.decorated = decorated
         self._body = body
         self._called: frozenset[str] | None = None
+        self._passed: dict[str, set[tuple[str, int | str]]] = {}
         self._uses: dict[str, set[str]] = {}
 
     @property
     def called(self) -> frozenset[str]:
         """Names called: ``f`` for ``f()``, ``self.f`` for ``self.f()``, ``a.b`` for ``a.b()``."""
         if self._called is None:
-            self._called = _calls_in(self._body, self._uses)
+            self._called = _calls_in(self._body, self._uses, self._passed)
         return self._called
 
     @property
     def uses(self) -> dict[str, set[str]]:
         """For each dotted name, the methods called on it: ``model`` -> {"eval", "parameters"}."""
         if self._called is None:
-            self._called = _calls_in(self._body, self._uses)
+            self._called = _calls_in(self._body, self._uses, self._passed)
         return self._uses
+
+    @property
+    def passed(self) -> dict[str, set[tuple[str, int | str]]]:
+        """For each name, the methods of ``self`` and the functions that get it, with the position or keyword:
+        ``scaler`` -> {("self.backward", 1), ("step", "scaler")}."""
+        if self._called is None:
+            self._called = _calls_in(self._body, self._uses, self._passed)
+        return self._passed
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -315,7 +325,9 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline 
     )
 
 
-def _calls_in(body: list[ast.stmt], uses: dict[str, set[str]]) -> frozenset[str]:
+def _calls_in(
+    body: list[ast.stmt], uses: dict[str, set[str]], passed: dict[str, set[tuple[str, int | str]]]
+) -> frozenset[str]:
     called: set[str] = set()
     pending: list[ast.AST] = list(body)
     while pending:
@@ -331,6 +343,8 @@ def _calls_in(body: list[ast.stmt], uses: dict[str, set[str]]) -> frozenset[str]
                     uses.setdefault(method, set()).add("__call__")
                 if base == "self":
                     uses.setdefault(target, set()).add("__call__")
+                if base in ("", "self"):
+                    _note_passed(node, target, passed)
                 if method in ("step", "unscale_") and node.args:
                     stepped = dotted(node.args[0])
                     if stepped is not None:
@@ -341,6 +355,18 @@ def _calls_in(body: list[ast.stmt], uses: dict[str, set[str]]) -> frozenset[str]
                 uses.setdefault(target, set()).add("param_groups")
         pending.extend(children(node))
     return frozenset(called)
+
+
+def _note_passed(node: ast.Call, target: str, passed: dict[str, set[tuple[str, int | str]]]) -> None:
+    given: list[tuple[int | str, ast.expr]] = []
+    for index, argument in enumerate(node.args):
+        if isinstance(argument, ast.Starred):
+            break
+        given.append((index, argument))
+    given += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None]
+    for key, argument in given:
+        if isinstance(argument, ast.Name):
+            passed.setdefault(argument.id, set()).add((target, key))
 
 
 def _attributes_set(body: list[ast.stmt], into: dict[str, list[tuple[int, int]]]) -> None:

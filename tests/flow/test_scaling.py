@@ -479,3 +479,39 @@ def main(full_precision, loss):
     )
     assert [made.enabled for made in tape.of(ScalerMade)] == [False, True]
     assert [used.enabled for used in tape.of(ScalerUsed)] == [True, False]
+
+
+def test_a_parameter_is_what_the_methods_that_get_it_take_it_for(tmp_path: Path) -> None:
+    program = """
+class Trainer:
+    def epoch(self, model, optim, scaler, loader):
+        for batch in loader:
+            losses = {}
+            self.forward(model, batch, losses=losses)
+            self.backward(scaler, losses=losses)
+            self.update(optim, how=scaler)
+
+    def forward(self, model, batch, losses):
+        with autocast("cuda"):
+            losses["loss"] = model(batch)
+
+    def backward(self, scaler, losses):
+        loss = losses["loss"]
+        if scaler:
+            scaler.scale(loss).backward()
+        else:
+            loss.backward()
+
+    def update(self, optim, how):
+        if how:
+            how.step(optim)
+            how.update()
+        else:
+            optim.step()
+"""
+    tape = listen(tmp_path, HEAD + program, start="Trainer.epoch")
+    scalers = {use.scaler for use in tape.of(ScalerUsed)}
+    steps = tape.of(OptimizerStepped)
+    assert len(scalers) == 1
+    assert {step.scaler for step in steps} == {None, *scalers}
+    assert {backward.scaled_by for backward in tape.of(Backward)} == {(), tuple(scalers)}
