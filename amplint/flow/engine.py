@@ -20,7 +20,7 @@ from amplint.findings import Span
 from amplint.flow import attributes, calls, checkpoints, contexts, kinds, modules, reaching
 from amplint.flow.budget import Budget, OutOfBudget
 from amplint.flow.expressions import Expressions
-from amplint.flow.paths import Facts, Path, join_values, merge
+from amplint.flow.paths import Facts, Path, bound, join_values, merge
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
 from amplint.flow.values import (
@@ -435,7 +435,7 @@ class Engine:
                 ways = walker.run_block(piece.body, [walker.path])
         except OutOfBudget:
             return Unknown((file.display, name))
-        values = [(way.names[name], frozenset(way.facts.items())) for way in ways if name in way.names]
+        values = [(bound(way.names[name]), frozenset(way.facts.items())) for way in ways if name in way.names]
         return join_values(values) if values else None
 
     def imported(self, file: ProjectFile, target: str) -> Value:
@@ -625,7 +625,7 @@ class Engine:
             walker.silent = True
             try:
                 for way in walker.run_block(piece.body, [walker.path]):
-                    names.update(way.names)
+                    names.update((name, bound(value)) for name, value in way.names.items())
             except OutOfBudget:
                 break
         return names

@@ -13,11 +13,12 @@ import libcst as cst
 
 from amplint.events import DType, Event, Place, RegionDropped
 from amplint.flow import attributes, calls, scaling, tensors
-from amplint.flow.paths import MAX_PATHS, Path
+from amplint.flow.paths import MAX_PATHS, Path, bound
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
     NONE,
     ONE_OF_MANY,
+    UNBOUND,
     UNKNOWN,
     Alternatives,
     Autocast,
@@ -226,6 +227,8 @@ class Expressions(cst.CSTVisitor):
         chosen, facts = options[index]
         for symbol, truth in facts:
             self.path.learn(symbol, truth)
+        if chosen == UNBOUND:
+            raise Leave("raise")
         if isinstance(chosen, (DTypeValue, Scaler)):
             others = [other for other, _ in value.options]
             if isinstance(chosen, Scaler):
@@ -308,13 +311,16 @@ class Expressions(cst.CSTVisitor):
         value = self.path.names.get(name)
         if value is not None:
             if isinstance(value, Alternatives):
-                value = self.pin(value)
+                elsewhere = self.scope.is_module or name in self.scope.globals
+                value = self.pin(bound(value) if elsewhere else value)
                 self.path.bind(name, value)
             if isinstance(value, Unknown) and value.symbol is None:
                 # paths that differ in it were joined; from here on it is one value
                 value = Unknown((name, self.fresh(self.scope.slice.module)), value.kind)
                 self.path.bind(name, value)
             return value
+        if self._is_unbound(name):
+            raise Leave("raise")
         scope = self.scope.outer
         names = self.scope.outer_names
         while scope is not None:
@@ -327,6 +333,13 @@ class Expressions(cst.CSTVisitor):
         if name in BUILTINS:
             return Library(f"builtins.{name}")
         return Unknown((self.scope.file.display, name), self.kind(name))
+
+    def _is_unbound(self, name: str) -> bool:
+        """Whether a name is a local one that this path has not bound."""
+        scope, outline = self.scope, self.scope.outline
+        if outline is None or scope.is_module or scope.outer is not None or name in scope.globals:
+            return False
+        return name in outline.locals
 
     def kind(self, dotted: str) -> str | None:
         """What the text does with a name."""

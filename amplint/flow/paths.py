@@ -8,6 +8,7 @@ from typing import cast
 
 from amplint.events import Region, Regions
 from amplint.flow.values import (
+    UNBOUND,
     UNKNOWN,
     Alternatives,
     Constant,
@@ -265,6 +266,12 @@ def _join_dicts(dicts: list[dict], rest: list[Facts], base: dict) -> dict:  # ty
         else:
             unset = base.get(key) or _outside(joined, key)
             values = [unset if value is None else value for value in values]
+            if isinstance(key, str):
+                # without facts it would only be tried in vain
+                values = [
+                    UNBOUND if value is None and facts else value
+                    for value, facts in zip(values, rest, strict=True)
+                ]
             present = [(value, facts) for value, facts in zip(values, rest, strict=True) if value is not None]
             joined[key] = join_values(present)
     return joined
@@ -275,6 +282,14 @@ def _outside(joined: dict, key: Hashable) -> Value | None:  # type: ignore[type-
     if not isinstance(key, tuple) or key[1][0] == "<" or (key[0], OUTSIDE) not in joined:
         return None
     return Unknown(key)
+
+
+def bound(value: Value) -> Value:
+    """A value without the ways on which its name is not bound."""
+    if not isinstance(value, Alternatives):
+        return value
+    options = [option for option in value.options if option[0] != UNBOUND]
+    return join_values(options) if options else UNKNOWN
 
 
 def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
@@ -292,6 +307,8 @@ def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
         flat = _without_details(flat)
     if len(flat) == 1:
         return next(iter(flat))
+    if UNBOUND in flat and not flat[UNBOUND]:
+        return join_values((value, known) for value, known in flat.items() if value != UNBOUND)
     if all(isinstance(value, Unknown) and value.kind is None for value in flat):
         return UNKNOWN
     if len(flat) > MAX_OPTIONS:

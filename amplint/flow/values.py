@@ -71,6 +71,15 @@ class Alternatives(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Unbound(Value):
+    """Stands among alternatives for a local name that one way through the code has not bound. Who reads it there
+    gets an UnboundLocalError."""
+
+
+UNBOUND = Unbound()
+
+
+@dataclass(frozen=True, slots=True)
 class DTypeValue(Value):
     """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``. ``chosen``: it is
     what it is on this path only, float16 on another."""

@@ -17,6 +17,7 @@ class FunctionOutline:
     __slots__ = (
         "_body",
         "_called",
+        "_locals",
         "_passed",
         "_uses",
         "column",
@@ -50,6 +51,7 @@ class FunctionOutline:
         self.decorated = decorated
         self._body = body
         self._called: frozenset[str] | None = None
+        self._locals: frozenset[str] | None = None
         self._passed: dict[str, set[tuple[str, int | str]]] = {}
         self._uses: dict[str, set[str]] = {}
 
@@ -79,6 +81,19 @@ class FunctionOutline:
     def body(self) -> list[ast.stmt]:
         """Its statements."""
         return self._body
+
+    @property
+    def locals(self) -> frozenset[str]:
+        """The names that its statements bind, but for parameters and those that are declared to be of elsewhere."""
+        if self._locals is None:
+            bound: set[str] = set()
+            elsewhere: set[str] = set()
+            for node in _statements(self._body, inner=False):
+                if isinstance(node, (ast.Global, ast.Nonlocal)):
+                    elsewhere.update(node.names)
+                bound.update(_targets(node))
+            self._locals = frozenset(bound - elsewhere - set(self.parameters))
+        return self._locals
 
     def classes(self) -> list[ClassOutline]:
         """The classes that are defined in its body, those of functions inside it too."""
@@ -378,12 +393,33 @@ def _attributes_set(body: list[ast.stmt], into: dict[str, list[tuple[int, int]]]
                     into.setdefault(text[5:], []).append((node.lineno, node.end_lineno or node.lineno))
 
 
-def _statements(body: list[ast.stmt]) -> Iterable[ast.AST]:
-    """The statements of a body and of the blocks in it, in no particular order."""
+def _targets(node: ast.AST) -> set[str]:
+    """The names that a statement assigns to itself, not counting the blocks in it."""
+    targets: list[ast.expr | None] = []
+    if isinstance(node, ast.Assign):
+        targets += node.targets
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+        targets.append(node.target)
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        targets += [item.optional_vars for item in node.items]
+    return {
+        part.id
+        for target in targets
+        if target is not None
+        for part in ast.walk(target)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
+
+
+def _statements(body: list[ast.stmt], *, inner: bool = True) -> Iterable[ast.AST]:
+    """The statements of a body and of the blocks in it, in no particular order; those of functions and classes
+    inside it, too, or not."""
     pending: list[ast.AST] = list(body)
     while pending:
         node = pending.pop()
         yield node
+        if not inner and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
         if isinstance(node, (ast.stmt, ast.ExceptHandler)) or type(node).__name__ == "match_case":
             pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
 
