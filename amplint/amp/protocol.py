@@ -101,6 +101,8 @@ class Held:
     fresh_by: tuple[Hashable, ...] = ()
     stale: Place | None = None
     """The update after that backward pass."""
+    stale_by: Hashable = None
+    """The scaler that was updated there."""
     divided: Place | None = None
     """The unscale_ that divided gradients which no step has applied."""
     source: Place | None = None
@@ -121,7 +123,9 @@ class Held:
 
     def without_gradients(self) -> Held:
         """After zero_grad."""
-        return replace(self, fresh=None, fresh_by=(), stale=None, divided=None, source=None, applied=None)
+        return replace(
+            self, fresh=None, fresh_by=(), stale=None, stale_by=None, divided=None, source=None, applied=None
+        )
 
     def may_hold(self, modules: frozenset[Hashable]) -> bool:
         """Whether parameters of these modules may be among its own."""
@@ -408,6 +412,7 @@ class _Move:
                 fresh=None,
                 fresh_by=(),
                 stale=None,
+                stale_by=None,
             )
         self.keep(replace(held, staged=event.place))
         return known._replace(checked=True, home=_home(event.place))
@@ -430,7 +435,8 @@ class _Move:
         elif held.divided is not None and held.stale is not None:
             self.break_(Fault.DIVIDED_TWICE, held.stale, event.place, enabled=enabled)
         elif held.stale is not None and (held.fresh is None or not self.several):
-            self.break_(Fault.UPDATED_BEFORE_STEP, held.stale, event.place, enabled=enabled)
+            if held.stale_by == event.scaler:
+                self.break_(Fault.UPDATED_BEFORE_STEP, held.stale, event.place, enabled=enabled)
         elif (
             held.fresh is not None
             and self.scaled_elsewhere(held, known)
@@ -468,6 +474,7 @@ class _Move:
                     stage=Stage.READY,
                     staged=None,
                     stale=held.stale or (event.place if late else None),
+                    stale_by=held.stale_by if held.stale else event.scaler if late else None,
                     # what was added to unscaled gradients stays wrong
                     fresh=None if late and held.divided is None else held.fresh,
                     source=held.source or held.fresh,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from amplint.amp.protocol import PROTOCOL
+from amplint.amp.protocol import PROTOCOL, Fault
 from amplint.analysis import forget, judge
 from amplint.config import Settings
 from amplint.events import (
@@ -278,3 +278,22 @@ def test_text_is_judged_like_its_events(tmp_path: Path) -> None:
             differences.append(f"{' '.join(program)}: text: {said}, events: {verdict(program)[0]}")
     forget()
     assert differences == []
+
+
+def test_the_update_of_another_scaler_leaves_the_scale_alone() -> None:
+    where = place("somewhere")
+    used = ScalerUsed(where, (), "generator's", "scale", enabled=True)
+    both = [
+        used,
+        Backward(where, (), ".backward()", scaled=True, scaled_by=("generator's",)),
+        replace(used, act="step", optimizer="generator's"),
+        replace(used, act="update"),
+    ]
+    faults = {}
+    for scaler in ("generator's", "discriminator's"):
+        state, said = PROTOCOL.start(), []
+        for event in [*both, replace(used, scaler=scaler, act="step", optimizer="discriminator's")]:
+            state, breaches = PROTOCOL.hear(state, event)
+            said += [breach.fault for breach in breaches]
+        faults[scaler] = said
+    assert faults == {"generator's": [Fault.UPDATED_BEFORE_STEP], "discriminator's": []}
