@@ -588,6 +588,9 @@ class StateSaved(Event):
     restored: bool = True
     """Whether somebody may load it to go on: not where the code around loads the states of modules alone. A
     run does not show that."""
+    prepared: tuple[Place | None, ...] = ()
+    """For each optimizer, where the framework was made that steps it with a scaler of its own in float16, or None.
+    Empty where the code on the way mentions such scalers. A run shows the scaler itself."""
 
 
 @dataclass(frozen=True, slots=True)

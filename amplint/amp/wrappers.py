@@ -15,6 +15,7 @@ class Role(Enum):
     BACKWARD = "runs backward on its first argument"
     PREPARE = "gives its arguments back, ready for training"
     UNWRAP = "gives back the module inside"
+    SAVE = "writes its first argument as torch.save does"
     NULL_CONTEXT = "a context that leaves autocast alone"
     TRAIN_STEP = "scales, runs backward, steps the optimizer given second and updates"
     OPTIMIZER_STEP = "runs backward and an optimizer step"
@@ -31,6 +32,7 @@ _ACCELERATOR = {
     "prepare_optimizer": Role.PREPARE,
     "prepare_data_loader": Role.PREPARE,
     "unwrap_model": Role.UNWRAP,
+    "save": Role.SAVE,
     "accumulate": Role.NULL_CONTEXT,
     "no_sync": Role.NULL_CONTEXT,
     "profile": Role.NULL_CONTEXT,

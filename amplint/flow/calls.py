@@ -15,6 +15,7 @@ from amplint.amp.wrappers import OBJECTS, Role
 from amplint.events import Captured, GeneratorDecorated, ObjectMade, Place
 from amplint.flow import (
     attributes,
+    checkpoints,
     contexts,
     functions,
     kinds,
@@ -426,6 +427,8 @@ def _backward(walker: Expressions, base: Value, given: Arguments, node: cst.Call
             return UNKNOWN
     if isinstance(base, (ClassValue, Library, Module, Constant)):
         return UNKNOWN
+    if isinstance(base, Instance) and not walker.silent:
+        walker.engine.trained_by_framework = True
     # engine.backward(loss) of a framework, which scales by itself; loss.backward(gradient) is seldom
     scaling.backward(
         walker, base, node, ".backward()", unclear=isinstance(base, Unknown) and bool(given.positional)
@@ -442,6 +445,9 @@ def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: c
         case Role.BACKWARD:
             scaling.backward(walker, first, node, ".backward()", unclear=True)
             return NONE
+        case Role.SAVE:
+            checkpoints.saved(walker, first, node)
+            return NONE
         case Role.PREPARE:
             for value in given.positional:
                 identity = modules.identity_of(value)
@@ -449,7 +455,7 @@ def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: c
                     walker.path.store(identity, "<float32 out>", Constant(True))
                 owner = value.identity if isinstance(value, Optimizer) else identity
                 if owner is not None:
-                    walker.path.store(owner, "<prepared>", Constant(True))
+                    walker.path.store(owner, "<prepared>", checkpoints.preparer(walker, base))
             return first if len(given.positional) == 1 else Sequence(given.positional, not given.unclear)
         case Role.UNWRAP:
             return first

@@ -16,10 +16,12 @@ from amplint.flow.values import (
     UNKNOWN,
     Alternatives,
     ClassValue,
+    Constant,
     FunctionValue,
     Instance,
     Mapping,
     Optimizer,
+    Preparer,
     Scaler,
     Sequence,
     StateDict,
@@ -41,6 +43,8 @@ _HEARD = (StateSaved, ScalerUsed)
 """What is told of methods that save: for the rest they are walked where they are called."""
 _NAMES_SCALER = re.compile(r"scal|\bamp\b|grad", re.IGNORECASE)
 """A key of a checkpoint under which the state of a scaler may stand."""
+_FRAMEWORK_SCALER = re.compile(rb"\.scaler\b|\.save_state\(")
+_SCALES = "<scales>"
 _TAKES_STATE = re.compile(r"\.state_dict\(")
 _SAVES = re.compile(r"\.save\(")
 
@@ -60,8 +64,40 @@ def saved(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
             complete,
             tuple(place for _, place in optimizers),
             not names or _may_be_restored(walker, names),
+            _prepared(walker, names),
         )
     )
+
+
+def note_scaler(walker: Expressions, framework: Instance, given: calls.Arguments, node: cst.CSTNode) -> None:
+    """Notes of an ``Accelerator`` that was made that it may have a scaler: that it is told to use float16, or
+    that an argument says what it is told."""
+    if not (framework.library or "").endswith(".Accelerator"):
+        return
+    precision = given.keyword("mixed_precision")
+    told = given.unclear if precision is None else not isinstance(precision, Constant)
+    if told or precision == Constant("fp16"):
+        walker.path.store(framework.identity, _SCALES, Preparer(walker.place(node)))
+
+
+def preparer(walker: Expressions, framework: Value) -> Value:
+    """What to note of an optimizer that a framework prepares."""
+    note = walker.path.load(framework.identity, _SCALES) if isinstance(framework, Instance) else None
+    return note if isinstance(note, Preparer) else Constant(True)
+
+
+def _prepared(walker: Expressions, optimizers: tuple[Hashable, ...]) -> tuple[Place | None, ...]:
+    """Where the frameworks were made whose scalers step these optimizers. Empty if somebody mentions such a
+    scaler, or there is none."""
+    notes = [walker.path.load(optimizer, "<prepared>") for optimizer in optimizers]
+    if not any(isinstance(note, Preparer) for note in notes):
+        return ()
+    scope: Scope | None = walker.scope
+    while scope is not None:
+        if walker.engine.holds(scope.file.path, _FRAMEWORK_SCALER):
+            return ()
+        scope = scope.reached_from or scope.outer
+    return tuple(note.place if isinstance(note, Preparer) else None for note in notes)
 
 
 def _collect(
@@ -129,11 +165,13 @@ def kinds_restored(file: ProjectFile) -> frozenset[str | None]:
 
 
 def walk_savers(walker: Walker, scope: Scope, ends: list[Path]) -> None:
-    """Walks the methods of an object that save, after one that trains it with a scaler which outlives the call.
-    Who calls them in turn is out of sight, or too far away."""
+    """Walks the methods of an object that save, after one that trains it with a scaler which outlives the call, or
+    with that of a framework. Who calls them in turn is out of sight, or too far away."""
     receiver = scope.self_value
     engine = walker.engine
-    if not isinstance(receiver, Instance) or receiver.made_of is None or not _scalers_last(engine, ends):
+    if not isinstance(receiver, Instance) or receiver.made_of is None:
+        return
+    if not (_scalers_last(engine, ends) or (engine.trained_by_framework and not engine.stepped)):
         return
     told, active = walker.told, walker.active
     walker.told = _HEARD

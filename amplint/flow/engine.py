@@ -165,6 +165,8 @@ class Engine:
         self.scalers_made: set[Hashable] = set()
         self.stepped: set[Hashable] = set()
         """Scalers that were made, and those that stepped, since the present entry point began."""
+        self.trained_by_framework = False
+        """Whether the present entry point had a framework run a backward pass."""
         self._taking: dict[int, bool] = {}
         self._restored: dict[FilePath, frozenset[str | None]] = {}
         self.disabling: dict[FilePath, frozenset[str]] = {}
@@ -290,6 +292,7 @@ class Engine:
         self.entered.clear()
         self.scalers_made.clear()
         self.stepped.clear()
+        self.trained_by_framework = False
         path = Path(self.base)
         path.machines = self.listener.start()
         return path

@@ -144,6 +144,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         precision = given.keyword("mixed_precision")
         if isinstance(precision, Constant):
             walker.path.store(framework.identity, scaling.PRECISION, precision)
+        checkpoints.note_scaler(walker, framework, given, node)
         return framework
     if threads.is_thread_class(name):
         return threads.made(walker, name, given, node)

@@ -319,6 +319,14 @@ class Sharded(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Preparer(Value):
+    """A note on a framework, and on the optimizers that it has prepared: it was made at ``place`` and has a
+    gradient scaler of its own, if it is told to train in float16."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
 class ScaledGradient(Value):
     """What ``torch.autograd.grad`` gives for a scaled output, and what is in proportion to it."""
 

@@ -8,11 +8,16 @@ steps, where nobody asks the scaler for its state.
 The method that saves need not be called by the one that trains: they share the object that holds optimizer
 and scaler. What is saved several times, as the last checkpoint and as the best, is told of once.
 
+An `Accelerator` of accelerate has a scaler of its own if it runs in fp16. A checkpoint that the code writes
+itself, with `torch.save` or `accelerator.save`, does not hold it either, while `accelerator.save_state` does. The
+rule speaks where the `Accelerator` is made with `mixed_precision="fp16"`, or with arguments that are not known,
+and no file on the way mentions `.scaler` or `save_state`.
+
 Silent: checkpoints without an optimizer, which are not for resuming, and those of code that loads the weights
 of models and never the state of an optimizer; a scaler whose `state_dict()` is called anywhere in the files that
 are looked at together, or that is given to code out of sight; scalers that are disabled, come from out of sight,
 or are made anew by each call of the method that trains; objects with parts that may hold the scaler's state, such
-as `**self.extra_state()`.
+as `**self.extra_state()` or `**kwargs`.
 
 ## Why is this bad
 
@@ -156,7 +161,27 @@ class ScalerNotSaved(FlowRule):
         return (*state, Stepped(event.optimizer, event.scaler, event.made))[-MOST:]
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
+        if event.complete and event.restored and not event.scalers:
+            for made, taken in zip(event.prepared, event.taken, strict=False):
+                if made is not None:
+                    self._tell_of_accelerator(made, taken, event, report)
         return tuple(self._judge(known, event, report) for known in state)
+
+    def _tell_of_accelerator(
+        self, made: Place, taken: Place | None, event: StateSaved, report: Report
+    ) -> None:
+        where = line_of(made, event.place)
+        message = (
+            "this checkpoint holds the optimizer's state but not that of the gradient scaler which the Accelerator "
+            f'made on {where} has with mixed_precision="fp16": a run that is resumed in fp16 starts at a scale of '
+            "65536 again, and skips steps or loses small gradients until the scale has found its place. Add "
+            '`"scaler": accelerator.scaler.state_dict()` where `accelerator.scaler` is not None and load it where '
+            "the optimizer is loaded, or write the checkpoint with `accelerator.save_state()`."
+        )
+        trail: tuple[tuple[Place, str], ...] = ((made, "the Accelerator is made here"),)
+        if taken is not None:
+            trail = (*trail, (taken, "the optimizer's state is taken here"))
+        report.add(self, event.place, message, trail=trail, subject=made)
 
     def _judge(self, known: Stepped, event: StateSaved, report: Report) -> Stepped:
         if known.optimizer not in event.optimizers or not event.complete or not event.restored:
