@@ -3,8 +3,8 @@
 ## What it does
 
 Reports the import of `apex.amp` in a file that uses it: `amp.initialize`, `amp.scale_loss`, `amp.master_params`
-and the like. Silent for an import that only looks whether apex is there, and for other parts of apex, such as
-its fused optimizers and layers.
+and the like. Silent for an import that only looks whether apex is there, for one in a branch that torch's version
+decides, and for other parts of apex, such as its fused optimizers and layers.
 
 ## Why is this bad
 
@@ -91,6 +91,15 @@ class _Imports(cst.CSTVisitor):
         self.rule = rule
         self.view = view
         self.report = report
+
+    def visit_If(self, node: cst.If) -> bool:
+        """A branch that only a torch without autocast takes has no other choice."""
+        guard = self.view.guard(node.test)
+        if guard not in ("never", "depends"):
+            node.body.visit(self)
+        if node.orelse is not None and guard not in ("always", "depends"):
+            node.orelse.visit(self)
+        return False
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
         source = self.view.code(node.module) if node.module is not None and not node.relative else ""
