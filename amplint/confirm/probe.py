@@ -261,4 +261,5 @@ def _after_fork() -> None:
         probe.abandon()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

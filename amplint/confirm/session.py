@@ -35,6 +35,8 @@ OUT_OF_TIME = 124
 UNUSABLE = 97
 """Exit status where the run could not begin; the reason is on standard error."""
 _MOST_RAISED = 100
+_ROUND = 0.1
+"""Seconds between two looks at a run."""
 _FIRST_FLUSH, _SLOWEST_FLUSH = 2.0, 60.0
 
 
@@ -111,6 +113,9 @@ class Session:
         self._rank: int | None = None
         self._leave: Callable[[int], Any] | None = None
         self._deadline: float | None = None
+        self._rounds: Iterator[None] | None = None
+        self._watcher: threading.Thread | None = None
+        self._held = threading.Event()
 
     def start(self) -> None:
         """Puts the process under the probe. Raises Unusable."""
@@ -189,7 +194,8 @@ class Session:
         self._lock = threading.RLock()
         self.process, self.is_worker = os.getpid(), True
         self.ended, self.status, self.raised = recordings.FINISHED, 0, []
-        self._rank = None
+        self._rank = self._watcher = None
+        self._held = threading.Event()
         self.observer.forget()
         self.lines.forget()
         self.probe.go_on()
@@ -210,7 +216,34 @@ class Session:
                 self.write()
 
     def _begin_watch(self) -> None:
-        threading.Thread(target=self._watch, daemon=True, name="amplint").start()
+        self._rounds = self._watch()
+        self.release()
+
+    def hold(self) -> None:
+        """Takes the session's thread away while a process is forked off: Python warns of forks with threads, and what
+        a thread holds would stay locked in the child."""
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._held.set()
+            self._watcher.join(PATIENCE)
+            # Python counts the threads of the system, which lets go of this one a moment later
+            task = Path(f"/proc/self/task/{self._watcher.native_id}")
+            over = time.monotonic() + _ROUND
+            while task.exists() and time.monotonic() < over:
+                time.sleep(0)
+
+    def release(self) -> None:
+        """Undoes ``hold``."""
+        if self._rounds is None or not self._open or (self._watcher is not None and self._watcher.is_alive()):
+            return
+        self._held.clear()
+        self._watcher = threading.Thread(target=self._go_round, daemon=True, name="amplint")
+        self._watcher.start()
+
+    def _go_round(self) -> None:
+        assert self._rounds is not None
+        for _ in self._rounds:
+            if self._held.wait(_ROUND):
+                return
 
     def close(self, *, cut_off: bool = False) -> None:
         """Ends the observation and writes the recording; once, and only in the process that began it.
@@ -298,7 +331,7 @@ class Session:
         if len(self.raised) < _MOST_RAISED:
             self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
 
-    def _watch(self) -> None:
+    def _watch(self) -> Iterator[None]:
         """Writes now and then, and ends a run that is out of time or does not unwind."""
         now = time.monotonic()
         pause, written = _FIRST_FLUSH, now
@@ -306,7 +339,7 @@ class Session:
         told: float | None = None
         interrupted = False
         while self._open and os.getpid() == self.process:
-            time.sleep(0.1)
+            yield
             now = time.monotonic()
             if told is None and self.observer.stopping:
                 told = now
@@ -357,6 +390,20 @@ class Session:
 
         self.observer.stopping = True
         raise Stopped(0)
+
+
+def _before_fork() -> None:
+    if Session.current is not None and Session.current.process == os.getpid():
+        Session.current.hold()
+
+
+def _after_fork() -> None:
+    if Session.current is not None and Session.current.process == os.getpid():
+        Session.current.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
 
 
 def chosen_device(wanted: str) -> tuple[str, str]:

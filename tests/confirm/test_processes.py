@@ -144,3 +144,22 @@ def test_a_run_ends_as_its_first_process_ends() -> None:
     both = merged([child, parent])
     assert (both.ended, both.status, both.is_worker) == (FINISHED, 0, False)
     assert merged([child, child]).ended == KILLED
+
+
+def test_forks_give_no_warning_of_threads(probed: Probed) -> None:
+    # Python 3.12 and later warn where a process with threads forks; the probe's thread is away meanwhile
+    done = probed(
+        """
+import os, threading, warnings
+
+warnings.simplefilter("always")
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    print([thread.name for thread in threading.enumerate()])
+"""
+    )
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout == "['MainThread', 'amplint']\n" * 2
