@@ -74,6 +74,7 @@ def cross_check(
         if id(seen) not in join.matched
         and not seen.by_library
         and not join.gave_way(seen)
+        and not join.needs_text(seen)
         and is_wanted(seen.finding)
     )
     return CrossCheck(recording, verdicts, missed)
@@ -125,6 +126,11 @@ class _Join:
             )
             for finding in self.findings
         )
+
+    def needs_text(self, seen: Seen) -> bool:
+        """Whether a run alone cannot say it."""
+        rule = self.rules.get(seen.finding.code)
+        return isinstance(rule, FlowRule) and rule.told_by_text
 
     def ranks(self, seen: Seen) -> tuple[int, ...]:
         """The processes that saw it, if there were several."""

@@ -127,6 +127,7 @@ class ScalerNotSaved(FlowRule):
     """The state holds the optimizers that scalers have stepped."""
 
     shown_by = (StateSaved,)
+    told_by_text = True  # whether anybody resumes
     level = Level.WARNING
 
     def start(self) -> Hashable:

@@ -149,6 +149,8 @@ class FlowRule(Rule):
     """What a run has to have for this to be seen, if a simulated CUDA does not: "a CUDA graph"."""
     unseen = ""
     """Why no run shows this, if none does."""
+    told_by_text = False
+    """Whether it rests on what only the text tells, too: then a run confirms findings and has none of its own."""
     evidence: tuple[str, ...] = ()
     """What a run measures where a finding is true: "scale", that of the scaler; "norm", that of the gradients;
     "zeros", how many of them are zero; "loss", whether it stands still."""

@@ -159,6 +159,12 @@ def test_missed_is_what_only_the_run_saw() -> None:
     assert [(each.status, each.count) for each in crossed.missed] == [(Status.MISSED, 4)]
 
 
+def test_a_run_adds_nothing_of_a_rule_that_rests_on_the_text_too() -> None:
+    seen = Seen(finding("scaler-not-saved"), 4)
+    assert cross_check([], run(seen=(seen,)), all_rules(), {}).missed == ()
+    assert verdict(run(seen=(seen,)), finding("scaler-not-saved")).status is Status.CONFIRMED
+
+
 def test_what_the_project_does_not_want_to_hear_of_is_not_missed() -> None:
     recording = run(seen=(Seen(finding(), 4),))
     crossed = cross_check([], recording, all_rules(), {}, lambda finding: False)
