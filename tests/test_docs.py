@@ -129,7 +129,7 @@ def test_readme_has_the_command_that_ci_runs_as_its_test_command() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     part = readme.partition("<!-- test command -->\n")[2].partition("<!-- end -->")[0]
     assert part.startswith("```sh\npython3 -m venv .venv && ")
-    assert part.endswith(" && .venv/bin/pytest\n```\n")
+    assert part.endswith(" && .venv/bin/pytest -n auto\n```\n")
 
 
 def test_settings_in_the_readme_are_all_and_valid(tmp_path: Path) -> None:

@@ -167,6 +167,10 @@ class SimulatedCuda:
         self._patches.set(tensor, "cuda", lambda self, *args, **kwargs: self)
         self._patches.set(tensor, "pin_memory", lambda self, *args, **kwargs: self)
         self._patches.set(tensor, "type", _type(tensor.type))
+        # lazy parameters know by identity what may be called on them
+        lazy = vars(torch.nn.parameter)["UninitializedTensorMixin"]
+        also = [getattr(tensor, name) for name in ("to", "cuda") if hasattr(tensor, name)]
+        self._patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, *also])
         self._patches.set(torch, "Generator", Generator)
 
     def _modules(self) -> None:

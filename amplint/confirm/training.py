@@ -78,6 +78,8 @@ class _Watcher:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self._scalers_made: dict[Hashable, Site] = {}
+        self._scaling = False
+        """Whether a scaler was used so far, or the scale asked for."""
         self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
         self._states: dict[int, tuple[Any, str, Hashable, Place | None]] = {}
@@ -118,7 +120,7 @@ class _Watcher:
                 self._loss(outputs),
                 not scaled_by and (not direct or by_hand),
                 inputs_given,
-                bool(self._scalers_made),
+                self._scaling,
             )
         )
 
@@ -411,6 +413,7 @@ class _Watcher:
                 loss = self.probe.losses.of(given)
                 before = self.probe.scaled.of(given)
                 scaled_by = before.by if before is not None else ()
+        self._scaling = self._scaling or act not in ("state_dict", "load_state_dict")
         name = self.probe.scalers.of(scaler)
         self.probe.numbers.scaler(name, scaler)
         self.probe.tell(

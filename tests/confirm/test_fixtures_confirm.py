@@ -29,9 +29,12 @@ NOT_SEEN = {
     "autocast-state-leaked/bad_switch.py": "autocast is off again when the program ends",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
+    "half-input/bad_kept_model.py": "a type that is not spelt out is taken for the one in use",
     "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
     "misplaced-argument/bad_device_for_old_class.py": "the region raises before the scaler is used",
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
+    "scheduler-on-skipped-step/bad_same_scale.py": "a run does not see what the scheduler depends on",
+    "scheduler-on-skipped-step/bad_scale_differs.py": "a run does not see what the scheduler depends on",
     "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""
