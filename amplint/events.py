@@ -591,6 +591,8 @@ class StateSaved(Event):
     prepared: tuple[Place | None, ...] = ()
     """For each optimizer, where the framework was made that steps it with a scaler of its own in float16, or None.
     Empty where the code on the way mentions such scalers. A run shows the scaler itself."""
+    written: Place | None = None
+    """Where the dict is written that holds them. A run does not show that."""
 
 
 @dataclass(frozen=True, slots=True)

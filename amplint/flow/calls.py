@@ -407,7 +407,11 @@ def _mapping(walker: Expressions, base: Mapping, name: str, given: Arguments, no
     if name == "update" and isinstance(node.func, cst.Attribute):
         other = given.positional[0] if given.positional else Mapping(given.keywords)
         if isinstance(other, Mapping):
-            walker.assign(node.func.value, Mapping(base.items + other.items, base.rest + other.rest), node)
+            walker.assign(
+                node.func.value,
+                replace(base, items=base.items + other.items, rest=base.rest + other.rest),
+                node,
+            )
     return UNKNOWN
 
 

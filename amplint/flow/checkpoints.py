@@ -65,6 +65,7 @@ def saved(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
             tuple(place for _, place in optimizers),
             not names or _may_be_restored(walker, names),
             _prepared(walker, names),
+            _written(value),
         )
     )
 
@@ -98,6 +99,14 @@ def _prepared(walker: Expressions, optimizers: tuple[Hashable, ...]) -> tuple[Pl
             return ()
         scope = scope.reached_from or scope.outer
     return tuple(note.place if isinstance(note, Preparer) else None for note in notes)
+
+
+def _written(value: Value, depth: int = 0) -> Place | None:
+    """Where the dict is written that holds the state of an optimizer."""
+    if not isinstance(value, Mapping) or value.place is not None or depth == 4:
+        return value.place if isinstance(value, Mapping) else None
+    inner = (_written(item, depth + 1) for _, item in value.items)
+    return next((place for place in inner if place is not None), None)
 
 
 def _collect(

@@ -30,10 +30,12 @@ from amplint.flow.values import (
     Library,
     Mapping,
     Number,
+    Optimizer,
     ScaledGradient,
     ScaledLoss,
     Scaler,
     Sequence,
+    StateDict,
     Tensor,
     Text,
     TorchVersion,
@@ -465,7 +467,8 @@ class Expressions(cst.CSTVisitor):
                     items.append((key.value, value))
                 else:
                     rest.append(value)
-        self.value = Mapping(tuple(items), tuple(rest))
+        kept = any(isinstance(value, (StateDict, Optimizer)) for _, value in items)
+        self.value = Mapping(tuple(items), tuple(rest), self.place(node) if kept else None)
         return False
 
     def visit_UnaryOperation(self, node: cst.UnaryOperation) -> bool:

@@ -337,7 +337,7 @@ def _outlined(value: Value) -> Value:
     match value:
         case Mapping():
             items = tuple((key, _outlined(item)) for key, item in value.items)
-            return Mapping(items, tuple(map(_outlined, value.rest)))
+            return replace(value, items=items, rest=tuple(map(_outlined, value.rest)))
         case Unknown():
             return Unknown(None, value.kind)
         case Number():

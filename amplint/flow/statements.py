@@ -197,9 +197,9 @@ class Walker(Expressions):
             if len(target.slice) == 1 and keys:
                 key = keys[0]
                 changed = (
-                    Mapping((*base.items, (key.value, value)), base.rest)
+                    replace(base, items=(*base.items, (key.value, value)))
                     if isinstance(key, Constant)
-                    else Mapping(base.items, (*base.rest, value))
+                    else replace(base, rest=(*base.rest, value))
                 )
                 self.assign(target.value, changed, target)
         elif isinstance(base, Instance):

@@ -260,10 +260,12 @@ class Sequence(Value):
 
 @dataclass(frozen=True, slots=True)
 class Mapping(Value):
-    """A dict with constant keys; ``rest`` are values under unknown keys."""
+    """A dict with constant keys; ``rest`` are values under unknown keys. ``place`` is where one with the state of
+    an optimizer is written."""
 
     items: tuple[tuple[object, Value], ...] = ()
     rest: tuple[Value, ...] = ()
+    place: Place | None = field(default=None, compare=False)
 
     def get(self, key: object) -> Value | None:
         """The value under a constant key, the latest one."""

@@ -179,9 +179,7 @@ class ScalerNotSaved(FlowRule):
             '`"scaler": accelerator.scaler.state_dict()` where `accelerator.scaler` is not None and load it where '
             "the optimizer is loaded, or write the checkpoint with `accelerator.save_state()`."
         )
-        trail: tuple[tuple[Place, str], ...] = ((made, "the Accelerator is made here"),)
-        if taken is not None:
-            trail = (*trail, (taken, "the optimizer's state is taken here"))
+        trail = ((made, "the Accelerator is made here"), *_parts(event, taken))
         report.add(self, event.place, message, trail=trail, subject=made)
 
     def _judge(self, known: Stepped, event: StateSaved, report: Report) -> Stepped:
@@ -200,8 +198,15 @@ class ScalerNotSaved(FlowRule):
             'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
             "loaded."
         )
-        trail: tuple[tuple[Place, str], ...] = ((known.made, "the scaler is made here"),)
-        if taken is not None:
-            trail = (*trail, (taken, "the optimizer's state is taken here"))
+        trail = ((known.made, "the scaler is made here"), *_parts(event, taken))
         report.add(self, event.place, message, trail=trail, subject=known.made)
         return replace(known, told=(*known.told, taken)[-MOST:] if taken is not None else known.told)
+
+
+def _parts(event: StateSaved, taken: Place | None) -> tuple[tuple[Place, str], ...]:
+    """The steps of the trail that tell what the checkpoint is made of."""
+    steps = (
+        (event.written, "the checkpoint is put together here"),
+        (taken, "the optimizer's state is taken here"),
+    )
+    return tuple((place, text) for place, text in steps if place is not None)
