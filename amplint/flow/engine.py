@@ -168,6 +168,7 @@ class Engine:
         self.trained_by_framework = False
         """Whether the present entry point had a framework run a backward pass."""
         self._taking: dict[int, bool] = {}
+        self._building_parts: dict[int, bool] = {}
         self._restored: dict[FilePath, frozenset[str | None]] = {}
         self.disabling: dict[FilePath, frozenset[str]] = {}
         self.reached: dict[Hashable, Reached] = {}
@@ -882,7 +883,7 @@ class Engine:
         if depth > 5:
             return False
         if self._building and depth <= 3:
-            return any(_BUILDS.search(text) for text in self._constructors(function))
+            return self._builds(function)
         regions = walker.path.regions
         if regions and (depth <= 3 or not regions[0].assumed):
             return True
@@ -894,6 +895,13 @@ class Engine:
             and lines <= _SMALL
             and (self._carries_modules(walker, function, given) or self._takes_state(function))
         )
+
+    def _builds(self, function: FunctionValue) -> bool:
+        known = self._building_parts.get(id(function.outline))
+        if known is None:
+            known = any(_BUILDS.search(text) for text in self._constructors(function))
+            self._building_parts[id(function.outline)] = known
+        return known
 
     def _constructors(self, function: FunctionValue) -> Iterator[str]:
         """The text of a function and, if it is a constructor, of those of the base classes, which it may call."""
