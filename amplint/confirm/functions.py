@@ -43,6 +43,8 @@ from amplint.events import (
 )
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from amplint.confirm.probe import Probe
 
 _CASTS = {
@@ -158,6 +160,25 @@ class Plan:
     histories: dict[torch.dtype, History | None] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Call:
+    """A function of torch as it runs: what it got, and the histories of its tensors."""
+
+    probe: Probe
+    frame: FrameType
+    function: Function
+    regions: Regions
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tensors: list[Tensor]
+    histories: list[History | None]
+
+    @property
+    def site(self) -> Site:
+        """Where it stands."""
+        return self.probe.sites.at(self.frame)
+
+
 class FunctionMode(TorchFunctionMode):
     """Watches one thread."""
 
@@ -252,6 +273,7 @@ class FunctionMode(TorchFunctionMode):
                 probe.weights.used(tensors, frame)
         of = probe.histories.of
         histories = [of(tensor) for tensor in tensors]
+        call = Call(probe, frame, function, regions, args, kwargs, tensors, histories)
         key = (
             id(frame.f_code),
             frame.f_lasti,
@@ -263,88 +285,65 @@ class FunctionMode(TorchFunctionMode):
         )
         plan = self._plans.get(key)
         if plan is None:
-            site = probe.sites.at(frame)
-            plan = Plan(self._event(function, site, args, kwargs, tensors, histories, result))
-            self._plans[key] = plan
+            plan = self._plans[key] = Plan(self._event(call, result))
         if plan.event is not None:
             probe.tell(plan.event)
         if result is None:
             return
         if function.in_place:
             if function.plain in traits.GUARDS and tensors[0].dtype in HALF:
-                self._guarded_in_place(
-                    plan, probe.sites.at(frame), function, args, kwargs, tensors, histories
-                )
+                self._guarded_in_place(plan, call)
             return
         for part in _parts(result):
             dtype = part.dtype
             if dtype not in plan.histories:
-                site = probe.sites.at(frame)
-                plan.histories[dtype] = self._history(
-                    function, site, regions, args, kwargs, tensors, histories, dtype
-                )
+                plan.histories[dtype] = self._history(call, dtype)
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
             if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
                 probe.histories.note(part, history)
 
-    def _guarded_in_place(
-        self,
-        plan: Plan,
-        site: Site,
-        function: Function,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[Tensor],
-        histories: list[History | None],
-    ) -> None:
-        dtype = tensors[0].dtype
-        if dtype not in plan.histories:
-            trait = _trait(function, site, args, kwargs, histories, True)
-            guarded = isinstance(trait, Guard)
-            plan.histories[dtype] = replace(histories[0] or History(), trait=trait) if guarded else None
-        history = plan.histories[dtype]
+    def _guarded_in_place(self, plan: Plan, call: Call) -> None:
+        tensor = call.tensors[0]
+        if tensor.dtype not in plan.histories:
+            trait = _trait(call, True)
+            before = call.histories[0] or History()
+            plan.histories[tensor.dtype] = replace(before, trait=trait) if isinstance(trait, Guard) else None
+        history = plan.histories[tensor.dtype]
         if history is not None:
-            self.probe.histories.note(tensors[0], history)
+            self.probe.histories.note(tensor, history)
 
-    def _event(
-        self,
-        function: Function,
-        site: Site,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[Tensor],
-        histories: list[History | None],
-        result: Any,
-    ) -> Event | None:
-        regions = self.probe.here.regions
+    def _event(self, call: Call, result: Any) -> Event | None:
+        function, site, regions = call.function, call.site, call.regions
         operands = tuple(
             operand(site.argument(index, function.name if function.method else None), tensor, history)
-            for index, (tensor, history) in enumerate(zip(tensors, histories, strict=True))
-            if tensor is not kwargs.get("out")
+            for index, (tensor, history) in enumerate(zip(call.tensors, call.histories, strict=True))
+            if tensor is not call.kwargs.get("out")
         )
         if function.casts:
-            to = named(_asked(function, args, kwargs))
+            to = named(_asked(function, call.args, call.kwargs))
             return Cast(site, regions, operands[0], to) if operands and to is not None else None
         if function.name in _SCATTERS:
-            return self._written(function, site, args, kwargs)
+            return self._written(call)
         if result is None and function.plain in ops.FILLS:
-            filled = self._filled(function, site, args, kwargs, histories)
+            filled = self._filled(call)
             if filled is not None:
                 return filled
         policy = function.policy(_on_cpu(regions, self.probe.device))
         if policy is None:
             return None
-        if self._accumulates(function, site, tensors):
+        if self._accumulates(function, site, call.tensors):
             return Op(site, regions, "accumulate", operands[-1:], operands[-1].dtype, None, "accumulation")
-        weights, weights_raise = self._weights(function, tensors)
+        weights, weights_raise = self._weights(function, call.tensors)
         if function.weights is not None:
             operands = tuple(part for part in operands if not part.parameter)
         interesting = any(part.dtype is not None and part.dtype.is_half for part in operands)
         interesting = interesting or policy is Policy.BANNED
         if not interesting and not any(part.raised for part in operands) and not self._everything:
             return None
-        softened = next((part.softened for part in histories if part is not None and part.softened), None)
+        softened = next(
+            (part.softened for part in call.histories if part is not None and part.softened), None
+        )
         return Op(
             site,
             regions,
@@ -356,10 +355,10 @@ class FunctionMode(TorchFunctionMode):
             function.in_place,
             weights,
             weights_raise,
-            _small_constant(args, kwargs),
+            _small_constant(call.args, call.kwargs),
             function.plain in ops.RANKING,
             softened,
-            named(getattr(kwargs.get("out"), "dtype", None)),
+            named(getattr(call.kwargs.get("out"), "dtype", None)),
         )
 
     def _accumulates(self, function: Function, site: Site, tensors: list[Tensor]) -> bool:
@@ -371,9 +370,8 @@ class FunctionMode(TorchFunctionMode):
             return False
         return site.key in self._sums
 
-    def _written(
-        self, function: Function, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> IndexPut | None:
+    def _written(self, call: Call) -> IndexPut | None:
+        function, site, args, kwargs = call.function, call.site, call.args, call.kwargs
         number = _SCATTERS[function.name]
         value = args[number] if len(args) > number else kwargs.get("src", kwargs.get("source"))
         if not isinstance(value, Tensor) or value.numel() == 1:
@@ -384,17 +382,11 @@ class FunctionMode(TorchFunctionMode):
         name = "index_put_" if function.name == "__setitem__" else function.name
         target = operand(site.argument(0, name), args[0], of(args[0]))
         written = operand(site.argument(number, name), value, of(value))
-        return IndexPut(site, self.probe.here.regions, target, written, name)
+        return IndexPut(site, call.regions, target, written, name)
 
-    def _filled(
-        self,
-        function: Function,
-        site: Site,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        histories: list[History | None],
-    ) -> Filled | None:
+    def _filled(self, call: Call) -> Filled | None:
         """A number that does not fit the half-precision tensor that it is written to."""
+        function, site, args, kwargs = call.function, call.site, call.args, call.kwargs
         position, keyword = ops.FILLS[function.plain]
         value: Any = args[position + 1] if len(args) > position + 1 else kwargs.get(keyword)
         dtype = kwargs.get("dtype") or getattr(args[0] if args else None, "dtype", None)
@@ -406,8 +398,8 @@ class FunctionMode(TorchFunctionMode):
         if kwargs.get("dtype") is not None:
             target = Operand(place, named(dtype))
         else:
-            target = operand(place, args[0], histories[0])
-        return Filled(site, self.probe.here.regions, target, float(value), function.name)
+            target = operand(place, args[0], call.histories[0])
+        return Filled(site, call.regions, target, float(value), function.name)
 
     def _weights(self, function: Function, tensors: list[Tensor]) -> tuple[DType | None, bool]:
         if function.weights is None:
@@ -415,38 +407,19 @@ class FunctionMode(TorchFunctionMode):
         weight = next((tensor for tensor in tensors if isinstance(tensor, Parameter)), None)
         return (named(weight.dtype) if weight is not None else None), function.weights == "raises"
 
-    def _history(
-        self,
-        function: Function,
-        site: Site,
-        regions: Regions,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[Tensor],
-        histories: list[History | None],
-        dtype: torch.dtype,
-    ) -> History | None:
+    def _history(self, call: Call, dtype: torch.dtype) -> History | None:
         """That of a result."""
-        history = self._origin(function, site, regions, args, kwargs, tensors, histories, dtype)
-        if function.casts or function.cuda is Policy.VIEW:
+        history = self._origin(call, dtype)
+        if call.function.casts or call.function.cuda is Policy.VIEW:
             return history
-        trait = _trait(function, site, args, kwargs, histories, dtype in HALF)
+        trait = _trait(call, dtype in HALF)
         return replace(history or History(), trait=trait) if trait is not None else history
 
-    def _origin(
-        self,
-        function: Function,
-        site: Site,
-        regions: Regions,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        tensors: list[Tensor],
-        histories: list[History | None],
-        dtype: torch.dtype,
-    ) -> History | None:
+    def _origin(self, call: Call, dtype: torch.dtype) -> History | None:
         """Where a result got its precision."""
+        function, site, tensors = call.function, call.site, call.tensors
         half = dtype in HALF
-        if function.casts and _asked(function, args, kwargs) is not None:
+        if function.casts and _asked(function, call.args, call.kwargs) is not None:
             if half:
                 # a type that comes from elsewhere is the one that things run in anyway
                 return History(half_by_user=site) if _spelt_out(function, site) else History()
@@ -454,8 +427,8 @@ class FunctionMode(TorchFunctionMode):
             if dtype is torch.float32 and not converted and _spelt_out(function, site):
                 return History(raised=site)
             return None
-        region = enabled_region(regions)
-        policy = function.policy(_on_cpu(regions, self.probe.device))
+        region = enabled_region(call.regions)
+        policy = function.policy(_on_cpu(call.regions, self.probe.device))
         if half and region is not None and policy is Policy.LOWER:
             return History(born=site, born_in=region)
         if policy is Policy.LOWER and function.weights is not None:
@@ -463,7 +436,7 @@ class FunctionMode(TorchFunctionMode):
         source = next(
             (
                 known
-                for tensor, known in zip(tensors, histories, strict=True)
+                for tensor, known in zip(tensors, call.histories, strict=True)
                 if known is not None and tensor.dtype == dtype
             ),
             None,
@@ -673,20 +646,14 @@ def _is_literal(site: Site) -> bool:
     return False
 
 
-def _trait(
-    function: Function,
-    site: Site,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    histories: list[History | None],
-    half: bool,
-) -> Trait | None:
+def _trait(call: Call, half: bool) -> Trait | None:
     """What an op leaves of itself in its result."""
-    name = function.plain
+    args, kwargs = call.args, call.kwargs
+    name = call.function.plain
     name = f"__{name[3:]}" if name in _ORDERED else name
     other = args[1] if len(args) > 1 else kwargs.get("min", kwargs.get("other"))
     if half and name in traits.GUARDS and type(other) is float and 0 < other < traits.SMALL:
-        return Guard(site, other)
+        return Guard(call.site, other)
     if name in traits.SQUARING:
         squares = name == "square" or (
             name in ("__pow__", "pow") and type(other) in (int, float) and other == 2
@@ -694,7 +661,7 @@ def _trait(
         if squares or (name in ("__mul__", "mul") and other is args[0]):
             return "square"
     left = traits.left_by(
-        name, [history.trait if history is not None else None for history in histories], half
+        name, [history.trait if history is not None else None for history in call.histories], half
     )
     return "scalar" if left == "squares" and len(args) == 1 and not kwargs else left
 
