@@ -49,6 +49,9 @@ ENTRIES: dict[str, Entry] = {
     "ultralytics.utils.torch_utils.autocast": Entry(("enabled", "device"), framework=True),
 }
 
+QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled"})
+"""Functions that tell whether autocast is on."""
+
 NULL_CONTEXTS = frozenset(
     {
         "contextlib.nullcontext",

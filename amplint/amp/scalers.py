@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SCALERS = frozenset(
+SHARDED = "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler"
+"""The scaler of torch for parameters that are split among processes."""
+
+PLAIN = frozenset(
     {
         "torch.GradScaler",
         "torch.amp.GradScaler",
         "torch.amp.grad_scaler.GradScaler",
         "torch.cuda.amp.GradScaler",
         "torch.cuda.amp.grad_scaler.GradScaler",
+    }
+)
+"""The scaler of torch for parameters that every process has whole, for CUDA or for a device that it is told."""
+
+SCALERS = PLAIN | frozenset(
+    {
         "torch.cpu.amp.GradScaler",
         "torch.cpu.amp.grad_scaler.GradScaler",
         "torch.npu.amp.GradScaler",
         "torch_npu.npu.amp.GradScaler",
-        "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
+        SHARDED,
         "fairscale.optim.grad_scaler.ShardedGradScaler",
         "fairscale.optim.grad_scaler.GradScaler",
         "torch.xpu.amp.GradScaler",
@@ -25,11 +34,14 @@ SCALERS = frozenset(
 
 TAKES_HALF_PARAMETERS = frozenset(
     {
-        "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
+        SHARDED,
         "fairscale.optim.grad_scaler.ShardedGradScaler",
         "fairscale.optim.grad_scaler.GradScaler",
     }
 )
+
+SCALES_ITSELF = "apex.amp.scale_loss"
+"""A context that scales the loss, and divides the gradients by the scale at its end."""
 
 _PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
 
@@ -77,6 +89,9 @@ GRADIENT_OPS: dict[str, GradientOp] = {
     )
 }
 """Functions whose result depends on how large gradients are. Adaptive clipping compares them with the weights."""
+
+CLIPS = frozenset(name.rpartition(".")[2] for name in GRADIENT_OPS if name.startswith("torch."))
+"""The functions of ``torch.nn.utils`` that limit gradients; accelerate and others have methods of these names."""
 
 READS = frozenset({"item", "tolist", "numpy", "__float__", "__format__"})
 """Methods that make a number or text of a loss."""

@@ -5,6 +5,7 @@ Sources: accelerate 1.15, lightning 2.6, timm 1.0, mmengine 0.10, deepspeed 0.19
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 
@@ -74,21 +75,29 @@ SHAPES: tuple[tuple[frozenset[str], dict[str, Role]], ...] = (
 )
 """Methods which, called on one object whose class is out of sight, tell what the object is."""
 
-RESULT_IN_FLOAT32 = frozenset(
-    {
-        "accelerate.Accelerator",
-        "accelerate.accelerator.Accelerator",
-    }
-)
+ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Accelerator"})
+"""The class of accelerate that makes a gradient scaler of its own if it runs in float16."""
+
+ACCELERATORS_SCALER = re.compile(rb"\.scaler\b|\.save_state\(")
+"""The text of code that saves the scaler of an `Accelerator`, by hand or with all the rest."""
+
+RESULT_IN_FLOAT32 = ACCELERATORS
 """Classes whose ``prepare`` makes a module return float32 from its forward whatever runs inside
 (``convert_outputs_to_fp32``)."""
 
-PARALLEL = frozenset(
+DATA_PARALLEL = frozenset(
+    {
+        "torch.nn.DataParallel",
+        "torch.nn.parallel.DataParallel",
+        "torch.nn.parallel.data_parallel.DataParallel",
+    }
+)
+"""The class whose replicas run in threads."""
+
+PARALLEL = DATA_PARALLEL | frozenset(
     {
         "torch.nn.parallel.DistributedDataParallel",
         "torch.nn.parallel.distributed.DistributedDataParallel",
-        "torch.nn.DataParallel",
-        "torch.nn.parallel.DataParallel",
         "apex.parallel.DistributedDataParallel",
     }
 )

@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from amplint.amp.scalers import READS
+from amplint.amp.scalers import CLIPS, READS
 from amplint.confirm import arguments
 from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site
@@ -40,7 +40,6 @@ _TAG = "amplint.scaled_by"
 _DEEPEST = 8
 """Nodes that are looked at on the way from a loss back to its scaler."""
 _ACTS = ("scale", "unscale_", "step", "update", "get_scale", "state_dict", "load_state_dict")
-_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grads_with_norm_")
 
 
 def install(probe: Probe) -> None:
@@ -65,7 +64,7 @@ def install(probe: Probe) -> None:
         wrap(owner, "__init__", partial(arguments.watched, probe, owner))
     for act in _ACTS:
         wrap(scaler, act, partial(watcher.scaler_method, act))
-    for name in _CLIPS:
+    for name in sorted(CLIPS):
         for module in (clip_grad, torch.nn.utils):
             wrap(module, name, partial(watcher.clip, name))
     for name in sorted(READS | {"__int__", "__array__"}):

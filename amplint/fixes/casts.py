@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amplint.amp.regions import QUESTIONS
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, Mend, make_fix
@@ -18,9 +19,7 @@ from amplint.fixes.statements import Replacement, Statement, comment_line, excha
 
 _BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Tuple, cst.Dict, cst.Set)
 _HALF_TYPES = frozenset({"half", "float16", "bfloat16"})
-_QUESTIONS = frozenset(
-    {"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.cuda.is_available"}
-)
+_QUESTIONS = QUESTIONS | {"torch.cuda.is_available"}
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,15 @@ from collections.abc import Collection
 import libcst as cst
 
 from amplint.amp.ops import Policy, policy_of
+from amplint.amp.scalers import CLIPS
 
-ACTS = frozenset(
+ACTS = CLIPS | frozenset(
     {
         "backward",
         "manual_backward",
         "step",
         "unscale_",
         "unscale_gradients",
-        "clip_grad_norm_",
-        "clip_grad_value_",
         "clip_gradients",
     }
 )
@@ -125,8 +124,7 @@ _FUNCTIONS = frozenset(
         "sorted",
         "reversed",
         # of torch.nn.utils, imported by name; a function called `step` is somebody's own
-        "clip_grad_norm_",
-        "clip_grad_value_",
+        *CLIPS,
     }
 )
 _UNCONCERNED = frozenset({Policy.UNTOUCHED, Policy.VIEW, Policy.INTEGER})

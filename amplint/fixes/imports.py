@@ -239,18 +239,20 @@ def _added_first(file: ParsedFile, line: cst.SimpleStatementLine) -> dict[cst.CS
 
 def _imports(statement: cst.CSTNode, root: str) -> bool:
     """Whether a statement imports something from a package; any, if the name is empty."""
-    if not isinstance(statement, cst.SimpleStatementLine):
-        return False
-    for part in statement.body:
-        if isinstance(part, cst.Import):
-            names = [alias.evaluated_name for alias in part.names]
-        elif isinstance(part, cst.ImportFrom):
-            names = [imported_from(part)]
-        else:
-            continue
-        if not root or any(name.partition(".")[0] == root for name in names):
-            return True
-    return False
+    return any(
+        not root or any(name.partition(".")[0] == root for name in names)
+        for _, names in imports_in(statement)
+    )
+
+
+def imports_in(statement: cst.CSTNode) -> Iterator[tuple[cst.Import | cst.ImportFrom, list[str]]]:
+    """The imports on a line, each with the modules that it takes something from."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        for part in statement.body:
+            if isinstance(part, cst.Import):
+                yield part, [alias.evaluated_name for alias in part.names]
+            elif isinstance(part, cst.ImportFrom):
+                yield part, [imported_from(part)]
 
 
 def is_exported(file: ParsedFile, binding: Binding) -> bool:

@@ -6,27 +6,27 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amplint.amp.scalers import PLAIN, SHARDED, parameters_of
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword
 from amplint.fixes.base import Files, Mend, make_fix
 from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import binding_of, bindings, is_exported, qualified_name, rebound, removed, uses_of
-from amplint.fixes.names import imported_from
+from amplint.fixes.imports import (
+    binding_of,
+    bindings,
+    imports_in,
+    is_exported,
+    qualified_name,
+    rebound,
+    removed,
+    uses_of,
+)
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
-_MODULE = "torch.distributed.fsdp.sharded_grad_scaler"
-_NAME = "ShardedGradScaler"
-_REST = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
-_PARAMETERS = {
-    "torch.amp.GradScaler": ("device", *_REST),
-    "torch.amp.grad_scaler.GradScaler": ("device", *_REST),
-    "torch.cuda.amp.GradScaler": _REST,
-    "torch.cuda.amp.grad_scaler.GradScaler": _REST,
-}
-"""The order of the parameters, which is another one in ShardedGradScaler."""
+_MODULE, _, _NAME = SHARDED.rpartition(".")
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class ShardScaler(Mend):
         """Always unsafe: another process group may be meant."""
         file = files.parsed(self.made.path)
         call = call_at(file, self.made)
-        parameters = _PARAMETERS.get(qualified_name(file, call.func) or "")
-        if parameters is None:
+        made = qualified_name(file, call.func) or ""
+        if made not in PLAIN:
             return Refusal("the scaler is made by other code")
         if any(arg.star for arg in call.args):
             return Refusal("a star hides which arguments are given")
         changes: dict[cst.CSTNode, Replacement] = {}
         name = _imported(file, call, changes)
-        new = call.with_changes(func=cst.Name(name), args=_by_name(call, parameters))
+        new = call.with_changes(func=cst.Name(name), args=_by_name(call, parameters_of(made)))
         if not new.args:
             new = new.with_changes(whitespace_before_args=cst.SimpleWhitespace(""))
         lost = comments_of(call) - comments_of(new)
@@ -62,7 +62,8 @@ class ShardScaler(Mend):
 
 
 def _by_name(call: cst.Call, parameters: tuple[str, ...]) -> list[cst.Arg]:
-    """The arguments by keyword, without a device that is the default, which releases before 2.3 do not take."""
+    """The arguments by keyword, since ShardedGradScaler has them in another order, and without a device that is the
+    default, which releases before 2.3 do not take."""
     args = []
     for number, arg in enumerate(call.args):
         if arg.keyword is None:
@@ -82,11 +83,7 @@ def _imported(file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Repla
     """The name of the class in the file, which is imported if need be; an import that nothing else uses goes.
     Raises Refusal."""
     name = next(
-        (
-            known.name
-            for known in bindings(file)
-            if known.target == f"{_MODULE}.{_NAME}" and known.at_top(file)
-        ),
+        (known.name for known in bindings(file) if known.target == SHARDED and known.at_top(file)),
         "",
     )
     if not name:
@@ -127,16 +124,9 @@ def _line_above(file: ParsedFile) -> cst.SimpleStatementLine:
     before `from`. Raises Refusal."""
     found: list[tuple[bool, cst.SimpleStatementLine]] = []
     for statement in file.module.body:
-        if not isinstance(statement, cst.SimpleStatementLine):
-            continue
-        for part in statement.body:
-            if isinstance(part, cst.Import):
-                names = [alias.evaluated_name for alias in part.names]
-            elif isinstance(part, cst.ImportFrom):
-                names = [imported_from(part)]
-            else:
-                continue
+        for part, names in imports_in(statement):
             if any(name.partition(".")[0] == "torch" for name in names):
+                assert isinstance(statement, cst.SimpleStatementLine)
                 found.append((isinstance(part, cst.Import) or names[0] <= _MODULE, statement))
     if not found:
         raise Refusal("the file imports nothing of torch at its top")

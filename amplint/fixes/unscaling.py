@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amplint.amp.scalers import CLIPS
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, Mend, make_fix
@@ -17,8 +18,6 @@ from amplint.fixes.names import names_in, roots
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at, calls_of, first_argument, function_of, receiver_of
 from amplint.fixes.statements import Replacement, Statement, exchanged, preceded
-
-_CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class RemoveUnscale(Mend):
         around = file.parent(statement)
         if isinstance(around, cst.IndentedBlock | cst.Module):
             for later in around.body[around.body.index(statement) + 1 :]:
-                if any(_called(part) in _CLIPS for part in file.inside(cst.Call, file.span(later))):
+                if any(_called(part) in CLIPS for part in file.inside(cst.Call, file.span(later))):
                     return Refusal(
                         f"the clip on line {file.span(later).line} comes after the step, too, and has no effect"
                     )
@@ -144,7 +143,7 @@ def _is_clip(node: cst.CSTNode) -> bool:
         return False
     part = node.body[0]
     value = part.value if isinstance(part, cst.Expr | cst.Assign) else None
-    return isinstance(value, cst.Call) and _called(value) in _CLIPS
+    return isinstance(value, cst.Call) and _called(value) in CLIPS
 
 
 def _called(call: cst.Call) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from amplint.amp.wrappers import ACCELERATORS, ACCELERATORS_SCALER
 from amplint.events import Place, ScalerUsed, StateSaved
 from amplint.flow import calls, kinds, scaling
 from amplint.flow.budget import OutOfBudget
@@ -43,7 +44,6 @@ _HEARD = (StateSaved, ScalerUsed)
 """What is told of methods that save: for the rest they are walked where they are called."""
 _NAMES_SCALER = re.compile(r"scal|\bamp\b|grad", re.IGNORECASE)
 """A key of a checkpoint under which the state of a scaler may stand."""
-_FRAMEWORK_SCALER = re.compile(rb"\.scaler\b|\.save_state\(")
 _SCALES = "<scales>"
 _TAKES_STATE = re.compile(r"\.state_dict\(")
 _SAVES = re.compile(r"\.save\(")
@@ -73,7 +73,7 @@ def saved(walker: Expressions, value: Value, node: cst.CSTNode) -> None:
 def note_scaler(walker: Expressions, framework: Instance, given: calls.Arguments, node: cst.CSTNode) -> None:
     """Notes of an ``Accelerator`` that was made that it may have a scaler: that it is told to use float16, or
     that an argument says what it is told."""
-    if not (framework.library or "").endswith(".Accelerator"):
+    if framework.library not in ACCELERATORS:
         return
     precision = given.keyword("mixed_precision")
     told = given.unclear if precision is None else not isinstance(precision, Constant)
@@ -95,7 +95,7 @@ def _prepared(walker: Expressions, optimizers: tuple[Hashable, ...]) -> tuple[Pl
         return ()
     scope: Scope | None = walker.scope
     while scope is not None:
-        if walker.engine.holds(scope.file.path, _FRAMEWORK_SCALER):
+        if walker.engine.holds(scope.file.path, ACCELERATORS_SCALER):
             return ()
         scope = scope.reached_from or scope.outer
     return tuple(note.place if isinstance(note, Preparer) else None for note in notes)

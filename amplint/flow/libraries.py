@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.amp import ops
-from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES, GRAD_OFF, NULL_CONTEXTS
-from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
+from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES, GRAD_OFF, NULL_CONTEXTS, QUESTIONS
+from amplint.amp.scalers import SCALERS, SCALES_ITSELF, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.amp.wrappers import (
     CAPTURES,
+    DATA_PARALLEL,
     MODEL_FACTORIES,
     OBJECTS,
     OPTIMIZER_FACTORIES,
@@ -108,7 +109,7 @@ _VERSION_PARSERS = frozenset(
 def _is_instance(walker: Expressions, value: Value, kind: Value) -> bool | None:
     if not isinstance(kind, Library):
         return None
-    if _replicates(kind.name) and walker.path.load(modules.identity_of(value), "<replicas>") is not None:
+    if kind.name in DATA_PARALLEL and walker.path.load(modules.identity_of(value), "<replicas>") is not None:
         return True
     if kind.name == "torch.nn.Module" and modules.is_module(walker, value):
         return True
@@ -118,10 +119,6 @@ def _is_instance(walker: Expressions, value: Value, kind: Value) -> bool | None:
         if isinstance(value, (Constant, Sequence, Mapping)):
             return False
     return None
-
-
-def _replicates(name: str) -> bool:
-    return name.startswith("torch.nn.") and name.endswith(".DataParallel")
 
 
 def grad_mode(name: str) -> str | None:
@@ -172,7 +169,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
             given.positional[0], FunctionValue
         ):
             return calls.apply_decorator(walker, Library(name), given.positional[0], cst.Decorator(node))
-        case "apex.amp.scale_loss":
+        case _ if name == SCALES_ITSELF:
             # apex multiplies it once more, and the context divides the gradients at its end
             return ScaledLoss(None, given.positional[0] if given.positional else UNKNOWN)
         case "copy.deepcopy":
@@ -227,7 +224,7 @@ def _transparent(walker: Expressions, name: str, given: calls.Arguments, node: c
         )
     if isinstance(first, Unknown) and name.endswith("Parallel"):
         first = Unknown(first.symbol if first.symbol is not None else ("module", name), "module")
-    if _replicates(name):
+    if name in DATA_PARALLEL:
         walker.path.store(modules.identity_of(first), "<replicas>", Constant(True))
     return first
 
@@ -324,7 +321,7 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
         case "torch.cuda.is_available" if walker.engine.device == "cuda":
             # what is linted is the run on the device that AMP is for
             return Constant(True)
-        case "torch.is_autocast_enabled" | "torch.is_autocast_cpu_enabled":
+        case _ if name in QUESTIONS:
             if walker.path.regions:
                 return Constant(enabled_region(walker.path.regions) is not None)
             return Unknown((tensors.ASKED,))
