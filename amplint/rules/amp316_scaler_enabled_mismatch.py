@@ -2,19 +2,22 @@
 
 ## What it does
 
-Reports a scaler and a float16 region that two different flags switch; a float16 region that is always on
-with a scaler that a flag can switch off; and an enabled scaler in a project that has no autocast at all.
+Reports a scaler and a float16 region that two flags switch which come from different places, such as an argument
+and a setting; a float16 region that is always on with a scaler that a flag can switch off; and an enabled scaler in
+a project that has no autocast at all.
 
-Silent: one flag for both; `enabled=dtype == torch.float16` and other conditions that are computed; a scaler
-that is always on around a region that a flag switches, which costs time and changes nothing; scalers and
-flags that come from calls out of sight; bfloat16 regions.
+Silent: one flag for both; two entries of the same settings (attributes or items of one object, parameters of one
+function), which the author offers side by side: that somebody may set one without the other is no fault of the
+code; `enabled=dtype == torch.float16` and other conditions that are computed; a scaler that is always on around a
+region that a flag switches, which costs time and changes nothing; scalers and flags that come from calls out of
+sight; bfloat16 regions.
 
 ## Why is this bad
 
 With the region on and the scaler off, small gradients become zero in float16 (see missing-grad-scaler). With
 the scaler on and the region off, each step pays for scaling, unscaling and a synchronisation with the
-device, and nothing is gained. Which of the four states a run is in is then up to two settings that nobody
-knows to belong together.
+device, and nothing is gained. Which of the four states a run is in is then up to two flags that are set in two
+places, by people who need not know of each other.
 
 ## What torch does at run time
 
@@ -33,8 +36,8 @@ from torch import nn
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def train(model, optimizer, args):
-    scaler = torch.amp.GradScaler(device, enabled=args.scale_loss)
+def train(model, optimizer, args, scale_loss):
+    scaler = torch.amp.GradScaler(device, enabled=scale_loss)
     x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
     with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
         loss = nn.functional.mse_loss(model(x), y)
@@ -117,7 +120,9 @@ class ScalerEnabledMismatch(FlowRule):
             # so may the region depend on it
             return
         if region.conditional:
-            if region.dtype is DType.BFLOAT16 or region.switch == event.switch or not _is_flag(region.switch):
+            if region.dtype is DType.BFLOAT16 or not _is_flag(region.switch):
+                return
+            if region.switch == event.switch or _settings(region.switch) & _settings(event.switch):
                 return
             how = "another flag"
         elif region.dtype is DType.FLOAT16 and region.switch is None:
@@ -142,3 +147,18 @@ def _is_flag(switch: Hashable) -> bool:
     if isinstance(switch[0], str) and switch[0].startswith("__"):
         return False
     return not all(isinstance(part, int) for part in switch)
+
+
+def _settings(switch: Hashable) -> set[Hashable]:
+    """The objects that a flag is a setting of: the one whose attribute or item it is and those that hold that one in
+    turn, or the function whose parameter it is. An object of which a method is walked has other things than settings,
+    and counts only for attributes of its own."""
+    found: set[Hashable] = set()
+    while isinstance(switch, tuple) and len(switch) in (2, 3):
+        owner, last = switch[0], switch[-1]
+        if found and not (isinstance(last, str) or "[]" in switch):
+            break
+        if not found or (isinstance(owner, tuple) and owner[0] not in ("made", "self")):
+            found.add(owner)
+        switch = owner
+    return found
