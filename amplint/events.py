@@ -427,6 +427,15 @@ class ModuleCast(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ScalerAtHand:
+    """A gradient scaler, not known to be off, that a function can use: ``name`` is the local name or the attribute of
+    ``self`` that has it, ``made`` where it was made."""
+
+    name: str
+    made: Place
+
+
+@dataclass(frozen=True, slots=True)
 class Backward(Event):
     """Gradients were computed. ``how`` is the call as a user names it, ``scaled_by`` are the scalers that
     scaled what it started from, as far as they are in sight."""
@@ -445,6 +454,8 @@ class Backward(Event):
     """Whether only the gradients of given inputs were computed."""
     scaler_in_reach: bool = False
     """Whether the files on the way here mention something that may scale losses."""
+    at_hand: ScalerAtHand | None = None
+    """A scaler that the function could have scaled the loss with, where nothing else in reach may have."""
 
 
 @dataclass(frozen=True, slots=True)

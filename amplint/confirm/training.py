@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.amp.grad_scaler import GradScaler
 from torch.nn.utils import clip_grad
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -27,6 +28,7 @@ from amplint.events import (
     OptimizerStepped,
     Place,
     ScaledLossRead,
+    ScalerAtHand,
     ScalerMade,
     ScalerUsed,
     SchedulerStepped,
@@ -107,7 +109,9 @@ class _Watcher:
             return
         scaled_by = tuple(dict.fromkeys(name for output in outputs for name in self.scalers_of(output)))
         direct = self.probe.sites.direct(sys._getframe(0)) is not None
-        by_hand = not self._scalers_made and _multiplied(outputs)
+        multiplied = _multiplied(outputs)
+        by_hand = not self._scalers_made and multiplied
+        plain = direct and not scaled_by and not multiplied
         self.probe.tell(
             Backward(
                 site,
@@ -120,8 +124,27 @@ class _Watcher:
                 not scaled_by and (not direct or by_hand),
                 inputs_given,
                 self._scaling,
+                self._at_hand() if plain and self._scalers_made else None,
             )
         )
+
+    def _at_hand(self) -> ScalerAtHand | None:
+        """A scaler among the local names of the function, or among the attributes of the object whose method it is."""
+        frame = self.probe.sites.frame(4)
+        if frame is None:
+            return None
+        names = frame.f_locals
+        found = [*names.items()]
+        if frame.f_code.co_argcount:
+            receiver = names.get(frame.f_code.co_varnames[0])
+            held = getattr(receiver, "__dict__", None)
+            found += [(f"self.{name}", value) for name, value in held.items()] if type(held) is dict else []
+        for name, value in found:
+            if issubclass(type(value), GradScaler) and value._enabled:
+                made = self._scalers_made.get(self.probe.scalers.of(value))
+                if made is not None:
+                    return ScalerAtHand(name, made)
+        return None
 
     def grad(self, original: Any) -> Any:
         def grad(outputs: Any, *args: Any, **kwargs: Any) -> Any:

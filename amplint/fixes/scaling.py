@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -285,6 +286,56 @@ class StepThroughScaler(Mend):
         )
         title = f"Write `{scaler}.step({optimizer})`"
         return make_fix(title, {file: module}, [(file, statement)], unsafe=note)
+
+
+@dataclass(frozen=True)
+class TrainThroughScaler(Mend):
+    """Scales the loss of a backward pass with a scaler that the function has by the name ``scaler``, lets it make the
+    step, and updates it."""
+
+    backward: Place
+    step: Place
+    scaler: str
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: training changes, and on other ways the gradients may come from elsewhere."""
+        file = files.parsed(self.backward.path)
+        if self.step.path != self.backward.path:
+            return Refusal("the step is in another file")
+        backward, step = call_at(file, self.backward), call_at(file, self.step)
+        function, optimizer = function_of(file, backward), receiver_of(step)
+        if function_of(file, step) is not function:
+            return Refusal("the step is in another function")
+        if _method(backward) != "backward" or _method(step) != "step":
+            return Refusal("the loss is no receiver of `backward`, or the optimizer none of `step`")
+        if step.args or not isinstance(file.parent(step), cst.Expr):
+            return Refusal(
+                "the step has arguments or a result, which a scaler's step hands on in another way"
+            )
+        first, last = file.span(backward).end_line, file.span(step).line
+        for name in file.inside(cst.Name, file.span(function)):
+            if first < file.span(name).line < last and _READS_GRADIENTS.search(name.value):
+                return Refusal(f"gradients are read on line {file.span(name).line}: unscale them there first")
+        func, statement = backward.func, file.statement(step)
+        assert isinstance(func, cst.Attribute)
+        assert isinstance(statement, cst.SimpleStatementLine)
+        if (qualified_name(file, func) or "").startswith("torch."):
+            return Refusal("the loss is no receiver of `backward`")
+        if statement is file.statement(backward):
+            return Refusal("the backward pass and the step stand on one line")
+        through = statement.deep_replace(step, cst.parse_expression(f"{self.scaler}.step({optimizer})"))
+        assert isinstance(through, cst.SimpleStatementLine)
+        changes = spliced(file, statement, [through, _line(f"{self.scaler}.update()")])
+        scale = cst.parse_expression(f"{self.scaler}.scale")
+        module = exchanged(
+            file.module, {**changes, func.value: cst.Call(func=scale, args=[cst.Arg(_bare(func.value))])}
+        )
+        note = f"training changes, and all steps on these gradients have to go through `{self.scaler}`"
+        claimed = [(file, file.statement(backward)), (file, statement)]
+        return make_fix(f"Train with `{self.scaler}`", {file: module}, claimed, unsafe=note)
+
+
+_READS_GRADIENTS = re.compile(r"clip_grad|^grad$|norm")
 
 
 @dataclass(frozen=True)

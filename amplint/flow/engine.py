@@ -91,6 +91,7 @@ _STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|Gra
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
 _AMP = re.compile(rb"autocast|GradScaler")
+_SCALER = re.compile(rb"GradScaler")
 _DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
 _SCRIPT = re.compile(rf"{REGIONS_AND_SCALERS}|{HALF_CASTS}|backward\(|\.step\(|\.numpy\(")
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
@@ -781,6 +782,23 @@ class Engine:
             pass
         finally:
             self._building.pop()
+
+    def scalers_of(self, path: Path, instance: Instance) -> dict[str, Value]:
+        """The attributes of an object to which its class sets a scaler, as far as they are known on a path."""
+        made_of = instance.made_of
+        if made_of is None or not any(
+            isinstance(base, ClassValue) and self.holds(base.file.path, _SCALER)
+            for base in self.bases(made_of)
+        ):
+            return {}
+        template = self.template_for(instance)
+        self.build(template)
+        found: dict[str, Value] = {}
+        for known in (self.base, path.heap):
+            for (owner, name), value in known.items():
+                if owner == instance.identity or owner == template:
+                    found[name] = value
+        return found
 
     def casts_in_constructors(self, file: ProjectFile) -> bool:
         """Whether a constructor casts modules, in this file or in that of the entry point."""

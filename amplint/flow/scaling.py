@@ -19,6 +19,7 @@ from amplint.events import (
     Place,
     ScaledGradientMixed,
     ScaledLossRead,
+    ScalerAtHand,
     ScalerUsed,
     SchedulerStepped,
 )
@@ -27,6 +28,7 @@ from amplint.flow.values import (
     NONE,
     ONE_OF_MANY,
     UNKNOWN,
+    Alternatives,
     BoundMethod,
     Constant,
     Decorated,
@@ -119,6 +121,8 @@ def not_followed(
 def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, unclear: bool = False) -> None:
     """Tells that the gradients of a loss are computed here. ``unclear``: by code that may scale it first."""
     scalers, hidden = scaled_by(loss)
+    in_reach = walker.engine.scaler_in_reach(walker.scope, inside=bool(walker.path.regions))
+    plain = not (scalers or hidden or unclear or in_reach)
     partial = isinstance(node, cst.Call) and any(
         argument.keyword is not None and argument.keyword.value == "inputs" for argument in node.args
     )
@@ -133,9 +137,28 @@ def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, u
             identity_of(loss.loss if isinstance(loss, ScaledLoss) else loss),
             unclear or hidden,
             partial,
-            walker.engine.scaler_in_reach(walker.scope, inside=bool(walker.path.regions)),
+            in_reach,
+            _at_hand(walker) if plain else None,
         )
     )
+
+
+def _at_hand(walker: Expressions) -> ScalerAtHand | None:
+    """A scaler among the local names of the function, or among the attributes of its object."""
+    scope = walker.scope
+    found = [(name, value) for name, value in {**scope.outer_names, **walker.path.names}.items()]
+    receiver = scope.self_value
+    if isinstance(receiver, Instance):
+        found += [
+            (f"self.{name}", value) for name, value in walker.engine.scalers_of(walker.path, receiver).items()
+        ]
+    for name, value in found:
+        for option, facts in value.options if isinstance(value, Alternatives) else ((value, frozenset()),):
+            if isinstance(option, Scaler) and option.made is not None and walker.path.agrees(facts):
+                on = option.enabled if option.switch is None else walker.known_truth(option.switch)
+                if on is not False:
+                    return ScalerAtHand(name, option.made)
+    return None
 
 
 def loss_method(

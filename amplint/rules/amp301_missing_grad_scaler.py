@@ -8,9 +8,11 @@ an optimizer, where nothing scales the loss. A CUDA region without a dtype runs 
 Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that come from
 out of sight or that a framework prepared; and everything where something that scales losses may be in reach:
 a file on the way that uses a scaler, or mentions loss scaling, accelerate, Lightning, Fabric, DeepSpeed, mmengine or
-apex, a base class out of sight, or gradients that are multiplied by hand. A scaler that is made and that nobody uses
-scales nothing. Where the region is around the backward pass and the step, what counts is the functions that run in
-it.
+apex, a base class out of sight, or gradients that are multiplied by hand. Where the region is around the backward
+pass and the step, what counts is the functions that run in it.
+
+Where the function of the backward pass could use a gradient scaler that is there, as a local name or as an attribute
+of the same object, the loss was forgotten and not the scaler: unscaled-backward says so and names it.
 
 ## Why is this bad
 
@@ -88,42 +90,20 @@ are clipped or logged have to be unscaled first (see clip-without-unscale).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 
 from amplint.amp.versions import compare
-from amplint.events import (
-    Backward,
-    DType,
-    Forward,
-    OptimizerStepped,
-    Place,
-    Region,
-    ScalerUsed,
-    ThreadBegan,
-    ThreadEnded,
-    enabled_region,
-    innermost,
-)
+from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import Report, line_of, opened
+from amplint.rules.float16_training import Float16Training, Trained
 
 _SCALES = "a scaler is there"
 _IDLE = ("state_dict", "load_state_dict")
 """What a scaler may do that scales no loss."""
-_LOST = "the type was lost"
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A region in which a model ran that autograd records, and the backward pass of what came out."""
-
-    region: Region
-    backward: Place | None = None
-
-
-class MissingGradScaler(FlowRule):
-    """The state is None, what was trained since the last step, "the type was lost" in a thread, or "a
-    scaler is there" for good."""
+class MissingGradScaler(Float16Training):
+    """The state is also "a scaler is there", for good."""
 
     level = Level.ERROR
     shown_by = (Backward,)
@@ -132,49 +112,24 @@ class MissingGradScaler(FlowRule):
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         return state if event.act in _IDLE else _SCALES
 
-    def on_thread_began(self, state: Hashable, event: ThreadBegan, report: Report) -> Hashable:
-        # a region that lost its type on the way there is autocast-lost-in-threads
-        here, there = innermost(event.started_in), innermost(event.regions)
-        lost = here is not None and there is not None and here.dtype is not there.dtype
-        return _LOST if state is None and lost else state
+    def concerns(self, event: Backward) -> bool:
+        """Whether nothing scales the loss, and nothing is there that could."""
+        return not (
+            event.scaled
+            or event.unclear
+            or event.scaler_in_reach
+            or event.partial
+            or event.at_hand is not None
+        )
 
-    def on_thread_ended(self, state: Hashable, event: ThreadEnded, report: Report) -> Hashable:
-        return None if state == _LOST else state
-
-    def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
-        region = enabled_region(event.regions)
-        if (
-            state is None
-            and region is not None
-            and region.dtype is DType.FLOAT16
-            and not region.framework
-            and event.gradients
-            and event.trains
-        ):
-            return Trained(region)
-        return state
-
-    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
-        if not isinstance(state, Trained):
-            return state
-        if event.scaled or event.unclear or event.scaler_in_reach or event.partial:
-            return None
-        return replace(state, backward=event.place)
-
-    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
-        if not isinstance(state, Trained) or state.backward is None:
-            return state
-        if event.in_sight and not event.framework and not event.via_scaler and not event.casts:
-            self._tell(state.region, state.backward, event.place, report)
-        return None
-
-    def _tell(self, region: Region, backward: Place, step: Place, report: Report) -> None:
-        where = line_of(region.place, backward)
+    def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:
+        region = trained.region
+        where = line_of(region.place, backward.place)
         old = compare(self.setting.torch, "<", (2, 3)) is True
         scaler = "torch.cuda.amp.GradScaler()" if old else f'torch.amp.GradScaler("{region.device}")'
         message = (
             f"the loss comes out of the float16 region on {where} and nothing scales it: gradients below 6e-8 "
             f"become zero, and the weights they belong to stop learning. Train with `{scaler}`, or in bfloat16."
         )
-        trail = (opened(region), (step, "the optimizer uses these gradients"))
-        report.add(self, backward, message, trail=trail)
+        trail = (opened(region), (step.place, "the optimizer uses these gradients"))
+        report.add(self, backward.place, message, trail=trail)

@@ -1,4 +1,4 @@
-"""Finds losses that go into a scaler's step without having been scaled.
+"""Finds losses that are not scaled although there is a gradient scaler for them.
 
 ## What it does
 
@@ -7,9 +7,13 @@ the gradients by its scale in `scaler.unscale_(optimizer)` or `scaler.step(optim
 `unscale_` and `step` of a scaler that never scaled anything, and gradients that one scaler scaled and another
 one divides.
 
+And it reports the backward pass of a loss from a float16 region whose gradients a step applies without any scaler,
+where the function has a scaler at hand: as a local name, or as an attribute of the same object, such as the one that
+another method trains with. Where there is no scaler to be had, that is missing-grad-scaler.
+
 Silent: the branch for `scaler is None` or for a flag that also switches the scaler off, losses with an optimizer
 of their own that steps without the scaler, `backward(inputs=…)`, frameworks whose `backward` scales by itself,
-and scalers that are switched by a flag of which nothing is known.
+scalers that are switched by a flag of which nothing is known, and files in which something else may scale the loss.
 
 ## Why is this bad
 
@@ -17,7 +21,8 @@ The scaler divides by its scale whatever it was that made the gradients. A gradi
 multiplied becomes 65536 times too small with the default scale. With SGD the model stands still; with Adam, whose
 step does not depend on the size of the gradient, the run looks almost right until the gradients fall below
 `eps`. The loss that was not scaled also underflows in the float16 parts of the backward pass, which is what the
-scaler is there to prevent. No exception says so, unless the scaler has not scaled anything yet.
+scaler is there to prevent: that is all the harm where no scaler divides. No exception says so, unless the scaler has
+not scaled anything yet.
 
 ## What torch does at run time
 
@@ -28,6 +33,7 @@ Measured with torch 2.13.0 on the CPU (`torch.amp.GradScaler("cpu")`), SGD:
 | not scaled, the scaler scaled something before | silent: the update is 1/65536 of what it should be by default |
 | one scaled loss and one that is not, in one step | silent: the second counts for 1/scale of its weight |
 | not scaled, the scaler never scaled anything | `AssertionError: Attempted step but _scale is None.` |
+| not scaled, `optimizer.step()` without the scaler | silent: gradients below 6e-8 are zero (see missing-grad-scaler) |
 | scaled by one scaler, stepped by another | silent: off by the ratio of the two scales |
 | the scaler has `enabled=False` | right |
 
@@ -80,8 +86,9 @@ for _ in range(3):
 ## Fix safety
 
 The fix writes `scaler.scale(loss).backward()` with the scaler that steps, and is unsafe: all steps on these
-gradients have to go through that scaler. There is no fix where two scalers are mixed up, or where the backward
-pass is in another function.
+gradients have to go through that scaler. With a scaler that is at hand it also writes `scaler.step(optimizer)` and
+`scaler.update()`. There is no fix where two scalers are mixed up, where the backward pass is in another function, or
+where gradients are read between it and a step without the scaler.
 
 ## References
 
@@ -92,19 +99,42 @@ pass is in another function.
 from __future__ import annotations
 
 from amplint.amp.protocol import Breach, Fault
-from amplint.events import Backward, ScalerUsed
+from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.fixes.base import Mend, NoMend
-from amplint.fixes.scaling import ScaleLoss
+from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
+from amplint.rules.base import Report, line_of, opened
+from amplint.rules.float16_training import Float16Training, Trained
 from amplint.rules.grad_scaler import ProtocolRule, call, number, where
 
 
-class UnscaledBackward(ProtocolRule):
-    """A loss that the scaler's step divides but nobody multiplied."""
+class UnscaledBackward(ProtocolRule, Float16Training):
+    """A loss that nobody multiplied but the scaler's step divides, or that a scaler at hand could have scaled."""
 
     shown_by = (Backward, ScalerUsed)
     evidence = ("scale", "norm")
     raises = r"Attempted (step|unscale_) but _scale is None"
     faults = frozenset({Fault.UNSCALED_LOSS, Fault.NEVER_SCALED, Fault.OTHER_SCALER})
+
+    def concerns(self, event: Backward) -> bool:
+        """Whether nothing scales the loss, and a scaler is there that could."""
+        return event.at_hand is not None and not (event.scaled or event.unclear or event.partial)
+
+    def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:
+        place, region, scaler = backward.place, trained.region, backward.at_hand
+        assert scaler is not None
+        message = (
+            f"{call(place)} runs on a loss out of the float16 region on {line_of(region.place, place)} that "
+            f"`{scaler.name}`, made on {line_of(scaler.made, place)}, could scale and does not: gradients below 6e-8 "
+            f"become zero, and the weights they belong to stop learning. Write `{scaler.name}.scale(loss).backward()`, "
+            f"and `{scaler.name}.step(optimizer)` and `{scaler.name}.update()` for the step on "
+            f"{line_of(step.place, place)}."
+        )
+        trail = (
+            opened(region),
+            (scaler.made, "a gradient scaler is made here"),
+            (step.place, "the optimizer uses these gradients"),
+        )
+        report.add(self, place, message, trail=trail, mend=TrainThroughScaler(place, step.place, scaler.name))
 
     def mend_of(self, breach: Breach) -> Mend:
         """The loss is scaled by the scaler that steps."""

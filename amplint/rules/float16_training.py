@@ -1,0 +1,75 @@
+"""What the rules on float16 training whose loss nobody scales share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from amplint.events import (
+    Backward,
+    DType,
+    Forward,
+    OptimizerStepped,
+    Region,
+    ThreadBegan,
+    ThreadEnded,
+    enabled_region,
+    innermost,
+)
+from amplint.rules.base import FlowRule, Report
+
+_LOST = "the type was lost"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A float16 region in which a model ran that autograd records, and the backward pass of what came out."""
+
+    region: Region
+    backward: Backward | None = None
+
+
+class Float16Training(FlowRule):
+    """The state is None, what was trained since the last step, or "the type was lost" in a thread."""
+
+    def concerns(self, event: Backward) -> bool:
+        """Whether a backward pass of a loss from a float16 region is what the rule is about."""
+        raise NotImplementedError
+
+    def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:
+        """Reports the backward pass whose gradients a step applies as they are."""
+        raise NotImplementedError
+
+    def on_thread_began(self, state: Hashable, event: ThreadBegan, report: Report) -> Hashable:
+        # a region that lost its type on the way there is autocast-lost-in-threads
+        here, there = innermost(event.started_in), innermost(event.regions)
+        lost = here is not None and there is not None and here.dtype is not there.dtype
+        return _LOST if state is None and lost else state
+
+    def on_thread_ended(self, state: Hashable, event: ThreadEnded, report: Report) -> Hashable:
+        return None if state == _LOST else state
+
+    def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
+        region = enabled_region(event.regions)
+        if (
+            state is None
+            and region is not None
+            and region.dtype is DType.FLOAT16
+            and not region.framework
+            and event.gradients
+            and event.trains
+        ):
+            return Trained(region)
+        return state
+
+    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+        if not isinstance(state, Trained):
+            return state
+        return replace(state, backward=event) if self.concerns(event) else None
+
+    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+        if not isinstance(state, Trained) or state.backward is None:
+            return state
+        if event.in_sight and not event.framework and not event.via_scaler and not event.casts:
+            self.tell(state, state.backward, event, report)
+        return None
