@@ -507,6 +507,15 @@ class ScalerMade(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ScalerDiscarded(Event):
+    """A function that is given a scaler as ``parameter`` leaves None in ``target`` and has no use for the scaler;
+    given none, it builds one there. It is read off the text: only the flow tells of it."""
+
+    parameter: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScalerUsed(Event):
     """A scaler was asked to ``act``: scale, unscale_, step, update, get_scale, state_dict, load_state_dict; or
     "given" to code out of sight, which may do any of this with it; or its private "stages" of the optimizers

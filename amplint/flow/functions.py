@@ -147,7 +147,7 @@ def _restored(engine: Engine, backward: FunctionValue) -> Place | None:
     """See CustomFunction.restored."""
     saved = partial(is_attribute_of, _first_parameter(backward))
     node = _switched_by(engine, backward, saved)
-    return _place(backward.file, node) if node is not None else None
+    return place_of(backward.file, node) if node is not None else None
 
 
 def _switched_by(
@@ -181,7 +181,8 @@ def _is_name(names: set[str], part: ast.expr) -> bool:
     return isinstance(part, ast.Name) and part.id in names
 
 
-def _place(file: ProjectFile, node: ast.expr) -> Place:
+def place_of(file: ProjectFile, node: ast.expr | ast.stmt) -> Place:
+    """Where a node of the outline stands."""
     first, last = node.lineno, node.end_lineno or node.lineno
 
     def column(line: int, offset: int) -> int:

@@ -24,6 +24,9 @@ _ACCOUNTS = (
 )
 """Events that rules listen to in order to judge others."""
 
+OF_TEXT = (events.ScalerDiscarded,)
+"""Events that no run tells of, and that have no bearing on how a rule judges others."""
+
 
 class Jury:
     """Lets flow rules hear events. The state handed along each path is a tuple, one entry a rule."""
@@ -104,7 +107,7 @@ def shown_by(rule: FlowRule) -> frozenset[str]:
         for kind in vars(events).values()
         if isinstance(kind, type) and issubclass(kind, Event) and hasattr(rule, handler_name(kind))
     ]
-    telling = [kind for kind in kinds if kind not in _ACCOUNTS]
+    telling = [kind for kind in kinds if kind not in (*_ACCOUNTS, *OF_TEXT)]
     return frozenset(kind.__name__ for kind in telling or kinds)
 
 

@@ -20,6 +20,7 @@ class FunctionOutline:
         "_locals",
         "_passed",
         "_uses",
+        "arguments",
         "column",
         "decorated",
         "end_line",
@@ -41,6 +42,7 @@ class FunctionOutline:
         body: list[ast.stmt],
         *,
         decorated: bool = False,
+        arguments: ast.arguments | None = None,
     ) -> None:
         self.name = name
         self.qualified = qualified
@@ -48,6 +50,7 @@ class FunctionOutline:
         self.column = column
         self.owner = owner
         self.parameters = parameters
+        self.arguments = arguments
         self.decorated = decorated
         self._body = body
         self._called: frozenset[str] | None = None
@@ -337,6 +340,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline 
         tuple(names),
         node.body,
         decorated=bool(node.decorator_list),
+        arguments=arguments,
     )
 
 
