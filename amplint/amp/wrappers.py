@@ -81,6 +81,16 @@ ACCELERATORS = frozenset({"accelerate.Accelerator", "accelerate.accelerator.Acce
 ACCELERATORS_SCALER = re.compile(rb"\.scaler\b|\.save_state\(")
 """The text of code that saves the scaler of an `Accelerator`, by hand or with all the rest."""
 
+REGION_SETTINGS = dict.fromkeys(
+    (
+        "accelerate.AutocastKwargs",
+        "accelerate.utils.AutocastKwargs",
+        "accelerate.utils.dataclasses.AutocastKwargs",
+    ),
+    ("enabled", "cache_enabled"),
+)
+"""Classes whose objects tell a framework's region how to be, with their parameters."""
+
 RESULT_IN_FLOAT32 = ACCELERATORS
 """Classes whose ``prepare`` makes a module return float32 from its forward whatever runs inside
 (``convert_outputs_to_fp32``)."""

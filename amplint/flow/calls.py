@@ -445,7 +445,8 @@ def play(walker: Expressions, role: Role, base: Value, given: Arguments, node: c
     first = given.positional[0] if given.positional else UNKNOWN
     match role:
         case Role.REGION:
-            return contexts.of_framework(walker, node)
+            # a context of the project itself takes what it likes
+            return contexts.of_framework(walker, given.all if base is not UNKNOWN else (), node)
         case Role.BACKWARD:
             scaling.backward(walker, first, node, ".backward()", unclear=True)
             return NONE

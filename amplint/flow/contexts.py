@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.amp import regions as known
+from amplint.amp.wrappers import REGION_SETTINGS
 from amplint.events import (
     CompiledBegan,
     CompiledEnded,
@@ -35,6 +36,7 @@ from amplint.flow.values import (
     Instance,
     Library,
     Number,
+    Partial,
     Text,
     Unknown,
     Value,
@@ -172,10 +174,29 @@ def _given(parameter: str, value: Value, text: cst.CSTNode | None, place: Place,
     return Given(parameter, *kind, place, positional)
 
 
-def of_framework(walker: Expressions, node: cst.CSTNode) -> Autocast:
-    """The context that a framework's own ``autocast()`` makes: on where its settings say so."""
+def of_framework(walker: Expressions, given: tuple[Value, ...], node: cst.CSTNode) -> Value:
+    """The context that a framework's own ``autocast()`` makes: on where its settings say so, unless settings
+    of its own are given. Nothing is known of it where those are not."""
+    told: dict[str, Value] = {}
+    for value in given:
+        if isinstance(value, Partial) and isinstance(value.function, Library):
+            parameters = REGION_SETTINGS.get(value.function.name, ())
+            told = dict(zip(parameters, value.positional, strict=False)) | dict(value.keywords)
+        elif not isinstance(value, Constant):
+            return UNKNOWN
+    enabled = walker.known_truth(told["enabled"]) if "enabled" in told else True
+    cache = told.get("cache_enabled")
+    if enabled is None:
+        return UNKNOWN
     return Autocast(
-        walker.place(node), (id(node), walker.scope.chain), None, None, False, enabled=None, framework=True
+        walker.place(node),
+        (id(node), walker.scope.chain),
+        None,
+        None,
+        False,
+        enabled=None if enabled else False,
+        cache_enabled=cache.value if isinstance(cache, Constant) and isinstance(cache.value, bool) else None,
+        framework=True,
     )
 
 

@@ -18,6 +18,7 @@ from amplint.amp.wrappers import (
     OBJECTS,
     OPTIMIZER_FACTORIES,
     OPTIMIZER_PACKAGES,
+    REGION_SETTINGS,
     SCHEDULER_FACTORIES,
     SHARDING_WRAPPERS,
     TRANSPARENT_CALLS,
@@ -200,6 +201,8 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
     if name.startswith(SCHEDULER_FACTORIES):
         of = given.positional[0] if given.positional else given.keyword("optimizer") or UNKNOWN
         return Scheduler((id(node), walker.scope.chain), scaling.identity_of(of))
+    if name in REGION_SETTINGS:
+        return Partial(Library(name), given.positional, given.keywords)
     if name in SHARDING_WRAPPERS:
         return _sharded(walker, given, node)
     if name in _VERSION_PARSERS and given.positional:
