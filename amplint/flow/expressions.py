@@ -13,7 +13,7 @@ import libcst as cst
 
 from amplint.events import DType, Event, Place, RegionDropped
 from amplint.flow import attributes, calls, scaling, tensors
-from amplint.flow.paths import MAX_PATHS, Path, bound
+from amplint.flow.paths import MAX_PATHS, Facts, Path, bound
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
     NONE,
@@ -23,6 +23,7 @@ from amplint.flow.values import (
     Alternatives,
     Autocast,
     Constant,
+    Context,
     DTypeValue,
     FunctionValue,
     Imported,
@@ -222,15 +223,21 @@ class Expressions(cst.CSTVisitor):
         """One of the alternatives, with the facts that it rests on."""
         if not isinstance(value, Alternatives):
             return value
-        options = [option for option in value.options if self.path.agrees(option[1])]
+        options: dict[Value, list[Facts]] = {}
+        for option, facts in value.options:
+            if self.path.allows(facts):
+                options.setdefault(option, []).append(facts)
         if not options:
             return UNKNOWN
         index = self.choose(len(options)) if len(options) > 1 else 0
-        chosen, facts = options[index]
-        for symbol, truth in facts:
-            self.path.learn(symbol, truth)
+        chosen, ways = list(options.items())[index]
+        self.path.learn_one_of(ways)
         if chosen == UNBOUND:
             raise Leave("raise")
+        if (chosen == NONE or (isinstance(chosen, Context) and chosen.kind == "null")) and any(
+            isinstance(option, (Autocast, Scaler)) for option in options
+        ):
+            self.path.idle = True
         if isinstance(chosen, (DTypeValue, Scaler)):
             others = [other for other, _ in value.options]
             if isinstance(chosen, Scaler):

@@ -65,7 +65,7 @@ class Path:
         self.regions: Regions = ()
         self.gradients = True
         self.idle = False
-        """Whether a scaler was made that is switched off: such a path has the least to tell."""
+        """Whether a scaler is switched off or left out, or a region: such a path has the least to tell."""
         self.made: frozenset[Hashable] = frozenset()
         """The optimizers that were made on this path."""
         self.iteration = 0
@@ -122,6 +122,14 @@ class Path:
             self._facts_shared = False
         self.facts[symbol] = truth
 
+    def learn_one_of(self, ways: list[Facts]) -> None:
+        """Notes what is known when one of several ways was taken."""
+        for symbol, truth in frozenset.intersection(*ways):
+            self.learn(symbol, truth)
+        case = tuple(ways)
+        if len(case) > 1 and case not in self.cases:
+            self.cases = (*self.cases, case)[-MAX_CASES:]
+
     def knows(self, symbol: Hashable) -> bool | None:
         """The outcome of a test, or None."""
         known = self.facts.get(symbol)
@@ -150,6 +158,18 @@ class Path:
     def agrees(self, facts: Facts) -> bool:
         """Whether nothing known here speaks against the facts."""
         return all(self.facts.get(symbol, truth) is truth for symbol, truth in facts)
+
+    def allows(self, facts: Facts) -> bool:
+        """Whether the facts go together with what is known here, and with one way of each case."""
+        if not self.agrees(facts):
+            return False
+        if not facts or not self.cases:
+            return True
+        given = dict(facts)
+        return all(
+            any(all(given.get(symbol, truth) is truth for symbol, truth in way) for way in case)
+            for case in self.cases
+        )
 
     def enter(self, region: Region) -> None:
         """Opens a region."""
@@ -207,10 +227,10 @@ def _join(paths: list[Path]) -> Path:
         for symbol, truth in first.facts.items()
         if all(path.facts.get(symbol) is truth for path in paths[1:])
     }
-    rest = [frozenset(item for item in path.facts.items() if item[0] not in common) for path in paths]
+    result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
+    rest = [_ways(path, common, result.cases) for path in paths]
     result.facts = common
     result._facts_shared = False
-    result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
     result.iteration = max(path.iteration for path in paths)
     result.idle = all(path.idle for path in paths)
     _share_optimizers(paths)
@@ -224,6 +244,16 @@ def _join(paths: list[Path]) -> Path:
         )
         result._heap_shared = False
     return result
+
+
+def _ways(path: Path, facts: dict[Hashable, bool], cases: tuple[Case, ...]) -> list[Facts]:
+    """What a path knows that the joined one will not know, in each of the ways in which it may have come about."""
+    own = frozenset(item for item in path.facts.items() if item[0] not in facts)
+    ways = [own]
+    for case in path.cases:
+        if case not in cases and len(ways) * len(case) <= _MOST_WAYS:
+            ways = [known | way for known in ways for way in case if path.agrees(way)] or ways
+    return ways
 
 
 def _share_optimizers(paths: list[Path]) -> None:
@@ -253,7 +283,7 @@ def _only_made(optimizer: Hashable, path: Path, other: Path) -> bool:
     return all(owner != optimizer for owner, _ in path.heap)
 
 
-def _join_dicts(dicts: list[dict], rest: list[Facts], base: dict) -> dict:  # type: ignore[type-arg]
+def _join_dicts(dicts: list[dict], rest: list[list[Facts]], base: dict) -> dict:  # type: ignore[type-arg]
     joined = dict(dicts[0])
     for other in dicts[1:]:
         for key in other:
@@ -269,10 +299,15 @@ def _join_dicts(dicts: list[dict], rest: list[Facts], base: dict) -> dict:  # ty
             if isinstance(key, str):
                 # without facts it would only be tried in vain
                 values = [
-                    UNBOUND if value is None and facts else value
-                    for value, facts in zip(values, rest, strict=True)
+                    UNBOUND if value is None and all(ways) else value
+                    for value, ways in zip(values, rest, strict=True)
                 ]
-            present = [(value, facts) for value, facts in zip(values, rest, strict=True) if value is not None]
+            present = [
+                (value, facts)
+                for value, ways in zip(values, rest, strict=True)
+                if value is not None
+                for facts in ways
+            ]
             joined[key] = join_values(present)
     return joined
 
@@ -294,43 +329,59 @@ def bound(value: Value) -> Value:
 
 def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
     """One value that stands for several, each with the facts under which it holds."""
-    flat: dict[Value, Facts] = {}
+    flat: dict[Value, list[Facts]] = {}
     schedulers: dict[Hashable, Value] = {}
     for value, facts in options:
         parts = value.options if isinstance(value, Alternatives) else ((value, frozenset()),)
         for part, own in parts:
-            both = own | facts
             if isinstance(part, Scheduler):  # whichever kind of schedule it is
                 part = schedulers.setdefault(part.optimizer, part)
-            flat[part] = flat[part] & both if part in flat else both
+            _add(flat.setdefault(part, []), own | facts)
     if sum(isinstance(value, Mapping) for value in flat) > 1:
         flat = _without_details(flat)
     if len(flat) == 1:
         return next(iter(flat))
-    if UNBOUND in flat and not flat[UNBOUND]:
-        return join_values((value, known) for value, known in flat.items() if value != UNBOUND)
+    if UNBOUND in flat and not flat[UNBOUND][0]:
+        return join_values(_pairs({value: ways for value, ways in flat.items() if value != UNBOUND}))
     if all(isinstance(value, Unknown) and value.kind is None for value in flat):
         return UNKNOWN
     if len(flat) > MAX_OPTIONS:
         kept = {v: f for v, f in flat.items() if not isinstance(v, (Unknown, Constant))}
         if len(kept) > MAX_OPTIONS or not kept:
             return UNKNOWN
-        kept[UNKNOWN] = frozenset()
+        kept[UNKNOWN] = [frozenset()]
         flat = kept
     if all(isinstance(value, (Unknown, Constant)) and not _telling(value) for value in flat):
         return UNKNOWN
-    return Alternatives(tuple(flat.items()))
+    return Alternatives(tuple(_pairs(flat)))
 
 
-def _without_details(options: dict[Value, Facts]) -> dict[Value, Facts]:
+def _pairs(options: dict[Value, list[Facts]]) -> Iterable[tuple[Value, Facts]]:
+    return ((value, facts) for value, ways in options.items() for facts in ways)
+
+
+def _add(ways: list[Facts], facts: Facts) -> None:
+    """Adds a way in which a value comes about. Ways that say more than another one tell nothing."""
+    if any(known <= facts for known in ways):
+        return
+    ways[:] = [known for known in ways if not facts <= known]
+    ways.append(facts)
+    if len(ways) > _MOST_WAYS:
+        ways[:] = [frozenset.intersection(*ways)]
+
+
+def _without_details(options: dict[Value, list[Facts]]) -> dict[Value, list[Facts]]:
     """The options, with dicts made one that differ only in values of which nothing is known."""
     alike: dict[Value, list[Value]] = {}
     for value in options:
         alike.setdefault(_outlined(value) if isinstance(value, Mapping) else value, []).append(value)
-    return {
-        outlined if len(values) > 1 else values[0]: frozenset.intersection(*map(options.__getitem__, values))
-        for outlined, values in alike.items()
-    }
+    joined: dict[Value, list[Facts]] = {}
+    for outlined, values in alike.items():
+        ways = joined.setdefault(outlined if len(values) > 1 else values[0], [])
+        for value in values:
+            for facts in options[value]:
+                _add(ways, facts)
+    return joined
 
 
 def _outlined(value: Value) -> Value:

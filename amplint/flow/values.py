@@ -64,8 +64,8 @@ NONE = Constant(None)
 
 @dataclass(frozen=True, slots=True)
 class Alternatives(Value):
-    """One of several values, depending on the path that was taken. Each comes with the facts of its path;
-    reading the value chooses one (Path.pin)."""
+    """One of several values, depending on the path that was taken. Each comes with the facts of its path, and
+    once more for each further way that led to it; reading the value chooses one (Expressions.pin)."""
 
     options: tuple[tuple[Value, frozenset[tuple[Hashable, bool]]], ...]
 
