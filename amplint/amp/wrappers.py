@@ -162,6 +162,12 @@ OPTIMIZER_PACKAGES = (
 SCHEDULER_FACTORIES = ("torch.optim.lr_scheduler.", "transformers.get_", "transformers.optimization.get_")
 """What is made by a name below one of these sets the learning rate of the optimizer that it is given."""
 
+BY_NAME = {
+    "torch.optim": "torch.optim.Optimizer",
+    "torch.optim.lr_scheduler": "torch.optim.lr_scheduler.LRScheduler",
+}
+"""What ``getattr(module, name)`` gives, as far as AMP goes, whichever name a setting holds."""
+
 SHARDING_WRAPPERS = frozenset(
     {
         "torch.distributed.fsdp.FullyShardedDataParallel",

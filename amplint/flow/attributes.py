@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from amplint.amp.wrappers import OBJECTS
 from amplint.events import DType
 from amplint.flow import modules, scaling, tensors
 from amplint.flow.paths import MAX_OPTIONS, join_values
@@ -158,6 +159,8 @@ def read(walker: Expressions, base: Value, name: str, node: cst.Attribute) -> Va
             stored = walker.path.load(base.symbol, name) if base.symbol is not None else None
             if stored is not None:
                 return _chosen(walker, base.symbol, name, stored)
+            if base.kind == "framework" and name == "autocast":
+                return BoundMethod(base, name)
             return _unknown(walker, base.symbol, name, node)
         case Optimizer() | Scaler() | Scheduler() | Sequence() | Mapping() | Parameters() | Gradient():
             return BoundMethod(base, name)
@@ -210,7 +213,7 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
             if walker.engine.template_for(base) != base.identity:
                 found = _own(found, base)
             return _with_kind(walker, base, _set_since(walker, base, name, found), node)
-        found = walker.engine.class_attribute(base.made_of, name)
+        found = walker.engine.field_value(base, name) or walker.engine.class_attribute(base.made_of, name)
         if found is not None:
             return found
         found = walker.engine.attribute_set_elsewhere(walker, base, name)
@@ -218,6 +221,8 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
             return found
     if base.library is not None and name in ("weight", "bias") and modules.is_module(walker, base):
         return Tensor(modules.weight_dtype(walker, base), parameter_of=base.identity)
+    if name in OBJECTS.get(base.library or "", ()):
+        return BoundMethod(base, name)
     dotted = dotted_name(node)
     kind = walker.kind(dotted) if dotted is not None else None
     if kind is None and base.made_of is not None:
@@ -236,12 +241,14 @@ def _set_since(walker: Expressions, base: Instance, name: str, value: Value) -> 
 
 
 def _own(value: Value, owner: Instance) -> Value:
-    """A context or an optimizer that a constructor made is another one for each object."""
+    """A context, an optimizer or a scaler that a constructor made is another one for each object."""
     if isinstance(value, Optimizer):
         return replace(value, owner=owner.identity)
-    if isinstance(value, Autocast):
+    if isinstance(value, Autocast | Scaler):
         return replace(value, identity=(value.identity, owner.identity))
-    if isinstance(value, Alternatives) and any(isinstance(option, Autocast) for option, _ in value.options):
+    if isinstance(value, Alternatives) and any(
+        isinstance(option, Autocast | Scaler) for option, _ in value.options
+    ):
         return Alternatives(tuple((_own(option, owner), facts) for option, facts in value.options))
     return value
 

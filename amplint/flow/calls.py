@@ -12,7 +12,7 @@ import libcst as cst
 
 from amplint.amp.scalers import METHODS
 from amplint.amp.wrappers import OBJECTS, Role
-from amplint.events import Captured, GeneratorDecorated, ObjectMade, Place
+from amplint.events import AmpHidden, Captured, GeneratorDecorated, ObjectMade, Place
 from amplint.flow import (
     attributes,
     checkpoints,
@@ -346,8 +346,8 @@ def _call_bound(
 def _unknown_method(
     walker: Expressions, base: Unknown, name: str, given: Arguments, node: cst.Call, own_text: bool
 ) -> Value:
-    if base.kind == "framework" and isinstance(node.func, cst.Attribute):
-        dotted = attributes.dotted_name(node.func.value)
+    if base.kind == "framework":
+        dotted = attributes.dotted_name(node.func.value) if isinstance(node.func, cst.Attribute) else None
         uses = walker.scope.uses(dotted) if dotted is not None else set()
         role = kinds.framework_roles(uses).get(name)
         if role is not None:
@@ -584,6 +584,10 @@ def invoke(
         return scaling.not_followed(walker, function, given, node)
     if len(walker.active) >= MAX_DEPTH:
         return scaling.not_followed(walker, function, given, node)
+    if function.outline is not None and function.outline.abstract:
+        # another class has the method that runs
+        walker.emit(AmpHidden(walker.place(node), walker.path.regions))
+        return scaling.out_of_sight(walker, given, node)
     if (
         not always
         and function.outline is not None

@@ -616,6 +616,22 @@ class Engine:
                     return names[name]
         return None
 
+    def field_value(self, base: Instance, name: str) -> Value | None:
+        """What a field of a dataclass, or of another class that is made like one, holds in an object: what it was
+        made with, if that is in sight. None for what is no field."""
+        assert base.made_of is not None
+        parts = [part for part in self.bases(base.made_of) if isinstance(part, ClassValue)]
+        if not any(name in part.outline.fields for part in parts):
+            return None
+        if any("__init__" in part.outline.methods for part in parts):
+            return None
+        given = self.pending.get(base.identity)
+        changed = any(name in part.outline.assignments for part in parts)
+        if given is None or given.unclear or changed:
+            return Unknown((base.identity, name), self.kind_of_attribute(base.made_of, name))
+        order = tuple(dict.fromkeys(field for part in reversed(parts) for field in part.outline.fields))
+        return given.by_name(order).get(name)
+
     def _names_of_class(self, value: ClassValue) -> dict[str, Value]:
         known = self._class_names.get(id(value.outline))
         if known is not None:

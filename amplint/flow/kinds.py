@@ -21,6 +21,9 @@ _MODULE_METHODS = frozenset(
     }
 )
 _MODES = frozenset({"eval", "train"})
+_ALIKE = {
+    name: role for name, role in SHAPES[0][1].items() if all(roles.get(name) is role for _, roles in SHAPES)
+}
 
 
 def kind_of(uses: set[str]) -> str | None:
@@ -39,5 +42,6 @@ def kind_of(uses: set[str]) -> str | None:
 
 
 def framework_roles(uses: set[str]) -> dict[str, Role]:
-    """What the methods of an object of kind "framework" do."""
-    return next((roles for shape, roles in SHAPES if shape <= uses), {})
+    """What the methods of an object of kind "framework" do. Where its uses are out of sight, these are the methods
+    that do the same in all frameworks."""
+    return next((roles for shape, roles in SHAPES if shape <= uses), _ALIKE)

@@ -12,6 +12,7 @@ from amplint.amp import ops
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES, GRAD_OFF, NULL_CONTEXTS, QUESTIONS
 from amplint.amp.scalers import SCALERS, SCALES_ITSELF, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.amp.wrappers import (
+    BY_NAME,
     CAPTURES,
     DATA_PARALLEL,
     MODEL_FACTORIES,
@@ -186,6 +187,11 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
                     Converted(place, walker.path.regions, tensors.operand(walker, first, piece), "numpy")
                 )
             return UNKNOWN
+        case "importlib.import_module" if given.positional:
+            module = given.positional[0]
+            if isinstance(module, Constant) and isinstance(module.value, str):
+                return walker.engine.imported(walker.scope.file, module.value)
+            return Unknown(walker.fresh(node))
         case "functools.<wrapped>":
             return given.positional[0] if given.positional else UNKNOWN
         case "einops.rearrange" | "einops.repeat":
@@ -514,6 +520,8 @@ def _builtin(walker: Expressions, name: str, given: calls.Arguments, node: cst.C
             if isinstance(key, Constant) and isinstance(key.value, str) and key.value.isidentifier():
                 text = cst.Attribute(node.args[0].value, cst.Name(key.value))
                 return attributes.read(walker, first, key.value, text)
+            if isinstance(first, Library) and first.name in BY_NAME:
+                return Library(BY_NAME[first.name])
             return Unknown(walker.fresh(node))
         case "hasattr":
             key = given.positional[1] if len(given.positional) > 1 else UNKNOWN

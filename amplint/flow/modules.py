@@ -176,7 +176,7 @@ def _possible(walker: Expressions, identity: Hashable, key: str) -> list[Value]:
     """What a note on a module may say, over the paths that were joined."""
     found = walker.path.load(identity, key)
     if isinstance(found, Alternatives):
-        return [value for value, facts in found.options if walker.path.agrees(facts)]
+        return list(dict.fromkeys(value for value, facts in found.options if walker.path.allows(facts)))
     return [found] if found is not None else []
 
 
@@ -263,7 +263,10 @@ def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Cal
     if isinstance(value, Instance) and value.library is not None:
         return _call_library(walker, value, given, node, place)
     trains = not frozen
-    opaque = not (isinstance(value, Instance) and value.made_of is not None)
+    own = value.made_of if isinstance(value, Instance) else None
+    forward = walker.engine.find_method(own, "forward") if own is not None else None
+    abstract = forward is not None and forward.outline is not None and forward.outline.abstract
+    opaque = own is None or abstract
     inputs: tuple[Operand, ...] = ()
     if not isinstance(value, Instance):
         reaching.called(walker, value, given, node)
@@ -275,8 +278,7 @@ def run(walker: Expressions, value: Value, given: calls.Arguments, node: cst.Cal
             if isinstance(item, Tensor) and item.is_half and item.half_by_user is not None
         )
     walker.emit(Forward(place, walker.path.regions, identity, trains, walker.path.gradients, opaque, inputs))
-    if isinstance(value, Instance) and value.made_of is not None:
-        forward = walker.engine.find_method(value.made_of, "forward")
+    if isinstance(value, Instance) and not opaque:
         if forward is None:
             return UNKNOWN
         result = calls.invoke(walker, forward, given.after(value), node)

@@ -86,6 +86,21 @@ class FunctionOutline:
         return self._body
 
     @property
+    def abstract(self) -> bool:
+        """Whether it does nothing but raise NotImplementedError, or is decorated and does nothing at all: what
+        it stands for is elsewhere."""
+        rest = [part for part in self._body if not isinstance(part, (ast.Expr, ast.Pass))]
+        if not rest:
+            return self.decorated and all(
+                isinstance(part, ast.Pass) or isinstance(getattr(part, "value", None), ast.Constant)
+                for part in self._body
+            )
+        if len(rest) > 1 or not isinstance(rest[0], ast.Raise) or rest[0].exc is None:
+            return False
+        error = rest[0].exc.func if isinstance(rest[0].exc, ast.Call) else rest[0].exc
+        return dotted(error) == "NotImplementedError"
+
+    @property
     def locals(self) -> frozenset[str]:
         """The names that its statements bind, but for parameters and those that are declared to be of elsewhere."""
         if self._locals is None:
@@ -131,6 +146,7 @@ class ClassOutline:
         "bases",
         "chunks",
         "end_line",
+        "fields",
         "line",
         "methods",
         "name",
@@ -147,6 +163,8 @@ class ClassOutline:
         self.methods: dict[str, FunctionOutline] = {}
         self.chunks: list[tuple[int, int]] = []
         """Line ranges of the statements in the class body that are no definitions."""
+        self.fields: tuple[str, ...] = ()
+        """The annotated names in its body, in order: the fields of a dataclass."""
         self._assignments: dict[str, list[tuple[int, int]]] | None = None
         self._kept: dict[str, list[tuple[FunctionOutline, str]]] | None = None
         self._uses: dict[str, set[str]] | None = None
@@ -368,10 +386,10 @@ def _calls_in(
                     stepped = dotted(node.args[0])
                     if stepped is not None:
                         uses.setdefault(stepped, set()).add("<stepped>")
-        elif isinstance(node, ast.Attribute) and node.attr == "param_groups":
+        elif isinstance(node, ast.Attribute) and node.attr in ("param_groups", "autocast"):
             target = dotted(node.value)
             if target is not None:
-                uses.setdefault(target, set()).add("param_groups")
+                uses.setdefault(target, set()).add(node.attr)
         pending.extend(children(node))
     return frozenset(called)
 
@@ -440,4 +458,6 @@ def _class(node: ast.ClassDef, qualified: str = "") -> ClassOutline:
                 made.methods[statement.name] = method
         elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             _extend(made.chunks, statement)
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                made.fields = (*made.fields, statement.target.id)
     return made
