@@ -170,7 +170,7 @@ class State:
     losses: tuple[tuple[Place, str], ...] = ()
     """Reads of scaled losses that may yet be divided by the scale."""
     scale_asked: bool = False
-    """Whether the code asked for the scale since the last update: it may divide by hand."""
+    """Whether the code asked for the scale or the stages since the last update: it may divide by hand."""
     made: int = 0
     """How many optimizers were built and not heard of since, two at most."""
     over: bool = False
@@ -355,6 +355,7 @@ class _Move:
                 known = self.update(event, known)
             case "stages":
                 # what follows goes by torch's own record
+                self.scale_asked = True
                 self.put(
                     [
                         replace(held, stage=Stage.READY, staged=None) if held.scaler == event.scaler else held
@@ -379,6 +380,7 @@ class _Move:
             return known._replace(made=False)
         if event.optimizer is None:
             # it may be any of them
+            self.judge_any(event, known)
             self.forget()
             return known._replace(checked=True)
         held = self.hold(event.optimizer, event.modules)
@@ -417,6 +419,21 @@ class _Move:
         self.keep(replace(held, staged=event.place))
         return known._replace(checked=True, home=_home(event.place))
 
+    def judge_any(self, event: ScalerUsed, known: Known) -> None:
+        """What was clipped too early, whichever optimizer it is that the scaler divides: none was divided since this
+        scaler alone scaled all there is."""
+        if self.plain is None and all(
+            held.fresh is not None and held.divided is None and held.fresh_by == (event.scaler,)
+            for held in self.each()
+        ):
+            self.tell_reads(self.reads, event, known)
+
+    def tell_reads(self, reads: tuple[Read, ...], event: ScalerUsed, known: Known) -> None:
+        """Clips and norms of gradients that are divided only now."""
+        for read in reads:
+            fault = Fault.CLIPPED_SCALED if read.clips else Fault.MEASURED_SCALED
+            self.break_(fault, read.place, event.place, how=read.how, limit=read.limit, enabled=known.enabled)
+
     def sure(self, held: Held) -> bool:
         """Whether the latest backward pass surely reached this optimizer's parameters: there is no other
         optimizer, or it is the same call that its gradients came from before."""
@@ -443,11 +460,10 @@ class _Move:
             and (event.scaler not in held.fresh_by or not self.several)
         ):
             self.break_(Fault.OTHER_SCALER, event.place, held.fresh, how=event.act, enabled=enabled)
-        for read in self.reads:
-            if held.may_hold(read.modules) and held.fresh is not None:
-                fault = Fault.CLIPPED_SCALED if read.clips else Fault.MEASURED_SCALED
-                self.break_(fault, read.place, event.place, how=read.how, limit=read.limit, enabled=enabled)
-        self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
+        own = tuple(read for read in self.reads if held.may_hold(read.modules))
+        if held.fresh is not None:
+            self.tell_reads(own, event, known)
+        self.reads = tuple(read for read in self.reads if read not in own)
 
     def scaled_elsewhere(self, held: Held, known: Known) -> bool:
         """Whether another scaler scaled the gradients: both were built in sight, so they are two."""

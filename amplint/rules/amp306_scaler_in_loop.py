@@ -2,11 +2,12 @@
 
 ## What it does
 
-Reports a `GradScaler(...)` that is built again each time round a loop, or in a function that a loop calls,
-and then steps an optimizer that the scaler before it has already stepped.
+Reports a `GradScaler(...)` that is built again each time round a loop, in a function that a loop calls, or by
+the constructor of a helper object that is made there, and then steps an optimizer that the scaler before it has
+already stepped.
 
 Silent: where the optimizer is made anew as well, as in a loop over folds or trials; scalers that are
-disabled; a second scaler for another optimizer.
+disabled; a second scaler for another optimizer; a scaler that loads the state of the one before.
 
 ## Why is this bad
 
@@ -101,12 +102,14 @@ from amplint.rules.grad_scaler import belongs
 
 @dataclass(frozen=True)
 class Stepped:
-    """An optimizer that a scaler has stepped; ``anew`` is where the scaler was made again since."""
+    """An optimizer that a scaler has stepped; ``anew`` is where the scaler was made again since, or the object
+    whose constructor makes it, if ``held``."""
 
     optimizer: Hashable
     scaler: Hashable
     place: Place
     anew: Place | None = None
+    held: bool = False
 
 
 State = tuple[Stepped, ...]
@@ -128,16 +131,26 @@ class ScalerInLoop(FlowRule):
         if event.enabled is False:
             return state
         return tuple(
-            replace(known, anew=event.place) if known.scaler == event.scaler else known for known in state
+            replace(known, anew=event.place, held=False) if known.scaler == event.scaler else known
+            for known in state
         )
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
         return tuple(known for known in state if not belongs(known.optimizer, event.optimizer))
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not belongs(known.optimizer, event.identity))
+        return tuple(
+            replace(known, anew=event.place, held=True) if belongs(known.scaler, event.identity) else known
+            for known in state
+            if not belongs(known.optimizer, event.identity)
+        )
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        if event.act == "load_state_dict":
+            # it goes on with the scale of the one before
+            return tuple(
+                replace(known, anew=None) if known.scaler == event.scaler else known for known in state
+            )
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state
         known = next((part for part in state if part.optimizer == event.optimizer), None)
@@ -146,12 +159,15 @@ class ScalerInLoop(FlowRule):
             return (*others, Stepped(event.optimizer, event.scaler, event.place))[-MOST:]
         if known.anew is None:
             return state
-        where = line_of(event.place, known.anew)
+        made = known.anew
+        trail = [(event.place, "the scaler steps the optimizer here")]
+        if known.held and event.made is not None:
+            made = event.made
+            trail.insert(0, (known.anew, "the object that holds the scaler is made here"))
         message = (
             f"a new gradient scaler is made here for an optimizer that the last one has already stepped, on "
-            f"{where}: the scale starts again where it began, so steps are skipped until it has come down again, and "
-            "it never grows. Make one scaler before the loop and hand it in."
+            f"{line_of(event.place, made)}: the scale starts again where it began, so steps are skipped until it has "
+            "come down again, and it never grows. Make one scaler before the loop and hand it in."
         )
-        trail = ((event.place, "the scaler steps the optimizer here"),)
-        report.add(self, known.anew, message, trail=trail, mend=HoistScaler(known.anew))
+        report.add(self, made, message, trail=tuple(trail), mend=HoistScaler(made))
         return tuple(replace(part, anew=None) if part is known else part for part in state)
