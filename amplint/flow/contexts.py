@@ -23,7 +23,7 @@ from amplint.events import (
     RegionExited,
     innermost,
 )
-from amplint.flow import calls
+from amplint.flow import absent, calls
 from amplint.flow.values import (
     UNKNOWN,
     Autocast,
@@ -138,14 +138,24 @@ def tell_of_arguments(
     found: list[Given] = []
     for index, (parameter, value) in enumerate(zip(parameters, given.positional, strict=False)):
         place = walker.place(given.nodes[index] if aligned else node)
-        found.append(_given(parameter, value, given.nodes[index] if aligned else None, place, True))
+        text = given.nodes[index] if aligned else None
+        found.append(_absent(walker, text, _given(parameter, value, text, place, True)))
     for parameter, value in given.keywords:
         text = given.node_of(parameter)
-        found.append(_given(parameter, value, text, walker.place(text if text is not None else node), False))
+        place = walker.place(text if text is not None else node)
+        found.append(_absent(walker, text, _given(parameter, value, text, place, False)))
     named = {key for key, _ in given.keywords}
     missing = bool(parameters) and parameters[0] == "device_type"
     missing = missing and not (given.positional or given.unclear or "device_type" in named)
     walker.emit(Constructed(walker.place(node), walker.path.regions, name, tuple(found), missing))
+
+
+def _absent(walker: Expressions, text: cst.CSTNode | None, given: Given) -> Given:
+    """The same, or what is said of an argument that cannot be evaluated."""
+    if given.kind != "unknown" or given.parameter not in ("device_type", "dtype") or walker.silent:
+        return given
+    found = absent.attribute_read_in(walker, text) if text is not None else None
+    return given if found is None else replace(given, kind="absent", value=found)
 
 
 def _given(parameter: str, value: Value, text: cst.CSTNode | None, place: Place, positional: bool) -> Given:

@@ -160,6 +160,9 @@ class Engine:
         self._inner: dict[int, list[ClassValue]] = {}
         self._kinds_kept: dict[tuple[int, str], str | None] = {}
         self.custom_functions: dict[int, CustomFunction] = {}
+        self.absent: dict[tuple[int, str], bool] = {}
+        """By class and attribute, whether its objects lack it; see absent.class_lacks."""
+        self.set_from_outside: dict[str, list[ClassValue | None]] = {}
         self.budget = Budget(MAX_STEPS)
         self.entered: set[int] = set()
         """The functions that were walked from the present entry point, by their outlines."""

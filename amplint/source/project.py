@@ -191,6 +191,11 @@ class Project:
             )
         return known
 
+    def files_with(self, pattern: re.Pattern[bytes]) -> list[Path]:
+        """The files in whose bytes a pattern occurs. All files are read."""
+        changed = self.changed
+        return [path for path in self._paths if pattern.search(changed.get(str(path)) or _bytes_at(path))]
+
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
         if path not in self._loaded:

@@ -24,6 +24,15 @@ from amplint.rules.base import FlowRule  # noqa: E402
 
 RUNNER = Path(__file__).with_name("run_observed.py")
 NOT_SEEN = {
+    **dict.fromkeys(
+        (
+            "autocast-bad-dtype/bad_module_without_dtype.py",
+            "autocast-wrong-device/bad_inherited_no_device",
+            "autocast-wrong-device/bad_module_without_device.py",
+            "autocast-wrong-device/bad_part_without_device.py",
+        ),
+        "the attribute is missing before torch is called: a run shows it by the exception",
+    ),
     "autocast-lost-in-threads/bad_data_parallel.py": "there is one device, so that nothing is replicated",
     "autocast-state-leaked/bad_set_up.py": "autocast is off again when the program ends",
     "autocast-state-leaked/bad_switch.py": "autocast is off again when the program ends",
