@@ -20,6 +20,7 @@ from amplint.flow.attributes import dotted_name
 from amplint.flow.discarded import tell_of_discarded
 from amplint.flow.engine import Engine, entry_points
 from amplint.flow.functions import tell_of_definitions
+from amplint.flow.optimizers import tell_of_classes
 from amplint.flow.paths import Path as Way
 from amplint.flow.scopes import Scope
 from amplint.flow.statements import Walker
@@ -202,6 +203,7 @@ def _judge_file(
             engine.run_module(file)
         else:
             engine.run_function(file, outline, assumed=assumed)
+    tell_of_classes(engine)
 
 
 def _pieces(file: ProjectFile, rule: SyntaxRule) -> Iterable[Slice]:

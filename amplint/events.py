@@ -554,6 +554,9 @@ class ScalerUsed(Event):
     """Whether a condition decides that there is a scaler at all."""
     initial: float | None = INITIAL_SCALE
     """The scale that it starts with, or None where that is not known."""
+    given: Hashable = None
+    """What ``unscale_`` or ``step`` was given, if that is not the optimizer itself but an object around it that has its
+    parameters: the scaler keeps a record of its own for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ class Fault(enum.Enum):
     SCALED_TWICE = "a loss is scaled that is scaled already"
     UPDATED_BEFORE_STEP = "the scale changes between backward and the division"
     DIVIDED_TWICE = "update makes step divide unscaled gradients again"
+    OTHER_OBJECT = "unscale_ of an optimizer and step of an object around it, or inside: divides twice"
     NOTHING_TO_UPDATE = "update without a step or unscale_: AssertionError"
 
 
@@ -96,6 +97,8 @@ class Held:
     stage: Stage = Stage.READY
     staged: Place | None = None
     """The unscale_ or step that led to the stage."""
+    given: Hashable = None
+    """What the scaler was given there in place of the optimizer."""
     fresh: Place | None = None
     """The backward pass that left scaled gradients."""
     fresh_by: tuple[Hashable, ...] = ()
@@ -386,6 +389,8 @@ class _Move:
         held = self.hold(event.optimizer, event.modules)
         if held.scaler != event.scaler:
             held = replace(held, scaler=event.scaler, stage=Stage.READY)
+        elif held.given != event.given and held.stage is not Stage.READY:
+            held = self.other_object(event, held, known)
         if held.stage is Stage.STEPPED and held.staged is not None:
             again = event.act == "step" or held.fresh is not None
             if again:
@@ -416,7 +421,7 @@ class _Move:
                 stale=None,
                 stale_by=None,
             )
-        self.keep(replace(held, staged=event.place))
+        self.keep(replace(held, staged=event.place, given=event.given))
         return known._replace(checked=True, home=_home(event.place))
 
     def judge_any(self, event: ScalerUsed, known: Known) -> None:
@@ -433,6 +438,13 @@ class _Move:
         for read in reads:
             fault = Fault.CLIPPED_SCALED if read.clips else Fault.MEASURED_SCALED
             self.break_(fault, read.place, event.place, how=read.how, limit=read.limit, enabled=known.enabled)
+
+    def other_object(self, event: ScalerUsed, held: Held, known: Known) -> Held:
+        """An optimizer that the scaler knows by another object: to torch this one is ready still."""
+        if held.stage is Stage.UNSCALED and held.divided is not None and held.fresh is None:
+            self.break_(Fault.OTHER_OBJECT, event.place, held.divided, enabled=known.enabled)
+            return replace(held, stage=Stage.READY, divided=None, stale=None)
+        return replace(held, stage=Stage.READY)
 
     def sure(self, held: Held) -> bool:
         """Whether the latest backward pass surely reached this optimizer's parameters: there is no other

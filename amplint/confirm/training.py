@@ -414,12 +414,14 @@ class _Watcher:
         casts: tuple[CastParameters, ...] = ()
         optimizer: Hashable = None
         loss: Hashable = None
+        record: Hashable = None
         closure = ""
         modules: frozenset[Hashable] = frozenset()
         scaled_by: tuple[Hashable, ...] = ()
         if act in ("unscale_", "step"):
-            given = args[0] if args else kwargs.get("optimizer")
-            given = getattr(given, "optimizer", given)  # accelerate wraps it
+            around = args[0] if args else kwargs.get("optimizer")
+            given = _innermost(around)
+            record = id(around) if given is not around else None
             if act == "step":
                 by_place = len(args) > 1 and args[1] is not None
                 closure = "positional" if by_place else "keyword" if kwargs.get("closure") is not None else ""
@@ -454,6 +456,7 @@ class _Watcher:
                 made=self._scalers_made.get(name),
                 closure=closure,
                 initial=float(getattr(scaler, "_init_scale", INITIAL_SCALE)),
+                given=record,
             )
         )
 
@@ -561,6 +564,25 @@ class _Watcher:
             complete = [self._collect(part, found, depth + 1) for part in thing]
             return all(complete)
         return isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None)))
+
+
+def _innermost(optimizer: Any) -> Any:
+    """The optimizer in a wrapper of one, such as those of accelerate: an attribute of it that has its parameters."""
+    mine = {id(parameter) for parameter in parameters_of(optimizer)}
+    for _ in range(_DEEPEST):
+        held = getattr(optimizer, "__dict__", {}).values()
+        inner = next(
+            (
+                part
+                for part in held
+                if isinstance(part, Optimizer) and not mine.isdisjoint(map(id, parameters_of(part)))
+            ),
+            None,
+        )
+        if inner is None:
+            break
+        optimizer = inner
+    return optimizer
 
 
 def _subclasses(kind: type) -> Iterator[type]:

@@ -210,8 +210,9 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
             return BoundMethod(base, name, method)
         found = modules.constructed(walker, base, name)
         if found is not None:
-            if walker.engine.template_for(base) != base.identity:
-                found = _own(found, base)
+            template = walker.engine.template_for(base)
+            if template != base.identity and not walker.engine.was_given(template, found):
+                found = own(found, base)
             return _with_kind(walker, base, _set_since(walker, base, name, found), node)
         found = walker.engine.field_value(base, name) or walker.engine.class_attribute(base.made_of, name)
         if found is not None:
@@ -240,7 +241,7 @@ def _set_since(walker: Expressions, base: Instance, name: str, value: Value) -> 
     return Unknown((base.identity, name), walker.engine.kind_of_attribute(base.made_of, name))
 
 
-def _own(value: Value, owner: Instance) -> Value:
+def own(value: Value, owner: Instance) -> Value:
     """A context, an optimizer or a scaler that a constructor made is another one for each object."""
     if isinstance(value, Optimizer):
         return replace(value, owner=owner.identity)
@@ -249,7 +250,7 @@ def _own(value: Value, owner: Instance) -> Value:
     if isinstance(value, Alternatives) and any(
         isinstance(option, Autocast | Scaler) for option, _ in value.options
     ):
-        return Alternatives(tuple((_own(option, owner), facts) for option, facts in value.options))
+        return Alternatives(tuple((own(option, owner), facts) for option, facts in value.options))
     return value
 
 

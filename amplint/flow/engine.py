@@ -15,7 +15,7 @@ from amplint.amp.survey import names_that_touch, names_with_effects
 from amplint.amp.tokens import HALF_CASTS, REGIONS_AND_SCALERS, TRAINING
 from amplint.amp.versions import Bounds, compare, parse, since
 from amplint.amp.wrappers import OBJECTS, PARALLEL, Role
-from amplint.events import CustomFunction, Event, FunctionEnded, Place
+from amplint.events import CustomFunction, Event, FunctionEnded, Place, ScalerUsed
 from amplint.findings import Span
 from amplint.flow import attributes, calls, checkpoints, contexts, kinds, modules, reaching
 from amplint.flow.budget import Budget, OutOfBudget
@@ -169,6 +169,10 @@ class Engine:
         self.scalers_made: set[Hashable] = set()
         self.stepped: set[Hashable] = set()
         """Scalers that were made, and those that stepped, since the present entry point began."""
+        self.unscaled: dict[Hashable, Value] = {}
+        """The optimizers that scalers unscaled since then, by their identities."""
+        self.divisions: dict[tuple[Hashable, Instance], list[tuple[ScalerUsed, Value]]] = {}
+        """What was unscaled and stepped by each scaler in the methods of an object, in the present file."""
         self.trained_by_framework = False
         """Whether the present entry point had a framework run a backward pass."""
         self._taking: dict[int, bool] = {}
@@ -297,6 +301,7 @@ class Engine:
         self.entered.clear()
         self.scalers_made.clear()
         self.stepped.clear()
+        self.unscaled.clear()
         self.trained_by_framework = False
         path = Path(self.base)
         path.machines = self.listener.start()
@@ -802,21 +807,25 @@ class Engine:
         finally:
             self._building.pop()
 
-    def scalers_of(self, path: Path, instance: Instance) -> dict[str, Value]:
-        """The attributes of an object to which its class sets a scaler, as far as they are known on a path."""
-        made_of = instance.made_of
-        if made_of is None or not any(
+    def may_hold_scaler(self, instance: Instance) -> bool:
+        """Whether the file of an object's class, or of one that it inherits from, makes a scaler."""
+        return instance.made_of is not None and any(
             isinstance(base, ClassValue) and self.holds(base.file.path, _SCALER)
-            for base in self.bases(made_of)
-        ):
-            return {}
+            for base in self.bases(instance.made_of)
+        )
+
+    def attributes_of(self, path: Path, instance: Instance) -> dict[str, Value]:
+        """The attributes of an object of the project that its constructor or a path has set."""
         template = self.template_for(instance)
         self.build(template)
         found: dict[str, Value] = {}
         for known in (self.base, path.heap):
             for (owner, name), value in known.items():
-                if owner == instance.identity or owner == template:
+                if owner == instance.identity:
                     found[name] = value
+                elif owner == template:
+                    given = self.was_given(template, value)
+                    found[name] = value if given else attributes.own(value, instance)
         return found
 
     def casts_in_constructors(self, file: ProjectFile) -> bool:
@@ -851,6 +860,11 @@ class Engine:
             self._made_like[instance.identity] = known
         return known
 
+    def was_given(self, template: Hashable, value: Value) -> bool:
+        """Whether the constructor got a value as an argument."""
+        _, positional, keywords, _ = self._recipes.get(template, (None, (), (), False))
+        return value in positional or any(value == item for _, item in keywords)
+
     def template_of(self, identity: Hashable) -> Hashable:
         """The template of an object that was made of a class of the project, or the identity itself."""
         return self._made_like.get(identity, identity)
@@ -859,7 +873,9 @@ class Engine:
         self, walker: Expressions, base: Instance, method: FunctionValue, node: cst.CSTNode
     ) -> Value:
         """The value of a property."""
-        return calls.invoke(walker, method, calls.Arguments.of(base), node)
+        outline = method.outline
+        always = outline is not None and outline.hands_on
+        return calls.invoke(walker, method, calls.Arguments.of(base), node, always=always)
 
     def annotated(self, walker: Expressions, node: cst.BaseExpression, identity: Hashable) -> Value | None:
         """What a parameter's annotation says of it."""
@@ -1192,7 +1208,9 @@ def entry_points(engine: Engine, file: ProjectFile) -> Iterator[tuple[FunctionOu
     methods: dict[int, list[str]] = {}
     for part in bearing:
         if part.owner is not None:
-            methods.setdefault(id(part.owner), []).append(f"self.{part.name}(")
+            is_read = part.decorated and "property" in engine.decorators(file, part)
+            call = f"self.{part.name}." if is_read else f"self.{part.name}("
+            methods.setdefault(id(part.owner), []).append(call)
     casting = {
         id(part.owner) for part in bearing if part.owner is not None and casts.search(file.text_of(part))
     }

@@ -23,7 +23,7 @@ from amplint.events import (
     ScalerUsed,
     SchedulerStepped,
 )
-from amplint.flow import calls, modules
+from amplint.flow import calls, modules, optimizers
 from amplint.flow.values import (
     NONE,
     ONE_OF_MANY,
@@ -148,10 +148,9 @@ def _at_hand(walker: Expressions) -> ScalerAtHand | None:
     scope = walker.scope
     found = [(name, value) for name, value in {**scope.outer_names, **walker.path.names}.items()]
     receiver = scope.self_value
-    if isinstance(receiver, Instance):
-        found += [
-            (f"self.{name}", value) for name, value in walker.engine.scalers_of(walker.path, receiver).items()
-        ]
+    if isinstance(receiver, Instance) and walker.engine.may_hold_scaler(receiver):
+        held = walker.engine.attributes_of(walker.path, receiver)
+        found += [(f"self.{name}", value) for name, value in held.items()]
     for name, value in found:
         for option, facts in value.options if isinstance(value, Alternatives) else ((value, frozenset()),):
             if isinstance(option, Scaler) and option.made is not None and walker.path.agrees(facts):
@@ -283,6 +282,7 @@ def _used(
 ) -> ScalerUsed:
     decided = _is_decided(walker, scaler)
     casts = () if scaler.takes_half or act not in ("unscale_", "step") else _casts(walker, optimizer)
+    named, given = optimizers.named(walker, optimizer)
     return ScalerUsed(
         walker.place(node),
         walker.path.regions,
@@ -290,7 +290,7 @@ def _used(
         act,
         casts,
         _enabled(walker, scaler) if act != "given" else scaler.enabled,
-        identity_of(optimizer),
+        named,
         _modules(optimizer),
         identity_of(loss),
         scaled_by(loss)[0],
@@ -303,6 +303,7 @@ def _used(
         decided,
         scaler.optional,
         scaler.initial,
+        given,
     )
 
 
@@ -341,7 +342,9 @@ def scaler_method(
         case "unscale_" | "step":
             optimizer = given.positional[0] if given.positional else given.keyword("optimizer") or UNKNOWN
             closure = _closure(given) if name == "step" else ""
-            walker.emit(_used(walker, scaler, name, node, optimizer=optimizer, closure=closure))
+            event = _used(walker, scaler, name, node, optimizer=optimizer, closure=closure)
+            walker.emit(event)
+            optimizers.note(walker, event, optimizer)
             if name == "step":
                 if scaler.made is not None and not walker.silent:
                     walker.engine.stepped.add(scaler.identity)

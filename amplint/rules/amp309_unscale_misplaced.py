@@ -1,4 +1,4 @@
-"""Finds `scaler.unscale_()` that is called twice, too late, or before all gradients are there.
+"""Finds `scaler.unscale_()` that is called twice, too late, too early, or on another object than the step.
 
 ## What it does
 
@@ -6,7 +6,9 @@ Reports `scaler.unscale_(optimizer)`
 
 * that comes again before `scaler.update()`, as it does inside the loop over micro-batches,
 * that comes after `scaler.step(optimizer)`,
-* after which a further scaled backward pass adds to the same gradients before they are applied.
+* after which a further scaled backward pass adds to the same gradients before they are applied,
+* on an optimizer inside the object that `scaler.step(…)` is given, or around it. It says so at the step, on one way
+  through the code, or in two methods of a class that unscales and steps nothing else with this scaler.
 
 accelerate's `clip_grad_norm_` and `clip_grad_value_` unscale the gradients of every optimizer that was prepared, so
 a second one before the next step is reported as well: as an error for `mixed_precision="fp16"`, as a warning where
@@ -21,6 +23,9 @@ it is the same call in the next iteration.
 still multiplied by the scale: the sum is dominated 65536 to 1 by the last micro-batch, and it is not divided any
 more.
 
+The scaler keeps its record for the object that it is given (`id(optimizer)`). A wrapper is another object than the
+optimizer in it: `step` finds no record for it and divides the gradients of the same parameters once more.
+
 ## What torch does at run time
 
 Measured with torch 2.13.0 on the CPU:
@@ -30,6 +35,7 @@ Measured with torch 2.13.0 on the CPU:
 | `unscale_` twice before `update` | `RuntimeError: unscale_() has already been called on this optimizer …` |
 | `unscale_` after `step` | `RuntimeError: unscale_() is being called after step().` |
 | scaled backward pass after `unscale_`, then `step` | silent: what was added counts 65536 times too much |
+| `unscale_(wrapper.optimizer)`, clip, `step(wrapper)` | silent: the clipped gradients are divided by the scale again |
 | `unscale_`, `update`, scaled backward pass, `step` | silent: what was there before is divided twice and vanishes |
 
 ## Example
@@ -104,7 +110,7 @@ from amplint.findings import Level
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
 from amplint.rules.base import Report, line_of
-from amplint.rules.grad_scaler import ProtocolRule, call, times, where
+from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
 
 
 class UnscaleMisplaced(ProtocolRule):
@@ -113,7 +119,14 @@ class UnscaleMisplaced(ProtocolRule):
 
     shown_by = (ScalerUsed,)
     raises = r"unscale_\(\) (has already been called|is being called after step)"
-    faults = frozenset({Fault.UNSCALED_TWICE, Fault.UNSCALED_AFTER_STEP, Fault.BACKWARD_AFTER_UNSCALE})
+    faults = frozenset(
+        {
+            Fault.UNSCALED_TWICE,
+            Fault.UNSCALED_AFTER_STEP,
+            Fault.BACKWARD_AFTER_UNSCALE,
+            Fault.OTHER_OBJECT,
+        }
+    )
 
     def on_framework_unscaled(
         self, state: Place | None, event: FrameworkUnscaled, report: Report
@@ -148,6 +161,10 @@ class UnscaleMisplaced(ProtocolRule):
         """After the step the call goes; else it moves in front of the step."""
         if breach.fault is Fault.UNSCALED_AFTER_STEP:
             return RemoveUnscale(breach.place)
+        if breach.fault is Fault.OTHER_OBJECT:
+            return NoMend(
+                "both calls have to be given the same object, and which one is for the author to say"
+            )
         return MoveUnscale(breach.place)
 
     def describe(self, breach: Breach) -> tuple[str, str]:
@@ -168,9 +185,21 @@ class UnscaleMisplaced(ProtocolRule):
                 "Unscale before the step.",
                 "the scaler's step",
             )
+        if breach.fault is Fault.OTHER_OBJECT:
+            return (
+                f"{call(breach.place)} is given another object than {call(breach.other)} on {where(breach)}, for the "
+                "same parameters: the scaler has no record of it and divides the gradients by the scale a second time"
+                f"{lost(breach)}. Give both calls the same object.",
+                "divided for the first time here",
+            )
         return (
             f"{call(breach.place)} unscales gradients to which the backward pass on {where(breach)} then adds scaled "
             f"ones, {times(breach)} larger at the initial scale: what is applied is no sum of the two. "
             "Unscale once, after the last backward pass of the step.",
             "scaled gradients are added here",
         )
+
+
+def lost(breach: Breach) -> str:
+    """What is left of gradients that are divided twice."""
+    return "" if breach.initial is None else f" (1 / {number(breach.initial)} of the update is left at first)"

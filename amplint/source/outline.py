@@ -59,6 +59,19 @@ class FunctionOutline:
         self._uses: dict[str, set[str]] = {}
 
     @property
+    def hands_on(self) -> bool:
+        """Whether all that it does is to return ``self.a`` or ``self.a.b``."""
+        *before, last = self._body
+        node = last.value if isinstance(last, ast.Return) else None
+        if (before and ast.get_docstring(ast.Module(self._body, [])) is None) or len(before) > 1:
+            return False
+        depth = 0
+        while isinstance(node, ast.Attribute):
+            node = node.value
+            depth += 1
+        return depth > 0 and isinstance(node, ast.Name) and node.id in self.parameters[:1]
+
+    @property
     def called(self) -> frozenset[str]:
         """Names called: ``f`` for ``f()``, ``self.f`` for ``self.f()``, ``a.b`` for ``a.b()``."""
         if self._called is None:
