@@ -457,6 +457,8 @@ class Backward(Event):
     """Whether the files on the way here mention something that may scale losses."""
     at_hand: ScalerAtHand | None = None
     """A scaler that the function could have scaled the loss with, where nothing else in reach may have."""
+    kept: frozenset[Hashable] = frozenset()
+    """Optimizers that a scaler has stepped whose gradients are still those of that step. Only a run shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,6 +660,9 @@ class LoopIterated(Event):
 
     loop: Hashable
     number: int
+    dropped_elsewhere: bool = False
+    """Whether the ways through the body on which an optimizer steps without a scaler drop gradients after it, while
+    nothing does on those on which a scaler steps. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

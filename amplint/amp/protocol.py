@@ -22,6 +22,7 @@ from amplint.events import (
     FunctionEnded,
     GradientsRead,
     GradientsZeroed,
+    LoopEnded,
     LoopIterated,
     OptimizerMade,
     OptimizerStepped,
@@ -60,6 +61,9 @@ class Fault(enum.Enum):
     UPDATED_BEFORE_STEP = "the scale changes between backward and the division"
     DIVIDED_TWICE = "update makes step divide unscaled gradients again"
     OTHER_OBJECT = "unscale_ of an optimizer and step of an object around it, or inside: divides twice"
+    ADDED_TO_APPLIED = (
+        "scaled gradients are added to unscaled ones that a step has applied and nobody dropped"
+    )
     NOTHING_TO_UPDATE = "update without a step or unscale_: AssertionError"
 
 
@@ -112,6 +116,12 @@ class Held:
     """The backward pass that they came from."""
     applied: Place | None = None
     """The scaler's step that applied the gradients which are still there."""
+    applied_from: Place | None = None
+    """The backward pass that they came from."""
+    kept_in: Hashable = None
+    """The loop in which other ways drop such gradients."""
+    added: tuple[Place, Place] | None = None
+    """The step that applied gradients, and the backward pass that then added to them."""
 
     @property
     def is_clean(self) -> bool:
@@ -122,12 +132,23 @@ class Held:
             and self.stale is None
             and self.divided is None
             and self.applied is None
+            and self.added is None
         )
 
     def without_gradients(self) -> Held:
         """After zero_grad."""
         return replace(
-            self, fresh=None, fresh_by=(), stale=None, stale_by=None, divided=None, source=None, applied=None
+            self,
+            fresh=None,
+            fresh_by=(),
+            stale=None,
+            stale_by=None,
+            divided=None,
+            source=None,
+            applied=None,
+            applied_from=None,
+            kept_in=None,
+            added=None,
         )
 
     def may_hold(self, modules: frozenset[Hashable]) -> bool:
@@ -204,6 +225,7 @@ class GradScalerProtocol:
         FunctionEnded,
         GradientsRead,
         GradientsZeroed,
+        LoopEnded,
         LoopIterated,
         OptimizerMade,
         OptimizerStepped,
@@ -242,6 +264,10 @@ class GradScalerProtocol:
                 )
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
+                if isinstance(event, LoopIterated) and event.dropped_elsewhere:
+                    move.kept(event.loop)
+            case LoopEnded():
+                move.not_kept(event.loop)
             case AmpHidden():
                 return replace(_START, several=True), ()
         return move.end()
@@ -405,11 +431,18 @@ class _Move:
             self.break_(Fault.STILL_UNSCALED, held.staged, event.place, enabled=known.enabled)
         elif held.divided is not None and held.fresh is not None and self.sure(held):
             self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=known.enabled)
+        if held.added is not None:
+            step, backward = held.added
+            self.break_(Fault.ADDED_TO_APPLIED, step, backward, enabled=known.enabled)
+            held = replace(held, added=None)
         if event.act == "step":
             self.plain = None
             self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
             self.tell_losses(event.place)
-            held = replace(held.without_gradients(), stage=Stage.STEPPED, applied=event.place)
+            source = held.fresh or held.source
+            held = replace(
+                held.without_gradients(), stage=Stage.STEPPED, applied=event.place, applied_from=source
+            )
         else:
             held = replace(
                 held,
@@ -531,8 +564,26 @@ class _Move:
         for held in self.each():
             before = held.fresh_by if held.fresh is not None else ()
             by = tuple(dict.fromkeys((*before, *event.scaled_by)))[-_MOST:]
-            changed.append(replace(held, fresh=event.place, fresh_by=by, applied=None))
+            if held.applied is not None and self.adds(event, held):
+                held = replace(held, added=(held.applied, event.place))
+            changed.append(
+                replace(held, fresh=event.place, fresh_by=by, applied=None, applied_from=None, kept_in=None)
+            )
         self.put(changed)
+
+    def adds(self, event: Backward, held: Held) -> bool:
+        """Whether a backward pass surely adds to gradients that the scaler's step has applied."""
+        if held.optimizer in event.kept:
+            return True
+        return held.kept_in is not None and (not self.several or held.applied_from == event.place)
+
+    def kept(self, loop: Hashable) -> None:
+        """A loop goes on in which nobody drops the gradients that a scaler's step has applied."""
+        self.put([replace(held, kept_in=loop) if held.applied else held for held in self.each()])
+
+    def not_kept(self, loop: Hashable) -> None:
+        """What follows the loop may drop them."""
+        self.put([replace(held, kept_in=None) if held.kept_in == loop else held for held in self.each()])
 
     def stepped(self, event: OptimizerStepped) -> None:
         """An optimizer stepped without a scaler: what a scaler does is told by ScalerUsed."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.amp.grad_scaler import GradScaler
@@ -75,6 +76,16 @@ def install(probe: Probe) -> None:
         wrap(module, "save", watcher.save)
 
 
+class _Applied(NamedTuple):
+    """A parameter and its gradient that a scaler's step has applied, to stand for the others of the optimizer. The
+    version is that of the gradient then, or None once it was told that the next backward pass adds to it."""
+
+    parameter: weakref.ref[torch.Tensor]
+    gradient: weakref.ref[torch.Tensor]
+    version: int | None
+    modules: frozenset[Hashable]
+
+
 class _Watcher:
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
@@ -83,6 +94,7 @@ class _Watcher:
         """Whether a scaler was used so far, or the scale asked for."""
         self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
+        self._applied: dict[Hashable, _Applied] = {}
         self._states: dict[int, tuple[Any, str, Hashable, Place | None]] = {}
 
     # backward -----------------------------------------------------------------------------------------------
@@ -108,6 +120,7 @@ class _Watcher:
         if site is None:
             return
         scaled_by = tuple(dict.fromkeys(name for output in outputs for name in self.scalers_of(output)))
+        kept = self._kept(site) if self._applied else frozenset()
         direct = self.probe.sites.direct(sys._getframe(0)) is not None
         multiplied = _multiplied(outputs)
         by_hand = not self._scalers_made and multiplied
@@ -125,8 +138,23 @@ class _Watcher:
                 inputs_given,
                 self._scaling,
                 self._at_hand() if plain and self._scalers_made else None,
+                kept,
             )
         )
+
+    def _kept(self, site: Site) -> frozenset[Hashable]:
+        """The optimizers whose gradients a scaler's step has applied and nobody has touched since. Of others it tells
+        that they were dropped, which code can do without a call."""
+        kept: set[Hashable] = set()
+        for name, (parameter, gradient, version, modules) in list(self._applied.items()):
+            here, then = parameter(), gradient()
+            if here is None or then is None or here.grad is not then:
+                del self._applied[name]
+                self.probe.tell(GradientsZeroed(site, self.probe.here.regions, name, modules))
+            elif then._version == version:
+                kept.add(name)
+                self._applied[name] = _Applied(parameter, gradient, None, modules)
+        return frozenset(kept)
 
     def _at_hand(self) -> ScalerAtHand | None:
         """A scaler among the local names of the function, or among the attributes of the object whose method it is."""
@@ -467,10 +495,23 @@ class _Watcher:
             given = args[0] if args else kwargs.get("outputs")
             for loss, scaled in zip(_tensors_in(given), _tensors_in(result), strict=False):
                 self._tag(scaler, loss, scaled)
+        elif act == "step" and scaler._enabled:
+            self._keep_gradient(_innermost(args[0] if args else kwargs.get("optimizer")))
         elif act == "get_scale":
             self.probe.scales[self.probe.scalers.of(scaler)] = result
         elif act == "state_dict":
             self._keep_state("scaler", self.probe.scalers.of(scaler), result, None)
+
+    def _keep_gradient(self, optimizer: Any) -> None:
+        parameter = next((part for part in parameters_of(optimizer) if part.grad is not None), None)
+        if parameter is None or not isinstance(optimizer, Optimizer):
+            return
+        gradient = parameter.grad
+        assert gradient is not None
+        owners = self.probe.owners
+        self._applied[owners.add(optimizer)] = _Applied(
+            weakref.ref(parameter), weakref.ref(gradient), gradient._version, owners.of_optimizer(optimizer)
+        )
 
     def _tag(self, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
         name = self.probe.scalers.of(scaler)

@@ -632,15 +632,18 @@ def summarised(
         return [(path, scaling.not_followed(walker, function, given, node))]
     if known is not None:
         ways = []
-        for value, facts in known[1]:
+        for value, facts, done in known[1]:
             if path.agrees(facts):
                 way = path.fork()
+                way.did(done)
                 for symbol, truth in facts:
                     way.learn(symbol, truth)
                 ways.append((way, value))
         if ways:
             return ways
     heap, machines, regions, before = path.heap, path.machines, path.regions, path.facts
+    done, round_ = path.done, path.round
+    path.done = path.round = 0
     start, scope, active, silent = path.fork(), walker.scope, len(walker.active), walker.silent
     try:
         with walker.engine.budget.share(_part(walker, function, given)):
@@ -661,12 +664,14 @@ def summarised(
         way.heap is heap and way.machines == machines and way.regions == regions for way, _ in ways
     ):
         kept = [
-            (value, frozenset(item for item in way.facts.items() if item not in before.items()))
+            (value, frozenset(item for item in way.facts.items() if item not in before.items()), way.done)
             for way, value in ways
         ]
         summary = (heap, kept)
         summaries[key] = summary
         walker.engine.latest[loose] = (summary, walker.engine.latest.get(loose, (None, 0))[1])
+    for way, _ in ways:
+        way.done, way.round = done | way.done, round_ | way.done
     return ways
 
 

@@ -142,8 +142,8 @@ class Engine:
         self.base: dict[tuple[Hashable, str], Value] = {}
         self._casting: set[FilePath] = set()
         self._entry: FilePath | None = None
-        self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts]]]] = {}
-        self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts]]] | None, int]] = {}
+        self.summaries: dict[Hashable, tuple[object, list[tuple[Value, Facts, int]]]] = {}
+        self.latest: dict[Hashable, tuple[tuple[object, list[tuple[Value, Facts, int]]] | None, int]] = {}
         self.walks: dict[int, int] = {}
         self._effective: dict[FilePath, set[bytes]] = {}
         self._touching: dict[FilePath, set[bytes]] = {}

@@ -219,7 +219,7 @@ def call(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call)
         made = Unknown(walker.fresh(node), "module")
         _cast_while_made(walker, made, given, node)
         return made
-    return scaling.out_of_sight(walker, given, node)
+    return scaling.out_of_sight(walker, given, node, in_project=name.startswith("torch."))
 
 
 def _transparent(walker: Expressions, name: str, given: calls.Arguments, node: cst.Call) -> Value:

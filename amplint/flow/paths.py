@@ -28,6 +28,10 @@ MAX_OPTIONS = 6
 MAX_PATHS = 12
 MAX_CASES = 6
 _MOST_WAYS = 4
+
+ZEROED, SCALER_STEPPED, STEPPED, HANDED_OUT = 1, 2, 4, 8
+"""What may have been done on a path: gradients were dropped, a scaler stepped, an optimizer stepped without one, code
+out of sight got a module, its parameters or an optimizer."""
 OUTSIDE = "<outside>"
 """The attribute that notes of an object that it was made out of sight, so that its attributes have a value
 before anybody in sight sets them."""
@@ -43,6 +47,7 @@ class Path:
         "_names_shared",
         "base",
         "cases",
+        "done",
         "facts",
         "gradients",
         "heap",
@@ -52,6 +57,7 @@ class Path:
         "made",
         "names",
         "regions",
+        "round",
     )
 
     def __init__(self, base: dict[tuple[Hashable, str], Value] | None = None) -> None:
@@ -69,6 +75,10 @@ class Path:
         self.made: frozenset[Hashable] = frozenset()
         """The optimizers that were made on this path."""
         self.iteration = 0
+        self.done = 0
+        """What was done since the present call began: ZEROED and so on."""
+        self.round = 0
+        """What was done since the present round of the innermost loop began."""
         self.machines: Hashable = ()
         self._names_shared = self._heap_shared = self._facts_shared = False
 
@@ -78,10 +88,15 @@ class Path:
         other.names, other.heap, other.facts = self.names, self.heap, self.facts
         other.regions, other.gradients, other.iteration = self.regions, self.gradients, self.iteration
         other.machines, other.base, other.cases = self.machines, self.base, self.cases
-        other.made, other.idle = self.made, self.idle
+        other.made, other.idle, other.done, other.round = self.made, self.idle, self.done, self.round
         for path in (self, other):
             path._names_shared = path._heap_shared = path._facts_shared = True
         return other
+
+    def did(self, what: int) -> None:
+        """Notes what was done."""
+        self.done |= what
+        self.round |= what
 
     def bind(self, name: str, value: Value) -> None:
         """Assigns a local name."""
@@ -233,6 +248,9 @@ def _join(paths: list[Path]) -> Path:
     result._facts_shared = False
     result.iteration = max(path.iteration for path in paths)
     result.idle = all(path.idle for path in paths)
+    for path in paths:
+        result.done |= path.done
+        result.round |= path.round
     _share_optimizers(paths)
     result.made = frozenset().union(*(path.made for path in paths))
     if any(path.names is not first.names for path in paths[1:]):

@@ -24,6 +24,7 @@ from amplint.events import (
     SchedulerStepped,
 )
 from amplint.flow import calls, modules, optimizers
+from amplint.flow.paths import HANDED_OUT, SCALER_STEPPED, STEPPED, ZEROED
 from amplint.flow.values import (
     NONE,
     ONE_OF_MANY,
@@ -37,6 +38,7 @@ from amplint.flow.values import (
     Instance,
     Number,
     Optimizer,
+    Parameters,
     Partial,
     ScaledGradient,
     ScaledLoss,
@@ -91,10 +93,14 @@ def scaled_by(value: Value) -> tuple[tuple[Hashable, ...], bool]:
     return (), False
 
 
-def out_of_sight(walker: Expressions, given: calls.Arguments, node: cst.CSTNode) -> Unknown:
+def out_of_sight(
+    walker: Expressions, given: calls.Arguments, node: cst.CSTNode, *, in_project: bool = False
+) -> Unknown:
     """The result of a call to code out of sight. A scaler given to it may be used there, and what comes back
-    may be scaled if a scaler or a scaled loss went in."""
+    may be scaled if a scaler or a scaled loss went in. ``in_project``: its text is known."""
     may_step(walker, node)
+    if not in_project and any(map(_holds_gradients, given.all)):
+        walker.path.did(HANDED_OUT)
     touched = False
     for value in given.all:
         scaler = as_scaler(value)
@@ -115,7 +121,14 @@ def not_followed(
     """The result of a function of the project into which the walk does not go, or not to its end."""
     if function.outline is not None and walker.engine.has_effects(function):
         walker.emit(AmpHidden(walker.place(node), walker.path.regions))
-    return out_of_sight(walker, given, node)
+    return out_of_sight(walker, given, node, in_project=True)
+
+
+def _holds_gradients(value: Value) -> bool:
+    """Whether who has a value can get at gradients."""
+    if isinstance(value, Unknown):
+        return value.kind in ("module", "optimizer")
+    return isinstance(value, (Optimizer, Parameters, Instance))
 
 
 def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, unclear: bool = False) -> None:
@@ -346,6 +359,7 @@ def scaler_method(
             walker.emit(event)
             optimizers.note(walker, event, optimizer)
             if name == "step":
+                walker.path.did(STEPPED if event.enabled is False else SCALER_STEPPED)
                 if scaler.made is not None and not walker.silent:
                     walker.engine.stepped.add(scaler.identity)
                 step(walker, optimizer, node, scaler=scaler.identity, closure=bool(closure))
@@ -461,6 +475,7 @@ def optimizer_method(
             if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
                 calls.call_value(walker, closure, calls.Arguments(), node)
             step(walker, optimizer, node, closure=closure is not None and closure != NONE)
+            walker.path.did(STEPPED)
             return NONE
         case "zero_grad":
             zeroed(walker, node, optimizer=optimizer)
@@ -482,6 +497,7 @@ def zeroed(
     of: frozenset[Hashable] = frozenset(),
 ) -> None:
     """Tells that gradients are dropped."""
+    walker.path.did(ZEROED)
     walker.emit(
         GradientsZeroed(
             walker.place(node), walker.path.regions, identity_of(optimizer), of or _modules(optimizer)

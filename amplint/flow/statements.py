@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Items
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 import libcst as cst
 
@@ -13,7 +15,7 @@ from amplint.events import (
     LoopIterated,
     RegionDropped,
 )
-from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
+from amplint.flow import attributes, calls, contexts, dropping, modules, scaling, tensors
 from amplint.flow.expressions import Expressions, Leave
 from amplint.flow.paths import OUTSIDE, Path, merge, split
 from amplint.flow.values import (
@@ -322,16 +324,19 @@ class Walker(Expressions):
             source = modules.items_of(self, source) or source
         if isinstance(source, Sequence) and source.exact and len(source.items) <= 8:
             items = [self.pin(item) for item in source.items]
-        rounds = len(items) if items is not None else (2 if scope.loops < _DEEP else 1)
+        endless = isinstance(node, cst.While) and _endless(node)
+        rounds = len(items) if items is not None else (2 if scope.loops < _DEEP or endless else 1)
         before = path
+        entered, seen, dropped = path.round, 0, False
         for number in range(rounds):
             starting: list[Path] = []
             for start in paths:
                 way = start.fork()
                 if number:
                     way.iteration += 1
+                way.round = 0
                 self.path = way
-                self.emit(LoopIterated(self.place(node), way.regions, id(node), number))
+                self.emit(LoopIterated(self.place(node), way.regions, id(node), number, dropped))
                 if isinstance(node, cst.For):
                     item = items[number] if items is not None else None
                     starting.extend(
@@ -342,6 +347,8 @@ class Walker(Expressions):
                     for done, truth in self.explore(way, lambda: self.test(node.test)):
                         (starting if truth else exits).append(done)
             paths = self.run_suite(node.body, merge(starting)) if starting else []
+            ends = [way.round for way in paths + scope.continues]
+            seen, dropped = reduce(or_, ends, seen), dropping.elsewhere(node, ends)
             paths = merge(paths + scope.continues)
             scope.continues = []
             if not paths or (items is None and number == 0 and _unchanged(before, paths)):
@@ -350,11 +357,13 @@ class Walker(Expressions):
         exits += scope.breaks
         if isinstance(node, cst.While) and not exits:
             exits = paths
-        elif not isinstance(node, cst.While) or not _endless(node):
+        elif not endless:
             exits = paths + exits
         if not exits and items is not None and not rounds:
             exits = [path]
         scope.breaks, scope.continues = saved
+        for way in exits:
+            way.round |= entered | seen
         if items is None:
             for way in exits:
                 self.path = way

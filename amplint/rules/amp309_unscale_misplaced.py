@@ -7,6 +7,8 @@ Reports `scaler.unscale_(optimizer)`
 * that comes again before `scaler.update()`, as it does inside the loop over micro-batches,
 * that comes after `scaler.step(optimizer)`,
 * after which a further scaled backward pass adds to the same gradients before they are applied,
+* after which a step applies the gradients and nobody drops them, so that the next scaled backward pass of the loop adds
+  to them: where the ways through the loop without a scaler do drop them. It says so at the step,
 * on an optimizer inside the object that `scaler.step(…)` is given, or around it. It says so at the step, on one way
   through the code, or in two methods of a class that unscales and steps nothing else with this scaler.
 
@@ -14,7 +16,7 @@ accelerate's `clip_grad_norm_` and `clip_grad_value_` unscale the gradients of e
 a second one before the next step is reported as well: as an error for `mixed_precision="fp16"`, as a warning where
 that is a setting.
 
-The last one is judged only where the backward pass surely reaches the same parameters: there is one optimizer, or
+The third one is judged only where the backward pass surely reaches the same parameters: there is one optimizer, or
 it is the same call in the next iteration.
 
 ## Why is this bad
@@ -35,6 +37,7 @@ Measured with torch 2.13.0 on the CPU:
 | `unscale_` twice before `update` | `RuntimeError: unscale_() has already been called on this optimizer …` |
 | `unscale_` after `step` | `RuntimeError: unscale_() is being called after step().` |
 | scaled backward pass after `unscale_`, then `step` | silent: what was added counts 65536 times too much |
+| `step`, `update`, scaled backward pass without `zero_grad` | silent: the old ones count for 1/scale; an `inf` stays |
 | `unscale_(wrapper.optimizer)`, clip, `step(wrapper)` | silent: the clipped gradients are divided by the scale again |
 | `unscale_`, `update`, scaled backward pass, `step` | silent: what was there before is divided twice and vanishes |
 
@@ -125,6 +128,7 @@ class UnscaleMisplaced(ProtocolRule):
             Fault.UNSCALED_AFTER_STEP,
             Fault.BACKWARD_AFTER_UNSCALE,
             Fault.OTHER_OBJECT,
+            Fault.ADDED_TO_APPLIED,
         }
     )
 
@@ -161,6 +165,8 @@ class UnscaleMisplaced(ProtocolRule):
         """After the step the call goes; else it moves in front of the step."""
         if breach.fault is Fault.UNSCALED_AFTER_STEP:
             return RemoveUnscale(breach.place)
+        if breach.fault is Fault.ADDED_TO_APPLIED:
+            return NoMend("whether the gradients are to be dropped or to be kept, only the author knows")
         if breach.fault is Fault.OTHER_OBJECT:
             return NoMend(
                 "both calls have to be given the same object, and which one is for the author to say"
@@ -184,6 +190,15 @@ class UnscaleMisplaced(ProtocolRule):
                 "applied the gradients: torch raises `RuntimeError: unscale_() is being called after step().` "
                 "Unscale before the step.",
                 "the scaler's step",
+            )
+        if breach.fault is Fault.ADDED_TO_APPLIED:
+            part = "1 / scale" if breach.initial is None else f"1 / {number(breach.initial)}"
+            return (
+                f"nobody drops the unscaled gradients that {call(breach.place)} has applied, and the backward pass on "
+                f"{where(breach)} adds scaled ones to them: the old ones count for {part} of the new ones, and one that "
+                "is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` after the "
+                "step.",
+                "scaled gradients are added here",
             )
         if breach.fault is Fault.OTHER_OBJECT:
             return (
