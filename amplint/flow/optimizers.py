@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from amplint.events import ScalerUsed
 from amplint.flow import scaling
 from amplint.flow.paths import Path
-from amplint.flow.values import Alternatives, ClassValue, Instance, Optimizer, Unknown, Value
+from amplint.flow.values import Alternatives, ClassValue, Instance, Library, Optimizer, Unknown, Value
 
 if TYPE_CHECKING:
     from amplint.flow.engine import Engine
     from amplint.flow.expressions import Expressions
 
 _DIVIDES = re.compile(r"\.unscale_\(|\.step\(\s*[A-Za-z_]")
+_HARMLESS_BASES = ("builtins.", "torch.", "abc.", "typing.")
 _OWN_RECORD = "_step_supports_amp_scaling"
 """An optimizer with this attribute is given the scale and divides by itself."""
 
@@ -89,7 +90,7 @@ def tell_of_classes(engine: Engine) -> None:
         names = [{event.optimizer for event, _ in kind.values()} for kind in (unscaled, stepped)]
         if not unscaled or not stepped or None in names[0] | names[1] or names[0] & names[1]:
             continue
-        if _count(engine, receiver) > len(unscaled) + len(stepped):
+        if not _is_whole(engine, receiver, len(unscaled) + len(stepped)):
             continue
         for division, inner in unscaled.values():
             for step, outer in stepped.values():
@@ -100,11 +101,19 @@ def tell_of_classes(engine: Engine) -> None:
     engine.divisions.clear()
 
 
-def _count(engine: Engine, receiver: Instance) -> int:
-    """How often a class and those that it inherits from seem to unscale or step something."""
+def _is_whole(engine: Engine, receiver: Instance, known: int) -> bool:
+    """Whether the methods of an object, but for those that are overridden, unscale and step no more than what is known,
+    and none is out of sight."""
     assert receiver.made_of is not None
-    return sum(
-        len(_DIVIDES.findall(base.file.text_of(base.outline)))
-        for base in engine.bases(receiver.made_of)
-        if isinstance(base, ClassValue)
-    )
+    found: set[str] = set()
+    count = 0
+    for base in engine.bases(receiver.made_of):
+        if isinstance(base, Library) and not base.name.startswith(_HARMLESS_BASES):
+            return False
+        if isinstance(base, ClassValue):
+            for name, method in base.outline.methods.items():
+                if name not in found:
+                    count += len(_DIVIDES.findall(base.file.text_of(method)))
+            text = base.file.text_of(base.outline)
+            found |= {name for name in base.outline.methods if f"super().{name}(" not in text}
+    return count <= known

@@ -195,9 +195,9 @@ class UnscaleMisplaced(ProtocolRule):
             part = "1 / scale" if breach.initial is None else f"1 / {number(breach.initial)}"
             return (
                 f"nobody drops the unscaled gradients that {call(breach.place)} has applied, and the backward pass on "
-                f"{where(breach)} adds scaled ones to them: the old ones count for {part} of the new ones, and one that "
-                "is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` after the "
-                "step.",
+                f"{where(breach)} adds scaled ones to them: the old ones count for {part} of the new ones, and one "
+                "that is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` after "
+                "the step.",
                 "scaled gradients are added here",
             )
         if breach.fault is Fault.OTHER_OBJECT:
