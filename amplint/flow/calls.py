@@ -27,7 +27,7 @@ from amplint.flow import (
     threads,
 )
 from amplint.flow.budget import OutOfBudget
-from amplint.flow.paths import Path, merge
+from amplint.flow.paths import Path, learnt, merge
 from amplint.flow.scopes import Scope
 from amplint.flow.values import (
     NONE,
@@ -663,10 +663,7 @@ def summarised(
     if loose is not None and all(
         way.heap is heap and way.machines == machines and way.regions == regions for way, _ in ways
     ):
-        kept = [
-            (value, frozenset(item for item in way.facts.items() if item not in before.items()), way.done)
-            for way, value in ways
-        ]
+        kept = [(value, learnt(before, way.facts), way.done) for way, value in ways]
         summary = (heap, kept)
         summaries[key] = summary
         walker.engine.latest[loose] = (summary, walker.engine.latest.get(loose, (None, 0))[1])

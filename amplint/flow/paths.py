@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import cast
+from itertools import islice
+from typing import TypeVar
 
 from amplint.events import Region, Regions
 from amplint.flow.values import (
@@ -23,6 +24,8 @@ from amplint.flow.values import (
 Facts = frozenset[tuple[Hashable, bool]]
 Case = tuple[Facts, ...]
 """Ways in which a condition came out as it did, of which one holds."""
+_Key = TypeVar("_Key", bound=Hashable)
+_Item = TypeVar("_Item")
 
 MAX_OPTIONS = 6
 MAX_PATHS = 12
@@ -151,9 +154,11 @@ class Path:
         if known is not None:
             return known
         for case in self.cases:
-            outcomes = {dict(way).get(symbol) for way in case if self.agrees(way)}
-            if len(outcomes) == 1 and None not in outcomes:
-                return outcomes.pop()
+            told = [next((truth for other, truth in way if other == symbol), None) for way in case]
+            if any(truth is not None for truth in told):
+                outcomes = {truth for truth, way in zip(told, case, strict=True) if self.agrees(way)}
+                if len(outcomes) == 1 and None not in outcomes:
+                    return outcomes.pop()
         return None
 
     def forget(self, symbol: Hashable) -> None:
@@ -172,7 +177,11 @@ class Path:
 
     def agrees(self, facts: Facts) -> bool:
         """Whether nothing known here speaks against the facts."""
-        return all(self.facts.get(symbol, truth) is truth for symbol, truth in facts)
+        known = self.facts
+        for symbol, truth in facts:  # noqa: SIM110 - a generator would take twice the time
+            if known.get(symbol, truth) is not truth:
+                return False
+        return True
 
     def allows(self, facts: Facts) -> bool:
         """Whether the facts go together with what is known here, and with one way of each case."""
@@ -211,21 +220,34 @@ def merge(paths: list[Path]) -> list[Path]:
     """Joins the paths that rules cannot tell apart; values that differ become alternatives."""
     if len(paths) < 2:
         return paths
-    groups: dict[Hashable, list[Path]] = {}
+    groups: list[list[Path]] = []
     for path in paths:
-        groups.setdefault((path.machines, path.regions, path.gradients), []).append(path)
-    merged = [_join(group) for group in groups.values()]
+        for group in groups:
+            if _looks_like(path, group[0]):
+                group.append(path)
+                break
+        else:
+            groups.append([path])
+    merged = [_join(group) for group in groups]
     if any(path.idle for path in merged):
         merged.sort(key=lambda path: path.idle)
     return merged[:MAX_PATHS]
+
+
+def _looks_like(path: Path, other: Path) -> bool:
+    """Whether rules cannot tell two paths apart."""
+    return (
+        path.machines == other.machines
+        and path.regions == other.regions
+        and path.gradients is other.gradients
+    )
 
 
 def split(before: Path, paths: list[Path]) -> list[Path]:
     """The paths on which a condition came out alike. ``not (a and b)`` has two ways to be; when they are joined,
     the next ``a and b`` still comes out the same."""
     if len(paths) > 1:
-        known = before.facts.items()
-        case = tuple(frozenset(item for item in path.facts.items() if item not in known) for path in paths)
+        case = tuple(learnt(before.facts, path.facts) for path in paths)
         if len(case) <= _MOST_WAYS and all(0 < len(way) <= _MOST_WAYS for way in case):
             for path in paths:
                 path.cases = (*path.cases, case)[-MAX_CASES:]
@@ -237,15 +259,14 @@ def _join(paths: list[Path]) -> Path:
         return paths[0]
     first = paths[0]
     result = first.fork()
-    common = {
-        symbol: truth
-        for symbol, truth in first.facts.items()
-        if all(path.facts.get(symbol) is truth for path in paths[1:])
-    }
     result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
-    rest = [_ways(path, common, result.cases) for path in paths]
-    result.facts = common
-    result._facts_shared = False
+    unsure = _differing([path.facts for path in paths])
+    rest = [_ways(path, unsure, result.cases) for path in paths]
+    if unsure:
+        result.facts = dict(first.facts)
+        result._facts_shared = False
+        for symbol in unsure:
+            result.facts.pop(symbol, None)
     result.iteration = max(path.iteration for path in paths)
     result.idle = all(path.idle for path in paths)
     for path in paths:
@@ -254,19 +275,17 @@ def _join(paths: list[Path]) -> Path:
     _share_optimizers(paths)
     result.made = frozenset().union(*(path.made for path in paths))
     if any(path.names is not first.names for path in paths[1:]):
-        result.names = cast("dict[str, Value]", _join_dicts([path.names for path in paths], rest, {}))
+        result.names = _join_dicts([path.names for path in paths], rest, {})
         result._names_shared = False
     if any(path.heap is not first.heap for path in paths[1:]):
-        result.heap = cast(
-            "dict[tuple[Hashable, str], Value]", _join_dicts([path.heap for path in paths], rest, first.base)
-        )
+        result.heap = _join_dicts([path.heap for path in paths], rest, first.base)
         result._heap_shared = False
     return result
 
 
-def _ways(path: Path, facts: dict[Hashable, bool], cases: tuple[Case, ...]) -> list[Facts]:
+def _ways(path: Path, unsure: Iterable[Hashable], cases: tuple[Case, ...]) -> list[Facts]:
     """What a path knows that the joined one will not know, in each of the ways in which it may have come about."""
-    own = frozenset(item for item in path.facts.items() if item[0] not in facts)
+    own = frozenset((symbol, path.facts[symbol]) for symbol in unsure if symbol in path.facts)
     ways = [own]
     for case in path.cases:
         if case not in cases and len(ways) * len(case) <= _MOST_WAYS:
@@ -301,36 +320,57 @@ def _only_made(optimizer: Hashable, path: Path, other: Path) -> bool:
     return all(owner != optimizer for owner, _ in path.heap)
 
 
-def _join_dicts(dicts: list[dict], rest: list[list[Facts]], base: dict) -> dict:  # type: ignore[type-arg]
-    joined = dict(dicts[0])
-    for other in dicts[1:]:
-        for key in other:
-            joined.setdefault(key, None)
-    for key in joined:
-        values = [part.get(key) for part in dicts]
-        first = values[0]
-        if all(value is first for value in values[1:]):
-            joined[key] = first
-        else:
-            unset = base.get(key) or _outside(joined, key)
-            values = [unset if value is None else value for value in values]
-            if isinstance(key, str):
+def learnt(before: dict[Hashable, bool], after: dict[Hashable, bool]) -> Facts:
+    """The facts that were not known before."""
+    return frozenset((symbol, after[symbol]) for symbol in _differing([before, after]) if symbol in after)
+
+
+def _differing(dicts: list[dict[_Key, _Item]]) -> dict[_Key, None]:
+    """The keys under which the dicts do not all have the same object. Paths part late: their dicts begin with
+    the same keys in the same order, and of these no hash, which may be that of a large tuple, is worked out."""
+    found: dict[_Key, None] = {}
+    first, *others = dicts
+    for other in others:
+        if other is first:
+            continue
+        alike = 0
+        for (key, item), (other_key, other_item) in zip(first.items(), other.items(), strict=False):
+            if key is not other_key:
+                break
+            if item is not other_item:
+                found[key] = None
+            alike += 1
+        for key in islice(first, alike, None):
+            if other.get(key) is not first[key]:
+                found[key] = None
+        for key in islice(other, alike, None):
+            if key not in first:
+                found[key] = None
+    return found
+
+
+def _join_dicts(
+    dicts: list[dict[_Key, Value]], rest: list[list[Facts]], base: dict[_Key, Value]
+) -> dict[_Key, Value]:
+    differing = _differing(dicts)
+    joined: dict[_Key, Value] = dict(dicts[0])
+    for key in differing:
+        joined.setdefault(key, UNKNOWN)
+    for key in differing:
+        unset = base.get(key) or _outside(joined, key)
+        options: list[tuple[Value, Facts]] = []
+        for part, ways in zip(dicts, rest, strict=True):
+            value = part.get(key, unset)
+            if value is None and isinstance(key, str) and all(ways):
                 # without facts it would only be tried in vain
-                values = [
-                    UNBOUND if value is None and all(ways) else value
-                    for value, ways in zip(values, rest, strict=True)
-                ]
-            present = [
-                (value, facts)
-                for value, ways in zip(values, rest, strict=True)
-                if value is not None
-                for facts in ways
-            ]
-            joined[key] = join_values(present)
+                value = UNBOUND
+            if value is not None:
+                options += [(value, facts) for facts in ways]
+        joined[key] = join_values(options)
     return joined
 
 
-def _outside(joined: dict, key: Hashable) -> Value | None:  # type: ignore[type-arg]
+def _outside(joined: dict[_Key, Value], key: _Key) -> Value | None:
     """What an attribute of an object from out of sight is as long as nobody in sight has set it, or None."""
     if not isinstance(key, tuple) or key[1][0] == "<" or (key[0], OUTSIDE) not in joined:
         return None
