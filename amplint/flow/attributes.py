@@ -103,10 +103,10 @@ _TENSOR_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
 def dotted_name(node: cst.CSTNode) -> str | None:
     """``a.b.c`` for an attribute chain that starts with a name."""
     parts: list[str] = []
-    while isinstance(node, cst.Attribute):
+    while type(node) is cst.Attribute:
         parts.append(node.attr.value)
         node = node.value
-    if not isinstance(node, cst.Name):
+    if type(node) is not cst.Name:
         return None
     parts.append(node.value)
     return ".".join(reversed(parts))

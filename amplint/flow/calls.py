@@ -149,7 +149,7 @@ def evaluate_call(walker: Expressions, node: cst.Call) -> Value:
         role = walker.engine.own_role(walker.scope.file, attributes.dotted_name(function) or "")
         if role is not None:
             return play(walker, role, UNKNOWN, arguments(walker, node), node)
-    if isinstance(function, cst.Attribute):
+    if type(function) is cst.Attribute:
         name = function.attr.value
         if _is_super(function.value):
             return _call_super(walker, name, arguments(walker, node), node)
@@ -163,7 +163,7 @@ def evaluate_call(walker: Expressions, node: cst.Call) -> Value:
 
 
 def _is_super(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+    return type(node) is cst.Call and type(node.func) is cst.Name and node.func.value == "super"
 
 
 def _call_super(walker: Expressions, name: str, given: Arguments, node: cst.Call) -> Value:

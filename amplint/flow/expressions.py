@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -254,10 +255,10 @@ class Expressions(cst.CSTVisitor):
 
     def test(self, node: cst.BaseExpression) -> bool:
         """Takes one side of a condition, the one that is known, or both in turn."""
-        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+        if type(node) is cst.UnaryOperation and type(node.operator) is cst.Not:
             return not self.test(node.expression)
-        if isinstance(node, cst.BooleanOperation):
-            if isinstance(node.operator, cst.And):
+        if type(node) is cst.BooleanOperation:
+            if type(node.operator) is cst.And:
                 return self.test(node.left) and self.test(node.right)
             return self.test(node.left) or self.test(node.right)
         return self.truth(self.evaluate(node))
@@ -357,9 +358,13 @@ class Expressions(cst.CSTVisitor):
     def evaluate(self, node: cst.CSTNode) -> Value:
         """The value of an expression. Its effects happen on the current path."""
         self.value = UNKNOWN
+        self.walk(node)
+        return self.value
+
+    def walk(self, node: cst.CSTNode) -> None:
+        """Visits a node. LibCST comes in only where no method of ours walks the children."""
         if self.on_visit(node):
             node.visit(self)
-        return self.value
 
     def place(self, node: cst.CSTNode) -> Place:
         """Where a node stands, with the calls that lead there."""
@@ -532,8 +537,8 @@ class Expressions(cst.CSTVisitor):
         return False
 
     def _compare(self, node: cst.CSTNode, left: Value, how: cst.BaseCompOp, right: Value) -> Value:
-        if isinstance(how, (cst.Is, cst.IsNot)):
-            positive = isinstance(how, cst.Is)
+        if type(how) in (cst.Is, cst.IsNot):
+            positive = type(how) is cst.Is
             if NONE in (left, right):
                 known = self._known_none(right if left == NONE else left)
                 if isinstance(known, bool):
@@ -763,6 +768,7 @@ class Expressions(cst.CSTVisitor):
         raise NotImplementedError
 
 
+@lru_cache(maxsize=4096)
 def _literal(text: str) -> Value:
     try:
         return Constant(ast.literal_eval(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Items
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 import libcst as cst
@@ -52,9 +52,10 @@ class Walker(Expressions):
 
     def run_suite(self, suite: cst.BaseSuite, paths: list[Path]) -> list[Path]:
         """Runs the body of a compound statement on each path; gives the paths that fall out at its end."""
-        if isinstance(suite, cst.SimpleStatementSuite):
-            return self._run_small(suite.body, paths)
-        return self.run_block([part for part in suite.body if isinstance(part, cst.BaseStatement)], paths)
+        if isinstance(suite, cst.IndentedBlock):
+            return self.run_block(suite.body, paths)
+        assert isinstance(suite, cst.SimpleStatementSuite)
+        return self._run_small(suite.body, paths)
 
     def run_block(self, statements: Items[cst.BaseStatement], paths: list[Path]) -> list[Path]:
         """Runs statements in order."""
@@ -72,7 +73,7 @@ class Walker(Expressions):
         self.engine.budget.spend()
         self.entry = path
         self.after = [path]
-        node.visit(self)
+        self.walk(node)
         return self.after
 
     def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> bool:
@@ -81,18 +82,18 @@ class Walker(Expressions):
 
     def _run_small(self, parts: Items[cst.BaseSmallStatement], paths: list[Path]) -> list[Path]:
         for part in parts:
-            if isinstance(part, cst.Pass):
+            if type(part) is cst.Pass:
                 continue
             after: list[Path] = []
             for path in paths:
-                after.extend(way for way, _ in self.explore(path, lambda part=part: part.visit(self)))  # type: ignore[misc]
+                after.extend(way for way, _ in self.explore(path, partial(self.walk, part)))
             paths = after if len(after) == 1 else merge(after)
         return paths
 
     # small statements --------------------------------------------------------------------------------------
 
     def visit_Expr(self, node: cst.Expr) -> bool:
-        if isinstance(node.value, cst.SimpleString):
+        if type(node.value) is cst.SimpleString:
             return False
         value = self.evaluate(node.value)
         made_here = isinstance(value, Autocast) and value.place == self.place(node.value)
@@ -289,12 +290,12 @@ class Walker(Expressions):
         taken = merge(split(self.entry, [path for path, truth in outcomes if truth]))
         other = merge(split(self.entry, [path for path, truth in outcomes if not truth]))
         after = self.run_suite(node.body, taken) if taken else []
-        if isinstance(node.orelse, cst.If):
+        if type(node.orelse) is cst.If:
             following: list[Path] = []
             for path in other:
                 following.extend(self.run_statement(node.orelse, path))
             other = following
-        elif isinstance(node.orelse, cst.Else) and other:
+        elif type(node.orelse) is cst.Else and other:
             other = self.run_suite(node.orelse.body, other)
         self.after = merge(after + other)
         return False

@@ -35,9 +35,11 @@ def too_deep(tree: ast.AST, limit: int = LIMIT) -> bool:
             depth += len(node.values) - 1  # one node for ast, a chain of nodes for LibCST
         if depth > limit:
             return True
-        if isinstance(node, ast.expr) and depth + _length(node, limit) <= limit:
-            continue  # each level takes at least one character
-        pending.extend((child, depth + 1) for child in children(node))
+        depth += 1
+        for child in children(node):
+            # each level takes at least one character
+            if not isinstance(child, ast.expr) or depth + _length(child, limit) > limit:
+                pending.append((child, depth))
     return False
 
 

@@ -330,12 +330,22 @@ def collect_import(node: ast.Import | ast.ImportFrom, into: dict[str, str], star
             into.setdefault(alias.asname or alias.name, f"{source}{joint}{alias.name}")
 
 
+_PLAIN_FIELDS = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "names", "kind", "type_comment"})
+"""Fields in which there is no code: names, operators, contexts."""
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
+
+
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes below a node; several times faster than ast.iter_child_nodes."""
+    """The nodes below a node that hold code; many times faster than ast.iter_child_nodes."""
+    fields = _FIELDS.get(type(node))
+    if fields is None:
+        fields = tuple(name for name in node._fields if name not in _PLAIN_FIELDS)
+        _FIELDS[type(node)] = fields
     found: list[ast.AST] = []
-    for value in node.__dict__.values():
+    for name in fields:
+        value = getattr(node, name, None)
         if type(value) is list:
-            found.extend(item for item in value if isinstance(item, ast.AST))
+            found += [item for item in value if isinstance(item, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
