@@ -299,9 +299,14 @@ class View:
         for name in re.findall(r"\b[A-Za-z_]\w*\b", text):
             for first, last in self.file.outline.assigned.get(name, [])[:2]:
                 text += "".join(self.file.lines[first - 1 : min(last, first + 3)])
-            for found in re.findall(rf"^[ \t]*{name}\s*=[^=\n]*$", self.piece.text, re.MULTILINE)[:2]:
-                text += found
+            text += "".join(_assignments(self.piece.text, name)[:2])
         return text
+
+
+@lru_cache(maxsize=1024)
+def _assignments(text: str, name: str) -> list[str]:
+    """The lines that set a name."""
+    return re.findall(rf"^[ \t]*{name}\s*=[^=\n]*$", text, re.MULTILINE)
 
 
 def _import_at(path: str, span: Span, line: str) -> Place:

@@ -14,6 +14,7 @@ from amplint.groups import Candidate, Job, Verdict, judge_group
 from amplint.source.gate import Gate
 
 Passed = tuple[list[tuple[str, int]], list[str]]
+_FORKS = sys.platform == "linux"
 
 
 class Crew:
@@ -22,6 +23,7 @@ class Crew:
     def __init__(self, job: Job, workers: int) -> None:
         self._job = job
         self._workers = workers
+        self._ready = False
         self._pool = self._start(workers)
 
     def __enter__(self) -> Crew:
@@ -37,20 +39,23 @@ class Crew:
 
     def _start(self, workers: int) -> ProcessPoolExecutor:
         sys.stdout.flush()
-        context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+        context = multiprocessing.get_context("fork" if _FORKS else None)
         return ProcessPoolExecutor(workers, context, _start_worker, (self._job,))
 
     def gate(self, parts: Sequence[Sequence[str]], gate: Gate, *, refined: bool) -> Iterator[Passed]:
-        """What ``check.gated`` says of each part. As soon as a file has passed, workers that have nothing left
-        to search get ready to judge."""
+        """What ``check.gated`` says of each part. As soon as a file has passed, this process gets ready for those
+        that judge, if they are forked off; else workers that have nothing left to search do so."""
         searches = [self._pool.submit(_search, part, gate, refined) for part in parts]
-        ready = False
+        told = False
         for search in as_completed(searches):
             passed, others = search.result()
-            if passed and not ready:
-                ready = True
-                for _ in range(self._workers):
-                    self._pool.submit(_get_ready)
+            if passed and not told:
+                told = True
+                if _FORKS:
+                    _get_ready()
+                else:
+                    for _ in range(self._workers):
+                        self._pool.submit(_get_ready)
             yield passed, others
 
     def judge(
@@ -58,6 +63,12 @@ class Crew:
     ) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
         """Each group with its verdict, in the order in which they are done. None stands for a single file that
         killed its worker process."""
+        if _FORKS and groups and not self._ready:
+            # the processes that searched know nothing of rules; new ones begin with what this one has imported
+            self._ready = True
+            self._pool.shutdown()
+            _get_ready()
+            self._pool = self._start(self._workers)
         broken = []
         for group, verdict, survived in _run(self._pool, groups):
             if survived:
@@ -114,3 +125,6 @@ def _search(files: Sequence[str], gate: Gate, refined: bool) -> Passed:
 
 def _get_ready() -> None:
     import amplint.analysis  # noqa: F401
+    from amplint.rules import rule_classes
+
+    rule_classes()

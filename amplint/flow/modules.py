@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -136,10 +137,13 @@ def _casts(walker: Expressions) -> bool:
 def _cast_elsewhere(walker: Expressions, node: cst.Call) -> bool:
     """Whether a line of the file casts a module by the name that is called here."""
     name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-    if not isinstance(name, cst.Name):
-        return False
-    pattern = rf"\b{name.value}(?![\w(])[^\n]*\.(?:half\(|bfloat16\(|to\([^\n)]*(?:dtype|half|float16))"
-    return re.search(pattern, walker.scope.file.text) is not None
+    return isinstance(name, cst.Name) and _is_cast(walker.scope.file.text, name.value)
+
+
+@lru_cache(maxsize=1024)
+def _is_cast(text: str, name: str) -> bool:
+    pattern = rf"\b{name}(?![\w(])[^\n]*\.(?:half\(|bfloat16\(|to\([^\n)]*(?:dtype|half|float16))"
+    return re.search(pattern, text) is not None
 
 
 def cast(walker: Expressions, value: Value, to: DType, node: cst.CSTNode) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -58,7 +59,7 @@ def method_called(walker: Expressions, name: str, given: Arguments, node: cst.CS
         return
     region = _open(walker)
     if region is not None:
-        kept = re.search(rf"\.{name}\s*(?::[^=\n]+)?=[^=]", walker.scope.file.text) is not None
+        kept = _is_set(walker.scope.file.text, name)
         _note(walker, CALLED if kept else name, given, node, region)
 
 
@@ -101,13 +102,21 @@ def _annotated(walker: Expressions, node: cst.CSTNode) -> tuple[str, ...]:
     if not isinstance(name, cst.Name):
         return ()
     file = walker.scope.file
-    parts = {
-        part
-        for text in re.findall(rf"\b{name.value}\s*:\s*([\w.\[\]|, ]+)", file.text)
-        for part in re.findall(r"[\w.]+", text)
-    }
-    values = (walker.engine.resolve(file, part) for part in parts)
+    values = (walker.engine.resolve(file, part) for part in _in_annotations(file.text, name.value))
     return tuple(sorted({value.outline.name for value in values if isinstance(value, ClassValue)}))
+
+
+@lru_cache(maxsize=1024)
+def _is_set(text: str, name: str) -> bool:
+    """Whether a text sets an attribute."""
+    return re.search(rf"\.{name}\s*(?::[^=\n]+)?=[^=]", text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _in_annotations(text: str, name: str) -> frozenset[str]:
+    """The dotted names in the annotations that a text gives to a name."""
+    found = re.findall(rf"\b{name}\s*:\s*([\w.\[\]|, ]+)", text)
+    return frozenset(part for annotation in found for part in re.findall(r"[\w.]+", annotation))
 
 
 def _note(
