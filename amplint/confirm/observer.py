@@ -353,7 +353,9 @@ class Observer:
             numbers = _in_words([measured for telling in same for measured in telling.measured])
             pieces = (*_standstill(same[0].losses), *numbers, *tuple(evidence)[:_MOST_PIECES])
             by_library = all(telling.by_library for telling in same)
-            yield Seen(finding, sum(telling.count for telling in same), pieces, by_library=by_library)
+            by_text = all(telling.draft.told_by_text for telling in same)
+            count = sum(telling.count for telling in same)
+            yield Seen(finding, count, pieces, by_library=by_library, told_by_text=by_text)
 
     def _reached(self) -> Iterator[Reached]:
         # places of different calls may be one piece of text

@@ -41,6 +41,8 @@ class Seen:
     ranks: tuple[int, ...] = ()
     by_library: bool = False
     """Whether the code of a library did it, which the place calls."""
+    told_by_text: bool = False
+    """Whether it rests on what only the text tells, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,4 +357,5 @@ def _seen(value: Mapping[str, Any]) -> Seen:
         tuple(value["evidence"]),
         tuple(value["ranks"]),
         bool(value.get("by_library")),
+        bool(value.get("told_by_text")),
     )

@@ -132,7 +132,7 @@ class _Join:
     def needs_text(self, seen: Seen) -> bool:
         """Whether a run alone cannot say it."""
         rule = self.rules.get(seen.finding.code)
-        return isinstance(rule, FlowRule) and rule.told_by_text
+        return seen.told_by_text or (isinstance(rule, FlowRule) and rule.told_by_text)
 
     def ranks(self, seen: Seen) -> tuple[int, ...]:
         """The processes that saw it, if there were several."""

@@ -29,7 +29,8 @@ class Setting:
 @dataclass(frozen=True)
 class Draft:
     """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
-    speak of the same thing share, such as the line where a region opens; ``mend`` is what would mend it."""
+    speak of the same thing share, such as the line where a region opens; ``mend`` is what would mend it;
+    ``told_by_text`` as in FlowRule."""
 
     rule: Rule
     level: Level
@@ -38,6 +39,7 @@ class Draft:
     trail: tuple[tuple[Place, str], ...] = ()
     subject: Hashable = None
     mend: Mend | None = None
+    told_by_text: bool = False
 
 
 @dataclass
@@ -70,9 +72,12 @@ class Report:
         trail: tuple[tuple[Place, str], ...] = (),
         subject: Hashable = None,
         mend: Mend | None = None,
+        told_by_text: bool = False,
     ) -> None:
         """Adds a draft."""
-        self.drafts.append(Draft(rule, level or rule.level, place, message, trail, subject, mend))
+        self.drafts.append(
+            Draft(rule, level or rule.level, place, message, trail, subject, mend, told_by_text)
+        )
 
 
 class Rule:

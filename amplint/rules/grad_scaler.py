@@ -25,7 +25,10 @@ class ProtocolRule(FlowRule):
             message, step = self.describe(said)
             trail = ((said.other, step),)
             mend = self.mend_of(said)
-            report.add(self, said.place, message, trail=trail, level=self.level_of(said), mend=mend)
+            # that other ways drop these gradients, a run does not show
+            by_text = said.fault is Fault.ADDED_TO_APPLIED
+            level = self.level_of(said)
+            report.add(self, said.place, message, trail=trail, level=level, mend=mend, told_by_text=by_text)
 
     def level_of(self, breach: Breach) -> Level | None:
         """The level of one finding, None for the rule's own."""

@@ -165,6 +165,12 @@ def test_a_run_adds_nothing_of_a_rule_that_rests_on_the_text_too() -> None:
     assert verdict(run(seen=(seen,)), finding("scaler-not-saved")).status is Status.CONFIRMED
 
 
+def test_a_run_adds_nothing_that_rests_on_the_text_too() -> None:
+    seen = Seen(finding(), 4, told_by_text=True)
+    assert cross_check([], run(seen=(seen,)), all_rules(), {}).missed == ()
+    assert verdict(run(seen=(seen,))).status is Status.CONFIRMED
+
+
 def test_what_the_project_does_not_want_to_hear_of_is_not_missed() -> None:
     recording = run(seen=(Seen(finding(), 4),))
     crossed = cross_check([], recording, all_rules(), {}, lambda finding: False)
