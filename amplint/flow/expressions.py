@@ -62,7 +62,7 @@ class Leave(Exception):  # noqa: N818
         self.value = value
 
 
-@dataclass
+@dataclass(slots=True)
 class Script:
     """The choices to take in one exploration of a statement, and those that were on offer."""
 
@@ -72,7 +72,7 @@ class Script:
     calls: int = 0
 
 
-@dataclass
+@dataclass(slots=True)
 class Exits:
     """How a call that was walked can end: one entry for each path out of it."""
 
@@ -145,11 +145,11 @@ class Expressions(cst.CSTVisitor):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """LibCST's dispatch, without looking up the names of methods again and again."""
-        method = _VISITORS.get(type(node))
-        if method is None:
-            name = f"visit_{type(node).__name__}"
-            method = _VISITORS[type(node)] = getattr(type(self), name, _visit_children)
-        return method(self, node)
+        return (_VISITORS.get(type(node)) or self._visitor(type(node)))(self, node)
+
+    def _visitor(self, kind: type[cst.CSTNode]) -> Callable[[Any, Any], bool]:
+        method = _VISITORS[kind] = getattr(type(self), f"visit_{kind.__name__}", _visit_children)
+        return method
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         """Nothing happens when a node is left: each visit method walks its children itself."""
@@ -363,7 +363,7 @@ class Expressions(cst.CSTVisitor):
 
     def walk(self, node: cst.CSTNode) -> None:
         """Visits a node. LibCST comes in only where no method of ours walks the children."""
-        if self.on_visit(node):
+        if (_VISITORS.get(type(node)) or self._visitor(type(node)))(self, node):
             node.visit(self)
 
     def place(self, node: cst.CSTNode) -> Place:

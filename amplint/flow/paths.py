@@ -177,11 +177,7 @@ class Path:
 
     def agrees(self, facts: Facts) -> bool:
         """Whether nothing known here speaks against the facts."""
-        known = self.facts
-        for symbol, truth in facts:  # noqa: SIM110 - a generator would take twice the time
-            if known.get(symbol, truth) is not truth:
-                return False
-        return True
+        return _agree(self.facts, facts)
 
     def allows(self, facts: Facts) -> bool:
         """Whether the facts go together with what is known here, and with one way of each case."""
@@ -190,10 +186,7 @@ class Path:
         if not facts or not self.cases:
             return True
         given = dict(facts)
-        return all(
-            any(all(given.get(symbol, truth) is truth for symbol, truth in way) for way in case)
-            for case in self.cases
-        )
+        return all(any(_agree(given, way) for way in case) for case in self.cases)
 
     def enter(self, region: Region) -> None:
         """Opens a region."""
@@ -206,6 +199,13 @@ class Path:
                 self.regions = self.regions[:index] + self.regions[index + 1 :]
                 return True
         return False
+
+
+def _agree(known: dict[Hashable, bool], facts: Facts) -> bool:
+    for symbol, truth in facts:  # noqa: SIM110 - a generator would take twice the time
+        if known.get(symbol, truth) is not truth:
+            return False
+    return True
 
 
 def _renamed(value: Value, old: Hashable, new: Hashable) -> Value:
@@ -259,7 +259,8 @@ def _join(paths: list[Path]) -> Path:
         return paths[0]
     first = paths[0]
     result = first.fork()
-    result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
+    if any(path.cases is not first.cases for path in paths[1:]):
+        result.cases = tuple(case for case in first.cases if all(case in path.cases for path in paths[1:]))
     unsure = _differing([path.facts for path in paths])
     rest = [_ways(path, unsure, result.cases) for path in paths]
     if unsure:
@@ -287,7 +288,7 @@ def _ways(path: Path, unsure: Iterable[Hashable], cases: tuple[Case, ...]) -> li
     """What a path knows that the joined one will not know, in each of the ways in which it may have come about."""
     own = frozenset((symbol, path.facts[symbol]) for symbol in unsure if symbol in path.facts)
     ways = [own]
-    for case in path.cases:
+    for case in path.cases if path.cases is not cases else ():
         if case not in cases and len(ways) * len(case) <= _MOST_WAYS:
             ways = [known | way for known in ways for way in case if path.agrees(way)] or ways
     return ways
@@ -387,6 +388,10 @@ def bound(value: Value) -> Value:
 
 def join_values(options: Iterable[tuple[Value, Facts]]) -> Value:
     """One value that stands for several, each with the facts under which it holds."""
+    options = list(options)
+    if all(isinstance(value, Unknown) and value.kind is None for value, _ in options):
+        one = options[0][0] if options else UNKNOWN
+        return one if all(value == one for value, _ in options) else UNKNOWN
     flat: dict[Value, list[Facts]] = {}
     schedulers: dict[Hashable, Value] = {}
     for value, facts in options:

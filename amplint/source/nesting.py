@@ -37,13 +37,14 @@ def too_deep(tree: ast.AST, limit: int = LIMIT) -> bool:
             return True
         depth += 1
         for child in children(node):
-            # each level takes at least one character
-            if not isinstance(child, ast.expr) or depth + _length(child, limit) > limit:
+            if not isinstance(child, (ast.expr, ast.stmt)) or depth + _most_levels(child, limit) > limit:
                 pending.append((child, depth))
     return False
 
 
-def _length(node: ast.expr, limit: int) -> int:
+def _most_levels(node: ast.expr | ast.stmt, limit: int) -> int:
+    """How deep a node on one line may be: each level takes at least one character, but for an expression that stands
+    as a statement."""
     if node.end_lineno != node.lineno or node.end_col_offset is None:
         return limit + 1
-    return node.end_col_offset - node.col_offset
+    return node.end_col_offset - node.col_offset + 1
