@@ -36,3 +36,5 @@ class Reached(NamedTuple):
     """The classes of the project that the code annotates the object with."""
     alone: bool = False
     """Whether one class of the project alone defines the method."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Attributes and the strings that they do not equal where the region is open."""

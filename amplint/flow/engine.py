@@ -87,7 +87,9 @@ _IDLE = re.compile(
 """What a gradient scaler that scales nothing leaves in a text: it is made, and its state is kept."""
 _LOW_PRECISION = re.compile(rb"autocast|float16|\.half\(|half_precision|[mM]ixed_?[pP]recision|fp16")
 _HARMLESS_BASES = ("builtins.", "torch.nn.", "abc.", "typing.")
-_STORED = re.compile(r"\bself\.(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)")
+_STORED = re.compile(
+    r"\bself\.(\w+)\s*(?::[^=\n]+)?=(?!=)[ \t]*(?:\([ \t]*\n(?:[^\n]*[^\n)]\n){0,3})?[^\n]*(?:autocast|GradScaler)"
+)
 _SETS_UP = re.compile(r"\bself\.\w*(?:setup|build|init|make|create|configure)\w*\(")
 _CAST = re.compile(r"\.float\(|float32|\.double\(|float64|\.to\(dtype|upcast")
 _AMP = re.compile(rb"autocast|GradScaler")

@@ -424,13 +424,30 @@ def _pairs(options: dict[Value, list[Facts]]) -> Iterable[tuple[Value, Facts]]:
 
 
 def _add(ways: list[Facts], facts: Facts) -> None:
-    """Adds a way in which a value comes about. Ways that say more than another one tell nothing."""
+    """Adds a way in which a value comes about. Ways that say more than another one tell nothing, nor does a
+    condition that comes out either way."""
     if any(known <= facts for known in ways):
         return
+    for known in ways:
+        if _are_either_way(known, facts):
+            ways.remove(known)
+            _add(ways, known & facts)
+            return
     ways[:] = [known for known in ways if not facts <= known]
     ways.append(facts)
     if len(ways) > _MOST_WAYS:
         ways[:] = [frozenset.intersection(*ways)]
+
+
+def _are_either_way(first: Facts, second: Facts) -> bool:
+    """Whether two ways differ in the outcome of one condition alone, and in what follows from that."""
+    differing = first ^ second
+    if not 2 <= len(differing) <= 3:
+        return False
+    symbols = {symbol for symbol, _ in differing}
+    return (
+        len(symbols - {("none", symbol) for symbol in symbols}) == 1 < len({truth for _, truth in differing})
+    )
 
 
 def _without_details(options: dict[Value, list[Facts]]) -> dict[Value, list[Facts]]:

@@ -12,13 +12,14 @@ import libcst as cst
 
 from amplint.amp.survey import may_raise
 from amplint.events import Place, Region, enabled_region
-from amplint.flow.values import ClassValue, Instance, Unknown, Value
+from amplint.flow.values import ClassValue, Constant, Instance, Unknown, Value
 from amplint.reached import CALLED, Reached, Spot
 
 if TYPE_CHECKING:
     from amplint.flow.calls import Arguments
     from amplint.flow.engine import Engine
     from amplint.flow.expressions import Expressions
+    from amplint.flow.paths import Path
     from amplint.source.outline import FunctionOutline
     from amplint.source.project import ProjectFile
 
@@ -136,8 +137,34 @@ def _note(
     if key not in reached:
         call, opened = _spot(walker.place(node)), _spot(region.place)
         reached[key] = Reached(
-            name, positional, keywords, call, opened, region.device, region.dtype, region.conditional, kinds
+            name,
+            positional,
+            keywords,
+            call,
+            opened,
+            region.device,
+            region.dtype,
+            region.conditional,
+            kinds,
+            settings=_settings(walker.path),
         )
+
+
+def _settings(path: Path) -> tuple[tuple[str, str], ...]:
+    """What a path has found the attributes of objects not to be."""
+    known = [*path.facts.items(), *(fact for case in path.cases for way in case for fact in way)]
+    found = set()
+    for symbol, truth in known:
+        match symbol:
+            case ("==", (_, str() as attribute), Constant(value=str() as text)) if not truth:
+                found.add((attribute, text))
+    return tuple(sorted(found))
+
+
+def _asks(text: str, setting: tuple[str, str]) -> bool:
+    """Whether code compares an attribute of that name with that string."""
+    attribute, value = map(re.escape, setting)
+    return re.search(rf"\b{attribute}\s*[!=]=\s*[\"']{value}[\"']", text) is not None
 
 
 def _spot(place: Place) -> Spot:
@@ -169,6 +196,8 @@ def walk(engine: Engine, file: ProjectFile, reached: Reached) -> None:
         value = engine.class_value(file, owner)
         if not engine.is_module_class(value):
             continue
+        if any(_asks(file.text_of(owner), setting) for setting in reached.settings):
+            continue  # it minds a setting under which the region is not there
         if reached.name == CALLED:
             text = file.text_of(owner)
             possible = may_raise(text.encode()) and not engine.project.is_made(owner.name)

@@ -57,6 +57,66 @@ CORRELATED = {
                 else:
                     loss.backward()  # out
     """,
+    "a value that comes about in several ways": """
+        class Trainer:
+            def __init__(self, args):
+                self.context = None
+                if args.amp:
+                    if args.kind == "half":
+                        self.context = torch.autocast("cuda")
+
+            def train(self, loss):
+                context = self.context
+                if context:
+                    with context:
+                        loss.backward()  # in
+                        self.again(loss)
+                else:
+                    self.again(loss)
+
+            def again(self, loss):
+                context = self.context
+                if context:
+                    loss.backward()  # in
+                else:
+                    loss.backward()  # out
+
+        def main(loss, args):
+            Trainer(args).train(loss)
+    """,
+    "a field of a dataclass": """
+        from dataclasses import dataclass
+
+        @dataclass
+        class Settings:
+            epochs: int
+            amp: bool = False
+            device: str = "cuda"
+
+        def main(loss, settings: Settings):
+            with torch.autocast("cuda", enabled=settings.amp):
+                loss.backward()  # in
+            settings = Settings(3, amp=True)
+            with torch.autocast("cuda", enabled=settings.amp):
+                loss.backward()  # in
+            with torch.autocast("cuda", enabled=Settings(3, False).amp):
+                loss.backward()  # off
+            with torch.autocast("cuda", enabled=Settings(3).amp):
+                loss.backward()  # off
+    """,
+    "a method that others have": """
+        class Base:
+            def loss(self, batch):
+                raise NotImplementedError("for subclasses")
+
+            def train(self, batch):
+                with torch.autocast("cuda"):
+                    loss = self.loss(batch)
+                    loss.backward()  # in
+
+        def main(base: Base, batch):
+            base.train(batch)
+    """,
     "one of two conditions": """
         def main(loss, a, b):
             context = nullcontext()
