@@ -233,12 +233,27 @@ def _of_instance(walker: Expressions, base: Instance, name: str, node: cst.Attri
 
 def _set_since(walker: Expressions, base: Instance, name: str, value: Value) -> Value:
     """What a constructor left, unless it is None and another method may have set the attribute since: nobody
-    has seen what became of the object before the method that is walked."""
-    if value != NONE or base.made_of is None or (base.identity, name) in walker.path.heap:
+    has seen what became of the object before the method that is walked. So it is on a way that did not set it."""
+    if base.made_of is None or not _may_be_none(value):
+        return value
+    if value == NONE and (base.identity, name) in walker.path.heap:
+        return value
+    if value != NONE and walker.path.base.get((base.identity, name)) != NONE:
         return value
     if not walker.engine.is_of_unknown_age(base) or not walker.engine.sets_later(base.made_of, name):
         return value
-    return Unknown((base.identity, name), walker.engine.kind_of_attribute(base.made_of, name))
+    later = Unknown((base.identity, name), walker.engine.kind_of_attribute(base.made_of, name))
+    if not isinstance(value, Alternatives):
+        return later
+    return Alternatives(
+        tuple((later if option == NONE else option, facts) for option, facts in value.options)
+    )
+
+
+def _may_be_none(value: Value) -> bool:
+    return value == NONE or (
+        isinstance(value, Alternatives) and any(option == NONE for option, _ in value.options)
+    )
 
 
 def own(value: Value, owner: Instance) -> Value:

@@ -757,6 +757,15 @@ class Engine:
             )
         return self._later[key]
 
+    def is_none_at_first(self, value: ClassValue, name: str) -> bool:
+        """Whether a constructor, of a class or of its bases, sets an attribute to None."""
+        pattern = re.compile(rf"\bself\.{name}\s*(?::[^=\n]+)?=\s*None\b")
+        return any(
+            pattern.search(base.file.text_of(method)) is not None
+            for base in self.bases(value)
+            if isinstance(base, ClassValue) and (method := base.outline.methods.get("__init__")) is not None
+        )
+
     def kind_of_attribute(self, value: ClassValue, name: str) -> str | None:
         """What the methods of a class show of an attribute."""
         kind = self.kind_of(value.outline.uses.get(f"self.{name}", set()))

@@ -54,6 +54,7 @@ from amplint.flow.values import (
 
 if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
+    from amplint.source.outline import FunctionOutline
 
 SHARDED = "<sharded>"
 """The attribute under which a module or optimizer has its note Sharded."""
@@ -121,6 +122,8 @@ def not_followed(
     """The result of a function of the project into which the walk does not go, or not to its end."""
     if function.outline is not None and walker.engine.has_effects(function):
         walker.emit(AmpHidden(walker.place(node), walker.path.regions))
+    if function.outline is not None and function.outline.owner is not None:
+        _leave_open(walker, function.outline, given)
     return out_of_sight(walker, given, node, in_project=True)
 
 
@@ -129,6 +132,22 @@ def _holds_gradients(value: Value) -> bool:
     if isinstance(value, Unknown):
         return value.kind in ("module", "optimizer")
     return isinstance(value, (Optimizer, Parameters, Instance))
+
+
+def _leave_open(walker: Expressions, method: FunctionOutline, given: calls.Arguments) -> None:
+    """What a method sets that was None before is anything from here on."""
+    receiver = given.positional[0] if given.positional else None
+    if not isinstance(receiver, Instance) or receiver.made_of is None or method.owner is None:
+        return
+    for name, places in method.owner.assignments.items():
+        if not any(method.line <= first <= method.end_line for first, _ in places):
+            continue
+        found = walker.path.load(receiver.identity, name)
+        if found is None and walker.engine.is_none_at_first(receiver.made_of, name):
+            found = modules.constructed(walker, receiver, name)
+        if found == NONE:
+            kind = walker.engine.kind_of_attribute(receiver.made_of, name)
+            walker.path.store(receiver.identity, name, Unknown((receiver.identity, name), kind))
 
 
 def backward(walker: Expressions, loss: Value, node: cst.CSTNode, how: str, *, unclear: bool = False) -> None:
