@@ -140,6 +140,9 @@ INTEGER_TARGETS = frozenset(
 )
 """Losses whose target holds class numbers, so that nothing promotes a half-precision input."""
 
+OF_LOG_PROBABILITIES = frozenset({"nll_loss", "ctc_loss", "kl_div"})
+"""Losses whose input is what ``log_softmax`` gives, which autocast runs in float32."""
+
 
 NO_HALF_KERNEL = frozenset(
     {

@@ -306,8 +306,10 @@ class _Move:
             return _OVER, tuple(self.breaches)
         optimizers = tuple(self.optimizers.values())
         if self.several:
-            # they tell no more than that they are there
-            optimizers = tuple(held for held in optimizers if not held.is_clean or held.modules)[-_MOST:]
+            # the clean ones tell no more than that they are there, and that they are not like the others
+            optimizers = tuple(
+                held for held in optimizers if not held.is_clean or held.modules or not self.others.is_clean
+            )[-_MOST:]
         state = State(
             optimizers,
             self.others,

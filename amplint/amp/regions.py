@@ -6,6 +6,7 @@ Source: ``torch/amp/autocast_mode.py``, ``torch/cuda/amp/autocast_mode.py`` and
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 _GENERIC = ("device_type", "dtype", "enabled", "cache_enabled")
@@ -51,6 +52,9 @@ ENTRIES: dict[str, Entry] = {
 
 QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled"})
 """Functions that tell whether autocast is on."""
+
+ABOUT_THE_MACHINE = re.compile(r"torch\.(\w+\.)*(is_available|is_built|is_bf16_supported|device_count)")
+"""Functions that ask about the machine, which does not change while a program runs."""
 
 NULL_CONTEXTS = frozenset(
     {

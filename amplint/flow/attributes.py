@@ -333,6 +333,8 @@ def subscript(
         case Tensor():
             if base.whole_output and isinstance(key, Constant) and key.value == "loss":
                 return UNKNOWN
+            if not base.whole_output and isinstance(key, Constant) and isinstance(key.value, str):
+                return UNKNOWN  # a tensor has no keys: another value is meant
             if not base.whole_output or sliced:
                 return base.moved()
             return base.part(key.value) if isinstance(key, Constant) else base

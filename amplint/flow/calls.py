@@ -248,8 +248,7 @@ def _call_instance(walker: Expressions, value: Instance, given: Arguments, node:
 def _instantiate(walker: Expressions, value: ClassValue, given: Arguments, node: cst.Call) -> Value:
     if walker.engine.is_static_function_class(value):
         return UNKNOWN
-    instance = Instance((id(node), walker.scope.chain), value)
-    walker.engine.pending[instance.identity] = given
+    instance = Instance(walker.engine.identity_of_new((id(node), walker.scope.chain), value, given), value)
     for item in given.all:
         if isinstance(item, Optimizer):
             walker.path.store(item.identity, "<wrapped>", Constant(True))

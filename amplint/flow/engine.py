@@ -860,6 +860,16 @@ class Engine:
                         return True
         return False
 
+    def identity_of_new(self, identity: Hashable, value: ClassValue, given: calls.Arguments) -> Hashable:
+        """The identity of an object that is made now: its own, where another way makes it with other arguments."""
+        known = self.pending.get(identity)
+        if known is not None and known != given:
+            template = self.template(value, given)
+            if self.template(value, known) != template:
+                identity = (identity, template)
+        self.pending[identity] = given
+        return identity
+
     def template_for(self, instance: Instance) -> Hashable:
         """The template of an object, made if need be."""
         known = self._made_like.get(instance.identity)

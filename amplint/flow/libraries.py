@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from amplint.amp import ops
-from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES, GRAD_OFF, NULL_CONTEXTS, QUESTIONS
+from amplint.amp.regions import (
+    ABOUT_THE_MACHINE,
+    CUSTOM_BWD,
+    CUSTOM_FWD,
+    ENTRIES,
+    GRAD_OFF,
+    NULL_CONTEXTS,
+    QUESTIONS,
+)
 from amplint.amp.scalers import SCALERS, SCALES_ITSELF, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.amp.wrappers import (
     BY_NAME,
@@ -334,6 +342,8 @@ def _torch(walker: Expressions, name: str, given: calls.Arguments, node: cst.Cal
             if walker.path.regions:
                 return Constant(enabled_region(walker.path.regions) is not None)
             return Unknown((tensors.ASKED,))
+        case _ if not given.all and ABOUT_THE_MACHINE.fullmatch(name):
+            return Unknown((name,))
         case "torch.clear_autocast_cache":
             walker.emit(CacheCleared(walker.place(node), walker.path.regions))
             return UNKNOWN

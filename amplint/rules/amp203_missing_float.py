@@ -11,7 +11,8 @@ them any more. Reports
 
 Whether a value is half is decided by torch's own op policies for the device, not by names. Silent for what
 autocast returns in float32 (losses; on CUDA also softmax, norms, sums, `exp`, `log`, `pow`), for integers
-and booleans (`argmax`, comparisons), for `.item()` and `.tolist()`, and after `.float()`.
+and booleans (`argmax`, comparisons), for `.item()` and `.tolist()`, after `.float()`, and for
+`out.sum().backward()`, where nobody looks at the sum.
 
 ## Why is this bad
 
@@ -112,13 +113,30 @@ memory for large outputs. Moving the loss into the region is the cheaper edit un
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
-from amplint.events import Certainty, DType, IndexPut, Op, Operand, Place
+from amplint.events import Backward, Certainty, DType, IndexPut, Op, Operand, Place
 from amplint.findings import Level
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
+
+_SUMS = frozenset({"sum", "mean"})
+
+
+class _Sum(NamedTuple):
+    """Where a sum of half-precision values begins, and its text."""
+
+    path: str
+    line: int
+    column: int
+    text: str
+
+    @classmethod
+    def at(cls, place: Place, text: str) -> _Sum:
+        """The expression that begins at a place and has this text."""
+        return cls(place.path, place.span.line, place.span.column, text)
 
 
 class MissingFloat(FlowRule):
@@ -140,8 +158,16 @@ class MissingFloat(FlowRule):
         harm = harm_of(event)
         if harm is None or _told(harm.operand) in state:
             return state
-        self._tell(event, harm, report)
-        return state | {_told(harm.operand)}
+        place = harm.place or event.place
+        total = _Sum.at(place, place.text) if event.name in _SUMS else None
+        self._tell(place, harm, total, report)
+        return state | ({_told(harm.operand)} if total is None else {_told(harm.operand), total})
+
+    def on_backward(self, state: frozenset[Hashable], event: Backward, report: Report) -> Hashable:
+        """The gradient of a sum is one, whatever its value, and nothing else is done with this one."""
+        if any(isinstance(known, _Sum) for known in state):
+            report.withdraw(self, _Sum.at(event.place, event.place.text.rpartition(".backward")[0]))
+        return state
 
     def on_index_put(self, state: frozenset[Hashable], event: IndexPut, report: Report) -> Hashable:
         value = event.value
@@ -167,16 +193,17 @@ class MissingFloat(FlowRule):
         report.add(self, event.place, message, level=Level.ERROR, trail=birth(value), mend=mend)
         return state | {_told(value)}
 
-    def _tell(self, event: Op, harm: Harm, report: Report) -> None:
+    def _tell(self, place: Place, harm: Harm, subject: _Sum | None, report: Report) -> None:
         operand = harm.operand
         message = (
             f"`{operand.place.text}` left the autocast region (closed by now, opened on "
-            f"{line_of(_region_place(operand), event.place)}) in {_type_name(operand)} and {harm.effect}. "
+            f"{line_of(_region_place(operand), place)}) in {_type_name(operand)} and {harm.effect}. "
             f"{harm.remedy}"
         )
-        place = harm.place or event.place
         level = Level.ERROR if harm.raises else Level.WARNING
-        report.add(self, place, message, level=level, trail=birth(operand), mend=cast_of(harm))
+        report.add(
+            self, place, message, level=level, trail=birth(operand), subject=subject, mend=cast_of(harm)
+        )
 
 
 def _told(operand: Operand) -> Hashable:

@@ -7,8 +7,8 @@ autocast runs in half: `@`, `matmul`, `bmm`, `baddbmm`, `einsum`, `linear`, conv
 attention, and layers that consist of them, inside an enabled region.
 
 Silent where the cast matters: before an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
-`linalg`), on integers and masks, in a region with `enabled=False`, and for `.double()`, which autocast does
-not touch.
+`linalg`), on integers and masks, be it on one way only, in a region with `enabled=False`, and for
+`.double()`, which autocast does not touch.
 
 ## Why is this bad
 
@@ -123,7 +123,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Cast, Certainty, DType, Op, Operand, enabled_region
+from amplint.events import Cast, Certainty, DType, Op, Operand, Place, enabled_region
 from amplint.findings import Level
 from amplint.fixes.casts import DisabledAround
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
@@ -155,8 +155,21 @@ class UselessFloat(FlowRule):
         )
         trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
         halves = any(not _is_float32(operand) for operand in event.operands)
-        report.add(self, place, message, trail=trail, mend=DisabledAround(event.place, place, halves))
+        mend = DisabledAround(event.place, place, halves)
+        subject = _subject(place) if len(raised) == 1 else None
+        report.add(self, place, message, trail=trail, subject=subject, mend=mend)
         return state
+
+    def on_cast(self, state: Hashable, event: Cast, report: Report) -> Hashable:
+        """A cast that gets integers on another way, or may get them, turns them into floats there."""
+        dtype = event.operand.dtype
+        if event.to is DType.FLOAT32 and (dtype is None or not dtype.is_floating):
+            report.withdraw(self, _subject(event.place))
+        return state
+
+
+def _subject(place: Place) -> Hashable:
+    return (place, place.calls)
 
 
 def _is_float32(operand: Operand) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.amp.ops import INTEGER_TARGETS
+from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import line_of
@@ -142,6 +142,8 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
         return None
     if not sure and event.sensitivity != "loss":
         return None
+    if event.name in OF_LOG_PROBABILITIES and _on_cuda(operand):
+        return None  # log-probabilities leave a region in float32; what is half here belongs to another way
     if event.sensitivity == "softmax" and event.name in _PROBABILITIES and not strict:
         # told of when something is computed from it: ranking and thresholds survive half precision
         return None
@@ -157,6 +159,10 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     effect = effect.format(op=event.name.strip("_"))
     floating = event.sensitivity == "loss" and is_input
     return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating)
+
+
+def _on_cuda(operand: Operand) -> bool:
+    return operand.born_in is not None and operand.born_in.device != "cpu"
 
 
 def _raises(event: Op) -> bool:
