@@ -63,7 +63,7 @@ class OpenInBody(Mend):
         note = {
             "function": "code after the call runs in float32 then, which autocast stayed on for so far",
         }.get(self.kind, "the body runs in half precision for the first time")
-        module = exchanged(file.module, {function: changed})
+        module = exchanged(file, {function: changed})
         return make_fix(title, {file: module}, [(file, function)], unsafe=note)
 
 
@@ -98,7 +98,7 @@ class OpenInCallee(Mend):
         changed = _opened(function, context)
         title = f"Open the region in `{function.name.value}` as well"
         note = f"`{function.name.value}` runs in half precision then, whoever calls it"
-        module = exchanged(file.module, {function: changed})
+        module = exchanged(file, {function: changed})
         return make_fix(title, {file: module}, [(file, function)], unsafe=note)
 
 
@@ -123,7 +123,7 @@ class OwnContext(Mend):
             local = any(part is not None and name in bound_in(part) for part in (maker, user))
             if name not in known or local:
                 return Refusal(f"`{name}` is not known where the context is entered again")
-        module = exchanged(file.module, {node: call.deep_clone()})
+        module = exchanged(file, {node: call.deep_clone()})
         note = "code after the outer block runs with autocast off then, as it was written"
         return make_fix("Make a context of its own here", {file: module}, unsafe=note)
 

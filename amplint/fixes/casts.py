@@ -57,7 +57,7 @@ class AddFloat(Mend):
         if isinstance(around, cst.AnnAssign | cst.For | cst.NamedExpr) and _is_target(around, node):
             return Refusal("the value is made in the statement itself")
         cast = as_float(node)
-        module = exchanged(file.module, {node: cast})
+        module = exchanged(file, {node: cast})
         statement = file.statement(node)
         text = file.code(cast)
         title = "Cast the value to float32" if "#" in text else f"Write `{shortened(text)}`"
@@ -127,7 +127,7 @@ class RemoveCast(Mend):
         changes = self._without_statement(file, statement, node, bare)
         if changes is None:
             changes = {node: bare}
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
         if self.tensor:
             note = "the value takes twice the memory, and other code that uses it may want it in half"
@@ -319,7 +319,7 @@ class DisabledAround(Mend):
         inner = statement.with_changes(leading_lines=())
         changed = with_item(context, [inner]).with_changes(leading_lines=statement.leading_lines)
         changes.update(spliced(file, statement, [changed]))
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         note = "the op and what uses its result take more time and memory, and the result is float32"
         text = file.code(node)
         title = (

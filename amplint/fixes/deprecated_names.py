@@ -65,7 +65,7 @@ class ReplaceDeprecated(Mend):
                 # the last use goes when the others are gone, and takes the import along
                 claims = [file.claim(file.statement(use)) for use in uses]
                 claims.append(file.claim(binding.line))
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         title = f'Write `{new.new}` for the device type "{new.device}"'
         fix = make_fix(title, {file: module}, statements, unsafe="; ".join(doubts))
         return Fix(fix.applicability, fix.title, fix.edits, (*fix.claims, *claims), fix.note)

@@ -42,7 +42,7 @@ class WriteDeviceType(Mend):
         changes[node] = new
         text = file.code(new)
         title = "Write the type of the device" if "\n" in text else f"Write `{text}`"
-        return make_fix(title, {file: exchanged(file.module, changes)})
+        return make_fix(title, {file: exchanged(file, changes)})
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class GiveDevice(Mend):
             f'the device is taken to be "{self.device}", for which the region takes effect for the first time'
         )
         return make_fix(
-            f'Give the device: `"{self.device}"`', {file: exchanged(file.module, {call: new})}, unsafe=note
+            f'Give the device: `"{self.device}"`', {file: exchanged(file, {call: new})}, unsafe=note
         )
 
 

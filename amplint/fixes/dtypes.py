@@ -52,7 +52,7 @@ class WriteDtype(Mend):
             return Refusal(f"torch has no type of the name {self.name!r}, and the string is made elsewhere")
         changes[node] = new
         note = "the region raised so far: what is in it runs in half precision for the first time"
-        return make_fix(f"Write `{file.code(new)}`", {file: exchanged(file.module, changes)}, unsafe=note)
+        return make_fix(f"Write `{file.code(new)}`", {file: exchanged(file, changes)}, unsafe=note)
 
 
 @dataclass(frozen=True)
@@ -96,4 +96,4 @@ class SwitchOff(Mend):
         if lost:
             return Refusal(f"the comment `{next(iter(lost))}` would be lost")
         note = "the region stays off, as it is now; write `torch.bfloat16` if it is meant to be on"
-        return make_fix("Write `enabled=False`", {file: exchanged(file.module, {call: new})}, unsafe=note)
+        return make_fix("Write `enabled=False`", {file: exchanged(file, {call: new})}, unsafe=note)

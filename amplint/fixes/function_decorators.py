@@ -56,7 +56,7 @@ class AddTwin(Mend):
             new = _renamed(file, shape, wanted, changes)
         changes[function] = _decorated(function, new)
         title = f"Decorate `{function.name.value}` with `{file.code(new)}`"
-        fix = make_fix(title, {file: exchanged(file.module, changes)})
+        fix = make_fix(title, {file: exchanged(file, changes)})
         return replace(fix, brings=frozenset({"deprecated-amp-api"}))  # the old name beside an old one
 
 
@@ -82,7 +82,7 @@ class SameDevice(Mend):
         new = old.with_changes(value=f"{old.quote}{self.device}{old.quote}")
         note = f'the device that is meant may be "{old.raw_value}" rather than "{self.device}"'
         title = f'Give `custom_bwd` the device "{self.device}" as well'
-        return make_fix(title, {file: exchanged(file.module, {old: new})}, unsafe=note)
+        return make_fix(title, {file: exchanged(file, {old: new})}, unsafe=note)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DecorateBoth(Mend):
             "author knows which types they stand"
         )
         title = "Decorate forward and backward with `custom_fwd` and `custom_bwd`"
-        return make_fix(title, {file: exchanged(file.module, changes)}, unsafe=note)
+        return make_fix(title, {file: exchanged(file, changes)}, unsafe=note)
 
 
 def _definition(files: Files, name: Place) -> tuple[ParsedFile, cst.FunctionDef]:

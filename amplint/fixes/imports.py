@@ -76,7 +76,9 @@ def binding_of(file: ParsedFile, name: str) -> Binding:
 
 def bound_in(node: cst.CSTNode) -> set[str]:
     """The names that a piece of code binds by other means than an import."""
-    return set(_bindings_in(node))
+    visitor = _Bound()
+    node.visit(visitor)
+    return set(visitor.names)
 
 
 def rebound(file: ParsedFile) -> Counter[str]:
@@ -84,7 +86,12 @@ def rebound(file: ParsedFile) -> Counter[str]:
     known = _REBOUND.get(file)
     if known is None:
         _REBOUND.clear()
-        known = _REBOUND[file] = _bindings_in(file.module)
+        visitor = _Bound()
+        for kind in _BINDING:
+            for node in file.nodes(kind):
+                if not isinstance(file.parent(node), cst.ImportAlias):
+                    visitor.on_visit(node)
+        known = _REBOUND[file] = visitor.names
     return known
 
 
@@ -109,13 +116,19 @@ def function_named(file: ParsedFile, name: str) -> cst.FunctionDef | None:
     )
 
 
-def _bindings_in(node: cst.CSTNode) -> Counter[str]:
-    visitor = _Bound()
-    node.visit(visitor)
-    return visitor.names
-
-
 _REBOUND: dict[ParsedFile, Counter[str]] = {}
+_BINDING = (
+    cst.AssignTarget,
+    cst.AnnAssign,
+    cst.AugAssign,
+    cst.For,
+    cst.CompFor,
+    cst.NamedExpr,
+    cst.AsName,
+    cst.Param,
+    cst.FunctionDef,
+    cst.ClassDef,
+)
 
 
 class _Bound(cst.CSTVisitor):
@@ -169,29 +182,16 @@ class _Bound(cst.CSTVisitor):
 
 def uses_of(file: ParsedFile, name: str) -> list[cst.Name]:
     """The places that look a name up, in the order of the text, imports excepted."""
-    found: list[cst.Name] = []
+    return [node for node in file.nodes(cst.Name) if node.value == name and _is_looked_up(file, node)]
 
-    class Uses(cst.CSTVisitor):
-        def visit_Import(self, node: cst.Import) -> bool:
-            return False
 
-        def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-            return False
-
-        def visit_Attribute(self, node: cst.Attribute) -> bool:
-            node.value.visit(self)
-            return False
-
-        def visit_Arg(self, node: cst.Arg) -> bool:
-            node.value.visit(self)
-            return False
-
-        def visit_Name(self, node: cst.Name) -> None:
-            if node.value == name:
-                found.append(node)
-
-    file.module.visit(Uses())
-    return found
+def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
+    around = file.parent(node)
+    if isinstance(around, cst.Attribute) and around.attr is node:
+        return False
+    if isinstance(around, cst.Arg) and around.keyword is node:
+        return False
+    return not any(isinstance(outer, cst.Import | cst.ImportFrom) for outer in file.parents(node))
 
 
 def torch_name(file: ParsedFile) -> str | None:

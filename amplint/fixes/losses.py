@@ -59,7 +59,7 @@ class LeaveLoss(Mend):
             return Refusal("a star hides the arguments of the loss")
         changes = _from_logits(file, call)
         if changes is not None:
-            module = exchanged(file.module, changes)
+            module = exchanged(file, changes)
             return make_fix(f"Use `{_LOGITS}` on the logits", {file: module}, [(file, file.statement(call))])
         return self._nested(file, call)
 
@@ -99,7 +99,7 @@ class LeaveLoss(Mend):
         changes.update(spliced(file, statement, [changed]))
         weight = next((arg for arg in call.args if arg.keyword and arg.keyword.value == "weight"), None)
         note = "the weight has to be float32, too" if weight is not None else ""
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         return make_fix(
             "Compute the loss with autocast off", {file: module}, [(file, statement)], unsafe=note
         )

@@ -58,7 +58,7 @@ class NameArguments(Mend):
         changes[call] = new
         names = [part.parameter for part in self.misplaced if part.parameter]
         title = f"Give `{names[0]}` by keyword" if names else "Leave the device out"
-        return make_fix(title, {file: exchanged(file.module, changes)}, unsafe=self.doubt)
+        return make_fix(title, {file: exchanged(file, changes)}, unsafe=self.doubt)
 
     def _arranged(
         self, file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Replacement]

@@ -57,7 +57,7 @@ class LimitOfType(Mend):
         if comments_of(number):
             return Refusal("a comment stands in the number")
         doubts = [_other_values(file, number), _computed_on(file, call)]
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         note = "; ".join(doubt for doubt in doubts if doubt)
         return make_fix(f"Write `{limit}`", {file: module}, [(file, file.statement(call))], unsafe=note)
 
@@ -141,7 +141,7 @@ class CastWritten(Mend):
         if value is None:
             return Refusal("what is written stands elsewhere")
         cast = _call(value, "to", cst.parse_expression(f"{name}.dtype"))
-        module = exchanged(file.module, {value: cast})
+        module = exchanged(file, {value: cast})
         title = f"Write `.to({name}.dtype)` on what is written"
         return make_fix(title, {file: module}, [(file, file.statement(value))])
 
@@ -202,7 +202,7 @@ class CastOperands(Mend):
             else:
                 changes[node] = as_float(node)
         statement = file.statement(next(iter(changes)))
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         names = ", ".join(f"`{shortened(file.code(node))}`" for node in changes if "#" not in file.code(node))
         title = f"Cast {names or 'the values'} to float32"
         if self.square:
@@ -240,7 +240,7 @@ class OutOfPlace(Mend):
         else:
             return Refusal("the op is written in an unusual way")
         statement = file.statement(augmented if augmented is not None else call)  # type: ignore[arg-type]
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         old = f"other names of the old `{name}`" if name else "other names of the old tensor"
         note = f"the result is a new tensor of another dtype, and {old} do not change with it"
         return make_fix(

@@ -334,7 +334,7 @@ class _Plan:
         changes: dict[ParsedFile, dict[cst.CSTNode, Replacement]],
         statements: Iterable[tuple[ParsedFile, cst.CSTNode]],
     ) -> Fix:
-        modules = {file: exchanged(file.module, nodes) for file, nodes in changes.items()}
+        modules = {file: exchanged(file, nodes) for file, nodes in changes.items()}
         return make_fix(title, modules, statements, unsafe="; ".join(dict.fromkeys(self.doubts)))
 
 

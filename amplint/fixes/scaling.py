@@ -58,7 +58,7 @@ class AddUpdate(Mend):
             doubt = f"`{scaler}.update()` on line {file.span(elsewhere).line} may run after the step, too"
         assert isinstance(last, cst.SimpleStatementLine | cst.BaseCompoundStatement)
         changes = spliced(file, last, [last, _line(f"{scaler}.update()")])
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         return make_fix(
             f"Call `{scaler}.update()` after the step", {file: module}, [(file, last)], unsafe=doubt
         )
@@ -104,7 +104,7 @@ class AddUnscale(Mend):
         call = f"{scaler}.unscale_({optimizer})"
         new = preceded(_line(call), at.leading_lines)
         changes = spliced(file, at, [new, at.with_changes(leading_lines=())])
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         return make_fix(f"Call `{call}` before", {file: module}, [(file, at)], unsafe="; ".join(doubts))
 
     def _before(self, file: ParsedFile, node: cst.CSTNode, step: cst.Call) -> cst.BaseStatement:
@@ -173,7 +173,7 @@ class NameScaledLoss(Mend):
         if len(changes) == 1:
             return Refusal(f"no backward pass starts from `{name}` here")
         nodes = [(file, file.statement(part)) for part in changes]
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         return make_fix(f"Name the scaled loss `{new}`", {file: module}, nodes)
 
 
@@ -204,7 +204,7 @@ class ScaleOnce(Mend):
         file = files.parsed(self.scale.path)
         call = call_at(file, self.scale)
         loss = first_argument(call)
-        module = exchanged(file.module, {call: as_float(loss).func.value})  # type: ignore[attr-defined]
+        module = exchanged(file, {call: as_float(loss).func.value})  # type: ignore[attr-defined]
         note = "the loss has to be scaled already on every way that leads here"
         return make_fix("Do not scale again", {file: module}, [(file, file.statement(call))], unsafe=note)
 
@@ -236,7 +236,7 @@ class ScaleLoss(Mend):
         if (qualified_name(file, func) or "").startswith("torch."):
             return Refusal("the loss is no receiver of `backward`")
         new = cst.Call(func=cst.parse_expression(f"{scaler}.scale"), args=[cst.Arg(_bare(func.value))])
-        module = exchanged(file.module, {func.value: new})
+        module = exchanged(file, {func.value: new})
         note = f"all steps on these gradients have to go through `{scaler}`"
         statement = file.statement(calls[0])
         return make_fix(f"Scale the loss with `{scaler}`", {file: module}, [(file, statement)], unsafe=note)
@@ -280,7 +280,7 @@ class StepThroughScaler(Mend):
             for update in calls_of(file, function, scaler, "update")
         ):
             lines.append(_line(f"{scaler}.update()"))
-        module = exchanged(file.module, spliced(file, statement, lines))
+        module = exchanged(file, spliced(file, statement, lines))
         note = (
             "infinite gradients are skipped then, and the learning rate may have been chosen for scaled ones"
         )
@@ -328,7 +328,7 @@ class TrainThroughScaler(Mend):
         changes = spliced(file, statement, [through, _line(f"{self.scaler}.update()")])
         scale = cst.parse_expression(f"{self.scaler}.scale")
         module = exchanged(
-            file.module, {**changes, func.value: cst.Call(func=scale, args=[cst.Arg(_bare(func.value))])}
+            file, {**changes, func.value: cst.Call(func=scale, args=[cst.Arg(_bare(func.value))])}
         )
         note = f"training changes, and all steps on these gradients have to go through `{self.scaler}`"
         claimed = [(file, file.statement(backward)), (file, statement)]
@@ -353,7 +353,7 @@ class RemoveStep(Mend):
         changes = removed_statement(file, statement)
         claimed = [(file, part) for part in (statement, *kept_beside(file, changes))]
         note = "the gradients are applied once then, and training changes"
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         return make_fix("Remove the second step", {file: module}, claimed, unsafe=note)
 
 
@@ -395,7 +395,7 @@ class HoistScaler(Mend):
         first = statement.with_changes(leading_lines=(*loop.leading_lines, *comments))
         inner = loop.with_changes(leading_lines=()).visit(Exchange({statement: cst.RemoveFromParent()}))
         assert isinstance(inner, cst.For | cst.While)
-        module = exchanged(file.module, spliced(file, loop, [first, inner]))
+        module = exchanged(file, spliced(file, loop, [first, inner]))
         note = "an outer loop that makes a new model and optimizer wants a new scaler, too"
         return make_fix("Make the scaler before the loop", {file: module}, [(file, loop)], unsafe=note)
 
@@ -429,7 +429,7 @@ class SwitchScalerOff(Mend):
         if numbers:
             off = call.args[numbers[0]].with_changes(value=cst.Name("False"))
         changed = set_argument(call, numbers[0] if numbers else len(call.args), off)
-        module = exchanged(file.module, {call: changed})
+        module = exchanged(file, {call: changed})
         note = "a scaler that is off has an empty state, which one that is on does not load"
         title = "Pass `enabled=False` to the scaler"
         return make_fix(title, {file: module}, [(file, file.statement(call))], unsafe=note)

@@ -55,7 +55,7 @@ class ShardScaler(Mend):
         changes[call] = new
         return make_fix(
             f"Use `{_NAME}`",
-            {file: exchanged(file.module, changes)},
+            {file: exchanged(file, changes)},
             [(file, file.statement(call))],
             unsafe="it wants `process_group` where the module is not split over all processes",
         )

@@ -17,20 +17,25 @@ Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[Statement]
 class Exchange(cst.CSTTransformer):
     """Puts other nodes in the places of some that do not lie within each other."""
 
-    def __init__(self, nodes: Mapping[cst.CSTNode, Replacement]) -> None:
+    def __init__(
+        self, nodes: Mapping[cst.CSTNode, Replacement], around: frozenset[cst.CSTNode] | None = None
+    ) -> None:
+        """``around`` holds the nodes in which these lie, if that is known: others are not searched then."""
         super().__init__()
         self.nodes = nodes
+        self.around = around
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        return node not in self.nodes
+        return node not in self.nodes and (self.around is None or node in self.around)
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Replacement:  # type: ignore[override]
         return self.nodes.get(original_node, updated_node)
 
 
-def exchanged(module: cst.Module, nodes: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
-    """The module with other nodes in the places of some that do not lie within each other."""
-    result = module.visit(Exchange(nodes))
+def exchanged(file: ParsedFile, nodes: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
+    """The module of a file with other nodes in the places of some that do not lie within each other."""
+    around = frozenset(outer for node in nodes for outer in file.parents(node))
+    result = file.module.visit(Exchange(nodes, around))
     assert isinstance(result, cst.Module)
     return result
 

@@ -42,7 +42,7 @@ class RemoveUnscale(Mend):
         note = "what is done to the gradients after the step has no effect on it, unscaled or not"
         return make_fix(
             f"Remove `{receiver_of(call)}.unscale_` after the step",
-            {file: exchanged(file.module, changes)},
+            {file: exchanged(file, changes)},
             [(file, part) for part in (statement, *kept_beside(file, changes))],
             unsafe=note,
         )
@@ -83,7 +83,7 @@ class MoveUnscale(Mend):
         moved = preceded(first, step.leading_lines)
         changes: dict[cst.CSTNode, Replacement] = {part: cst.RemoveFromParent() for part in group}
         changes[step] = cst.FlattenSentinel([moved, *group[1:], step.with_changes(leading_lines=())])
-        module = exchanged(file.module, changes)
+        module = exchanged(file, changes)
         what = " and the clip" if len(group) > 1 or group[0] is not file.statement(call) else ""
         return make_fix(
             f"Move `{scaler}.unscale_`{what} before the step",

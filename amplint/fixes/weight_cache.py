@@ -39,7 +39,7 @@ class SwitchCacheOff(Mend):
             changes.setdefault(file, {})[call] = _without_cache(call, entry)
             statements.append((file, file.statement(call)))
             is_off = True
-        modules = {file: exchanged(file.module, nodes) for file, nodes in changes.items()}
+        modules = {file: exchanged(file, nodes) for file, nodes in changes.items()}
         return make_fix(
             f"Pass `{_OFF}=False` to the region", modules, [s for s in statements if _is_line(s[1])]
         )
