@@ -559,6 +559,8 @@ class ScalerUsed(Event):
     given: Hashable = None
     """What ``unscale_`` or ``step`` was given, if that is not the optimizer itself but an object around it that has its
     parameters: the scaler keeps a record of its own for that."""
+    unscaled_elsewhere: bool = False
+    """Whether on another way here the scaler has unscaled an optimizer that is one of many, as this one is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -462,6 +462,8 @@ class _Move:
     def judge_any(self, event: ScalerUsed, known: Known) -> None:
         """What was clipped too early, whichever optimizer it is that the scaler divides: none was divided since this
         scaler alone scaled all there is."""
+        if event.unscaled_elsewhere:
+            return
         if self.plain is None and all(
             held.fresh is not None and held.divided is None and held.fresh_by == (event.scaler,)
             for held in self.each()

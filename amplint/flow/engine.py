@@ -173,6 +173,8 @@ class Engine:
         """Scalers that were made, and those that stepped, since the present entry point began."""
         self.unscaled: dict[Hashable, Value] = {}
         """The optimizers that scalers unscaled since then, by their identities."""
+        self.unscaled_of_many: set[Hashable] = set()
+        """The scalers that unscaled an optimizer of which it is not known which one it is."""
         self.divisions: dict[tuple[Hashable, Instance], list[tuple[ScalerUsed, Value]]] = {}
         """What was unscaled and stepped by each scaler in the methods of an object, in the present file."""
         self.trained_by_framework = False
@@ -304,6 +306,7 @@ class Engine:
         self.scalers_made.clear()
         self.stepped.clear()
         self.unscaled.clear()
+        self.unscaled_of_many.clear()
         self.trained_by_framework = False
         path = Path(self.base)
         path.machines = self.listener.start()

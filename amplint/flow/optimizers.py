@@ -72,7 +72,9 @@ def note(walker: Expressions, event: ScalerUsed, value: Value) -> None:
     """Keeps in mind what a scaler is given by ``unscale_`` and ``step``."""
     if walker.silent or event.enabled is False:
         return
-    if event.act == "unscale_" and event.optimizer is not None:
+    if event.act == "unscale_" and event.optimizer is None:
+        walker.engine.unscaled_of_many.add(event.scaler)
+    elif event.act == "unscale_":
         walker.engine.unscaled.setdefault(event.optimizer, value)
     receiver = walker.scope.self_value
     if isinstance(receiver, Instance) and receiver.made_of is not None and event.made is not None:

@@ -336,6 +336,7 @@ def _used(
         scaler.optional,
         scaler.initial,
         given,
+        named is None and scaler.identity in walker.engine.unscaled_of_many,
     )
 
 
