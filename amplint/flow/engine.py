@@ -545,7 +545,7 @@ class Engine:
                 found.extend(part for part in self.bases(resolved) if part not in found)
             elif isinstance(resolved, Library):
                 found.append(resolved)
-            else:
+            elif base != "object":
                 found.append(Library(f"<unresolved>.{base}"))
         return found
 

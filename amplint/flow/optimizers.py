@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amplint.flow.expressions import Expressions
 
 _DIVIDES = re.compile(r"\.unscale_\(|\.step\(\s*[A-Za-z_]")
-_HARMLESS_BASES = ("<unresolved>.object", "torch.", "abc.", "typing.")
+_HARMLESS_BASES = ("torch.", "abc.", "typing.")
 _OWN_RECORD = "_step_supports_amp_scaling"
 """An optimizer with this attribute is given the scale and divides by itself."""
 
