@@ -35,6 +35,9 @@ _MANY_FILES = 400
 _MOST_DEFINERS = 48
 """Files in which calls out of sight are followed. A name that more of them define says too little."""
 
+_GROUPS_EACH = 6
+"""Groups for each worker: with fewer, the last one is waited for; with more, files are read by several."""
+
 _MOST_WORKERS = 8
 """More processes gain little and cost memory: each holds LibCST and the files that it has read."""
 
@@ -297,7 +300,7 @@ def _each_group(
         return
     from amplint.parallel import Crew
 
-    groups = _grouped(candidates, 4 * workers)
+    groups = _grouped(candidates, _GROUPS_EACH * workers)
     if crew is not None:
         yield from _with_reached(job, crew.judge, groups)
         return
