@@ -144,6 +144,7 @@ class MissingFloat(FlowRule):
     what is computed from them is not told of again."""
 
     level = Level.WARNING
+    shown_by = (Op, IndexPut)
     raises = MISMATCH
 
     def start(self) -> Hashable:

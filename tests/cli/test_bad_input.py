@@ -198,7 +198,13 @@ def test_ctrl_c_ends_the_run_without_a_traceback(project: Path, jobs: str) -> No
     for number in range(30):
         (project / f"m{number}.py").write_text(BAD + f"# WAIT {project / 'waiting'}\n")
     process = subprocess.Popen(
-        command(jobs), cwd=project, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command(jobs),
+        cwd=project,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # shells let what they run in the background ignore it, and the tests with it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with (project / "waiting").open("w"):  # opens when the analysis has come to it
         process.send_signal(signal.SIGINT)
