@@ -24,8 +24,33 @@ if TYPE_CHECKING:
 _PLAIN_BASES = frozenset({"torch.nn.Module", "abc.ABC"})
 _LAYER = re.compile(r"torch\.nn\.(?!Module$|DataParallel$)[A-Z]\w*")
 _GUARDED = re.compile(r"except\s*(?:[^:\n]*\b(?:AttributeError|Exception|BaseException)\b|:)|\bsuppress\(")
-_MADE_UP = frozenset({"__getattr__", "__getattribute__", "__dict__", "__setattr__", "vars", "exec", "locals"})
+_MADE_UP = frozenset(
+    {"__getattr__", "__getattribute__", "__dict__", "__setattr__", "vars", "exec", "locals", "store_attr"}
+)
 """Names whose presence in a class says that its attributes are not to be seen in the text."""
+_BY_COMPUTED_NAMES = re.compile(
+    r"\bsetattr\(\s*[^,()]+(?:\([^()]*\))?\s*,\s*(?![\"'])|__dict__|\bvars\(|\bnamespace\s*="
+)
+_SETTERS = frozenset(
+    {"__setattr__", "register_buffer", "register_parameter", "register_module", "add_module"}
+)
+_KEEP_NOTHING = frozenset(
+    {
+        "super",
+        "isinstance",
+        "hasattr",
+        "getattr",
+        "callable",
+        "type",
+        "id",
+        "len",
+        "iter",
+        "repr",
+        "str",
+        "print",
+    }
+)
+"""Functions that give what they are handed no attributes."""
 _ABSTRACT = re.compile(r"\babstractmethod\b|\bNotImplementedError\b")
 
 
@@ -97,6 +122,7 @@ def class_lacks(engine: Engine, value: ClassValue, name: str) -> bool:
     if known is None:
         known = engine.absent[key] = (
             _is_made(engine, value)
+            and not _is_open(engine, value)
             and _family_lacks(engine, value, name)
             and _subclasses_lack(engine, value, name)
             and all(
@@ -115,15 +141,38 @@ def _is_made(engine: Engine, value: ClassValue) -> bool:
     return whole or engine.project.is_made(value.outline.name)
 
 
-def _family_lacks(engine: Engine, value: ClassValue, name: str) -> bool:
+def _is_open(engine: Engine, value: ClassValue) -> bool:
+    """Whether code that knows a class sets attributes by names that it works out, or lies beside the class's file and
+    is not looked at."""
+    name = value.outline.name
+    word = re.compile(rf"\b{re.escape(name)}\b".encode())
+    if engine.project.is_known_beside(value.file.path, word):
+        return True
+    for path in engine.project.files_with(word):
+        file = engine.project.load(path)
+        if file is None:
+            return True
+        text = file.text
+        if file is value.file:
+            text = text.replace(file.text_of(value.outline), "")
+        if word.search(text.encode()) and _BY_COMPUTED_NAMES.search(text):
+            return True
+    return False
+
+
+def _family_lacks(
+    engine: Engine, value: ClassValue, name: str, below: frozenset[ClassValue] = frozenset()
+) -> bool:
     """Whether neither a class nor one of its bases, all of which are known, gives its objects an attribute."""
     node = _class_node(value)
-    if node is None or node.decorator_list or node.keywords or _gives(node, name):
+    if node is None or node.decorator_list or node.keywords or _gives(node, name) or value in below:
         return False
-    return all(_base_lacks(engine, value.file, base, name) for base in node.bases)
+    return all(_base_lacks(engine, value.file, base, name, below | {value}) for base in node.bases)
 
 
-def _base_lacks(engine: Engine, file: ProjectFile, base: ast.expr, name: str) -> bool:
+def _base_lacks(
+    engine: Engine, file: ProjectFile, base: ast.expr, name: str, below: frozenset[ClassValue]
+) -> bool:
     text = dotted(base)
     if text is None or text.partition(".")[0] in file.outline.assigned:
         return False
@@ -134,7 +183,7 @@ def _base_lacks(engine: Engine, file: ProjectFile, base: ast.expr, name: str) ->
         return resolved.name in _PLAIN_BASES and name not in MODULE_ATTRIBUTES
     if not isinstance(resolved, ClassValue) or not _is_imported_once(file, text.partition(".")[0]):
         return False
-    return _family_lacks(engine, resolved, name)
+    return _family_lacks(engine, resolved, name, below)
 
 
 def _is_imported_once(file: ProjectFile, name: str) -> bool:
@@ -177,7 +226,17 @@ def _gives(node: ast.ClassDef, name: str) -> bool:
                 return True
             case ast.Call(func=ast.Name(id="setattr"), args=[_, key, _]) if not isinstance(key, ast.Constant):
                 return True
+            case ast.Call() if _hands_on(part):
+                return True
     return False
+
+
+def _hands_on(call: ast.Call) -> bool:
+    """Whether a call hands the object itself to a function, which may give it attributes."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    handed = any(isinstance(value, ast.Name) and value.id == "self" for value in given)
+    by = (dotted(call.func) or "").rpartition(".")[2]
+    return handed and by not in _KEEP_NOTHING and by != "__init__"
 
 
 def _bound_by(statement: ast.stmt) -> set[str]:
@@ -206,10 +265,10 @@ def _subclasses_lack(
     base that is not known. What is patched into the class, or known by another name, may be anything."""
     own = re.escape(value.outline.name)
     inherits = rf"\bclass\s+\w+\s*\([^)]*\b{own}\b"
-    lost = rf"\b{own} as \w|\b{own}\.\w+\s*=[^=]"
-    for path in engine.project.files_with(re.compile(f"{inherits}|{lost}".encode())):
+    lost = rf"\b{own} as \w|\b{own}\.\w+\s*=[^=]|=\s*{own}[ \t]*(?:#|$)|\btype\([^\n]*,[^\n]*\b{own}\b"
+    for path in engine.project.files_with(re.compile(f"{inherits}|{lost}".encode(), re.MULTILINE)):
         file = engine.project.load(path)
-        if file is None or re.search(lost, file.text):
+        if file is None or re.search(lost, file.text, re.MULTILINE):
             return False
         for node in ast.walk(ast.Module(_parsed(file.text), [])):
             if not isinstance(node, ast.ClassDef) or own not in map(_last_name, node.bases):
@@ -249,7 +308,8 @@ def _set_from_outside(engine: Engine, name: str) -> list[ClassValue | None]:
         known = engine.set_from_outside[name] = []
         word = re.escape(name)
         pattern = re.compile(
-            rf"\.{word}\s*(?::[^=\n]+)?=(?!=)|\.{word}\s*,[^\n(]*=(?!=)|setattr\([^\n]*[\"']{word}[\"']".encode()
+            rf"\.{word}\s*(?::[^=\n]+)?=(?!=)|\.{word}\s*,[^\n(]*=(?!=)|"
+            rf"(?:setattr(?:__)?|register_\w+|add_module)\([^\n]*[\"']{word}[\"']".encode()
         )
         for path in engine.project.files_with(pattern):
             file = engine.project.load(path)
@@ -272,7 +332,14 @@ def _stores(node: ast.AST, name: str, around: _Store) -> Iterator[_Store]:
             around = replace(around, tests=(*around.tests, test))
         case ast.Attribute(attr=attr, value=value, ctx=ast.Store()) if attr == name:
             yield replace(around, target=value)
-        case ast.Call(func=ast.Name(id="setattr"), args=[value, ast.Constant(value=key), _]) if key == name:
+        case ast.Call(
+            func=ast.Name(id="setattr") | ast.Attribute(value=ast.Name(id="object"), attr="__setattr__"),
+            args=[value, ast.Constant(value=key), _],
+        ) if key == name:
+            yield replace(around, target=value)
+        case ast.Call(func=ast.Attribute(value=value, attr=method), args=[ast.Constant(value=key), *_]) if (
+            key == name and method in _SETTERS
+        ):
             yield replace(around, target=value)
     for part in ast.iter_child_nodes(node):
         yield from _stores(part, name, around)

@@ -193,8 +193,21 @@ class Project:
 
     def files_with(self, pattern: re.Pattern[bytes]) -> list[Path]:
         """The files in whose bytes a pattern occurs. All files are read."""
-        changed = self.changed
-        return [path for path in self._paths if pattern.search(changed.get(str(path)) or _bytes_at(path))]
+        return [path for path in self._paths if pattern.search(self._current(path))]
+
+    def is_known_beside(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
+        """Whether a pattern occurs in a file of the same package that is no file of the project, or in one of the
+        same folder if there is no package. They are read for it."""
+        folder = path.parent
+        deep = (folder / "__init__.py").exists()
+        while (folder.parent / "__init__.py").exists():
+            folder = folder.parent
+        beside = folder.rglob("*.py") if deep else folder.glob("*.py")
+        return any(other not in self._paths and pattern.search(_bytes_at(other)) is not None for other in beside)
+
+    def _current(self, path: Path) -> bytes:
+        data = self.changed.get(str(path))
+        return _bytes_at(path) if data is None else data
 
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
