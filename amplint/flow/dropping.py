@@ -20,16 +20,18 @@ def elsewhere(node: cst.For | cst.While, rounds: Iterable[int]) -> bool:
     scaled = reduce(or_, (done for done in rounds if done & SCALER_STEPPED), 0)
     if not scaled or scaled & (ZEROED | HANDED_OUT):
         return False
+    found = _Found()
+    node.body.visit(found)
+    if found.by_hand:
+        return False
     return any(
         done & ZEROED and done & STEPPED for done in rounds if not done & SCALER_STEPPED
-    ) or _in_other_branch(node)
+    ) or _in_other_branch(found)
 
 
-def _in_other_branch(loop: cst.For | cst.While) -> bool:
+def _in_other_branch(found: _Found) -> bool:
     """Whether all that drops gradients in a loop stands beside a step without a scaler, in an ``if`` whose other branch
     is the one with the scaler's step."""
-    found = _Found()
-    loop.body.visit(found)
     return found.zeroed > 0 and found.zeroed == found.beside
 
 
@@ -39,6 +41,8 @@ class _Found(cst.CSTVisitor):
 
     def __init__(self) -> None:
         self.zeroed = self.scaled = self.plain = self.beside = 0
+        self.by_hand = False
+        """Whether gradients are worked on in a way that may drop them."""
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         return False
@@ -50,8 +54,16 @@ class _Found(cst.CSTVisitor):
             self.scaled += name == "step" and bool(node.args)
             self.plain += name == "step" and not node.args
 
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self.zeroed += isinstance(node.target, cst.Attribute) and node.target.attr.value == "grad"
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool | None:
+        dropped = isinstance(node.target, cst.Attribute) and node.target.attr.value == "grad"
+        self.zeroed += dropped
+        return not dropped
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.by_hand |= node.attr.value == "grad" or node.attr.value.startswith("_foreach_")
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> None:
+        self.by_hand |= node.raw_value == "grad"
 
     def visit_If(self, node: cst.If) -> bool:
         node.test.visit(self)
@@ -65,4 +77,5 @@ class _Found(cst.CSTVisitor):
             self.zeroed += one.zeroed
             self.scaled += one.scaled
             self.plain += one.plain
+            self.by_hand |= one.by_hand
         return False

@@ -69,6 +69,9 @@ _FILE_EFFECTS = re.compile(
 )
 _FORWARD = re.compile(rb"def forward\(")
 _DISABLING = re.compile(r"enabled\s*=\s*False|autocast\(\s*False|autocast\([^)]*,\s*False")
+_FILLS_ITSELF = re.compile(
+    r"\b(?:ClassVar|InitVar|KW_ONLY|__post_init__|__new__)\b|\binit\s*=\s*False|setattr"
+)
 _BUILDS = re.compile(
     r"\bnn\.|return\s+(?:\w+\.)*[A-Z]\w*\(|autocast|[sS]caler|optim\b|\.half\(|partial\(|nullcontext"
 )
@@ -141,6 +144,7 @@ class Engine:
         self._decorated: dict[int, Value] = {}
         self._class_names: dict[int, dict[str, Value]] = {}
         self._later: dict[tuple[int, str], bool] = {}
+        self._filling: dict[int, bool] = {}
         self.base: dict[tuple[Hashable, str], Value] = {}
         self._casting: set[FilePath] = set()
         self._entry: FilePath | None = None
@@ -639,11 +643,19 @@ class Engine:
         if any("__init__" in part.outline.methods for part in parts):
             return None
         given = self.pending.get(base.identity)
-        changed = any(name in part.outline.assignments for part in parts)
+        changed = any(name in part.outline.assignments or self._fills_itself(part) for part in parts)
         if given is None or given.unclear or changed:
             return Unknown((base.identity, name), self.kind_of_attribute(base.made_of, name))
         order = tuple(dict.fromkeys(field for part in reversed(parts) for field in part.outline.fields))
         return given.by_name(order).get(name)
+
+    def _fills_itself(self, value: ClassValue) -> bool:
+        """Whether a dataclass takes other arguments than its fields, in their order, or changes what it was given."""
+        known = self._filling.get(id(value.outline))
+        if known is None:
+            text = value.file.text_of(value.outline)
+            known = self._filling[id(value.outline)] = _FILLS_ITSELF.search(text) is not None
+        return known
 
     def _names_of_class(self, value: ClassValue) -> dict[str, Value]:
         known = self._class_names.get(id(value.outline))

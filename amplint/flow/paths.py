@@ -445,8 +445,8 @@ def _are_either_way(first: Facts, second: Facts) -> bool:
     if not 2 <= len(differing) <= 3:
         return False
     symbols = {symbol for symbol, _ in differing}
-    return (
-        len(symbols - {("none", symbol) for symbol in symbols}) == 1 < len({truth for _, truth in differing})
+    return len(symbols - {("none", symbol) for symbol in symbols}) == 1 and any(
+        {(symbol, True), (symbol, False)} <= differing for symbol in symbols
     )
 
 

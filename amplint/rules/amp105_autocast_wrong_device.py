@@ -12,8 +12,9 @@ that cut the index off. What comes from an argument or a configuration is not kn
 
 Reports also a device that is read from an object which has none, as `self.device` in an `nn.Module`. All bases of
 the class have to be known, and nothing in the files that are linted may set the attribute: neither the class, nor one
-that inherits from it, nor `model.device = …` elsewhere. Silent where that is not sure, where the text asks for the
-attribute (`hasattr`), where the exception is caught, and in a class that others may be meant to complete.
+that inherits from it, nor `model.device = …` elsewhere. Silent where that is not sure (where objects of the class get
+attributes by names that are worked out, or a file beside it that is not linted knows the class), where the text asks
+for the attribute (`hasattr`), where the exception is caught, and in a class that others may be meant to complete.
 
 ## Why is this bad
 

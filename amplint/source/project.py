@@ -203,7 +203,9 @@ class Project:
         while (folder.parent / "__init__.py").exists():
             folder = folder.parent
         beside = folder.rglob("*.py") if deep else folder.glob("*.py")
-        return any(other not in self._paths and pattern.search(_bytes_at(other)) is not None for other in beside)
+        return any(
+            other not in self._paths and pattern.search(_bytes_at(other)) is not None for other in beside
+        )
 
     def _current(self, path: Path) -> bytes:
         data = self.changed.get(str(path))

@@ -35,6 +35,17 @@ SILENT = {
     "a subclass of a subclass": (
         "from net import Net\n\n\nclass A(Net):\n    pass\n\n\nclass B(A):\n    device = 'cpu'\n"
     ),
+    "names that are worked out": (
+        "from net import Net\n\n\ndef made(values):\n    net = Net()\n    for name in values:\n"
+        "        setattr(net, name, values[name])\n    return net\n"
+    ),
+    "all at once": "from net import Net\n\n\ndef place(net: Net, values):\n    vars(net).update(values)\n",
+    "as the object itself would": (
+        "def place(net, device):\n    object.__setattr__(net, 'device', device)\n"
+    ),
+    "as a buffer": "def place(net, device):\n    net.register_buffer('device', device)\n",
+    "the class kept in a name": "from net import Net\n\nBase = Net\n\n\nclass A(Base):\n    device = 'cpu'\n",
+    "a class made by a call": "from net import Net\n\nA = type('A', (Net,), {'device': 'cpu'})\n",
 }
 TOLD = {
     "nobody": "",
@@ -69,3 +80,19 @@ def test_what_may_have_it_is_let_be(tmp_path: Path, other: str) -> None:
 @pytest.mark.parametrize("other", TOLD.values(), ids=TOLD)
 def test_what_cannot_have_it_is_told(tmp_path: Path, other: str) -> None:
     assert lines(tmp_path, other) == [7]
+
+
+def test_a_file_alone_does_not_tell_who_completes_its_classes(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    settings = Settings(root=tmp_path, select=("AMP105",), torch=TORCH_DEFAULT, torch_from="the tests")
+    assert len(check([str(tmp_path / "net.py")], settings, jobs=1).findings) == 1
+    (tmp_path / "made.py").write_text("from net import Net\n\nnet = Net()\n")
+    assert check([str(tmp_path / "net.py")], settings, jobs=1).findings == ()
+    assert len(check([str(tmp_path)], settings, jobs=1).findings) == 1
+
+
+def test_a_class_that_takes_the_name_of_its_base(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("from models import Net\n" + NET.replace("nn.Module", "Net"))
+    settings = Settings(root=tmp_path, select=("AMP105",), torch=TORCH_DEFAULT, torch_from="the tests")
+    result = check([str(tmp_path)], settings, jobs=1)
+    assert (result.crashes, result.findings) == ((), ())
