@@ -628,6 +628,9 @@ class ObjectMade(Event):
     """An object of a class of the project was made. What it holds is new, whatever was made here before."""
 
     identity: Hashable
+    anew: bool = True
+    """Whether one is made each time that the code around runs again: no condition may keep the first one, nor the
+    class itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,11 +256,17 @@ def _may_be_none(value: Value) -> bool:
     )
 
 
+CACHED = "<cached>"
+"""Begins the identity of a scaler that a function makes once and keeps, whoever asks for it."""
+
+
 def own(value: Value, owner: Instance) -> Value:
     """A context, an optimizer or a scaler that a constructor made is another one for each object."""
     if isinstance(value, Optimizer):
         return replace(value, owner=owner.identity)
     if isinstance(value, Autocast | Scaler):
+        if isinstance(value.identity, tuple) and value.identity[0] == CACHED:
+            return value
         return replace(value, identity=(value.identity, owner.identity))
     if isinstance(value, Alternatives) and any(
         isinstance(option, Autocast | Scaler) for option, _ in value.options

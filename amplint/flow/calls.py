@@ -252,7 +252,8 @@ def _instantiate(walker: Expressions, value: ClassValue, given: Arguments, node:
     for item in given.all:
         if isinstance(item, Optimizer):
             walker.path.store(item.identity, "<wrapped>", Constant(True))
-    walker.emit(ObjectMade(walker.place(node), walker.path.regions, instance.identity))
+    anew = walker.scope.runs_each_round() and walker.engine.is_made_anew(value)
+    walker.emit(ObjectMade(walker.place(node), walker.path.regions, instance.identity, anew))
     return instance
 
 
@@ -600,8 +601,26 @@ def invoke(
         ):
             call = node if isinstance(node, cst.Call) else cst.Call(cst.Name("function"))
             return call_value(walker, value, given, call)
+        cached = walker.engine.is_cached(function) and not given.unclear
         function = value if isinstance(value, FunctionValue) else function
+        if cached:
+            return _call_cached(walker, function, given, node)
     return walker.choose_exit(lambda: summarised(walker, function, given, node))  # type: ignore[arg-type]
+
+
+def _call_cached(walker: Expressions, function: FunctionValue, given: Arguments, node: cst.CSTNode) -> Value:
+    """The result of a function that keeps it: what the first call with these arguments returned."""
+    owner = (attributes.CACHED, id(function.outline), given.positional, given.keywords)
+    known = walker.path.load(owner, "<result>")
+    if known is not None:
+        return known
+    result: Value = walker.choose_exit(lambda: summarised(walker, function, given, node))  # type: ignore[arg-type]
+    if not walker.engine.is_building:
+        walker.path.store(owner, "<result>", result)
+    elif isinstance(result, Scaler):
+        # a constructor is walked for all objects made alike, and the scaler is that of others as well
+        return replace(result, identity=owner)
+    return result
 
 
 def _enter_again(walker: Expressions, function: FunctionValue, node: cst.CSTNode) -> None:

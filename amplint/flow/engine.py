@@ -99,6 +99,9 @@ _AMP = re.compile(rb"autocast|GradScaler")
 _SCALER = re.compile(rb"GradScaler")
 _DISABLING_BYTES = re.compile(_DISABLING.pattern.encode())
 _SCRIPT = re.compile(rf"{REGIONS_AND_SCALERS}|{HALF_CASTS}|backward\(|\.step\(|\.numpy\(")
+_MAY_KEEP = re.compile(r"\s*(?:@(?![\w.]*dataclass|[\w.]*define)|(?:@[^\n]*\n\s*)*class\b[^:]*\bmetaclass\b)")
+"""How a class begins that is decorated, but not to get fields, or that has a metaclass: it may keep its object."""
+_CACHES = ("cache", "lru_cache", "cached_property")
 _CLASS_EFFECTS = re.compile(r"backward|\.step\(|optim|autocast|scaler")
 
 
@@ -369,6 +372,21 @@ class Engine:
             return False
         names = self.decorators(method.file, method.outline)
         return any(name.rpartition(".")[2] in ("property", "cached_property") for name in names)
+
+    def is_cached(self, function: FunctionValue) -> bool:
+        """Whether a function keeps what it returned, and returns it again."""
+        if function.outline is None:
+            return False
+        names = self.decorators(function.file, function.outline)
+        return any(name.rpartition(".")[2] in _CACHES for name in names)
+
+    def is_made_anew(self, value: ClassValue) -> bool:
+        """Whether a call of a class surely makes another object: nothing in sight may hand out the first one."""
+        return not any(
+            isinstance(base, ClassValue)
+            and ("__new__" in base.outline.methods or _MAY_KEEP.match(base.file.text_of(base.outline)))
+            for base in self.bases(value)
+        )
 
     def is_static(self, method: FunctionValue) -> bool:
         """Whether a method takes no ``self``."""

@@ -512,7 +512,7 @@ class Expressions(cst.CSTVisitor):
         known = self.known_truth(left)
         if known is None and isinstance(left, Unknown) and left.kind is None:
             # an unknown flag joined with another: kept as one condition, not forked
-            right = self.evaluate(node.right)
+            right = self._under_condition(node.right)
             if isinstance(right, (Unknown, Constant)) and left.symbol is not None:
                 if isinstance(right, Constant) and isinstance(right.value, bool):
                     self.value = left if right.value is wants else right
@@ -523,8 +523,16 @@ class Expressions(cst.CSTVisitor):
             self.value = right if self.truth(left) is wants else left
             return False
         truth = known if known is not None else self.truth(left)
-        self.value = self.evaluate(node.right) if truth is wants else left
+        self.value = self._under_condition(node.right) if truth is wants else left
         return False
+
+    def _under_condition(self, node: cst.BaseExpression) -> Value:
+        scope = self.scope
+        scope.branches += 1
+        try:
+            return self.evaluate(node)
+        finally:
+            scope.branches -= 1
 
     def visit_Comparison(self, node: cst.Comparison) -> bool:
         left = self.evaluate(node.left)
@@ -657,7 +665,7 @@ class Expressions(cst.CSTVisitor):
     def visit_IfExp(self, node: cst.IfExp) -> bool:
         sides = node.body, node.orelse
         side, other = sides if self.test(node.test) else sides[::-1]
-        self.value = self.evaluate(side)
+        self.value = self._under_condition(side)
         if isinstance(self.value, Scaler) and isinstance(other, cst.Name) and other.value == "None":
             self.value = replace(self.value, optional=True)
         return False

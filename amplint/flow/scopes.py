@@ -38,12 +38,28 @@ class Scope:
     breaks: list[Path] = field(default_factory=list)
     continues: list[Path] = field(default_factory=list)
     loops: int = 0
+    branches: int = 0
+    """How many conditions and handlers are around what is being walked, in the outermost loop or, if there is none,
+    in the function."""
     globals: set[str] = field(default_factory=set)
     defined: dict[cst.CSTNode, FunctionValue] = field(default_factory=dict)
     """Functions defined inside that were not called yet."""
     is_context_manager: bool = False
     reached_from: Scope | None = None
     """The scope of the call."""
+
+    def runs_each_round(self) -> bool:
+        """Whether what is being walked runs in each round of the innermost loop around it, that of a caller included,
+        or each time if there is none. No condition that code runs under, or that leaves its function before, is taken
+        to come out alike again."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.branches or (scope.returns and not scope.loops):
+                return False
+            if scope.loops:
+                return True
+            scope = scope.reached_from
+        return True
 
     @property
     def is_module(self) -> bool:

@@ -289,6 +289,7 @@ class Walker(Expressions):
         outcomes = self.explore(self.entry, lambda: self.test(node.test))
         taken = merge(split(self.entry, [path for path, truth in outcomes if truth]))
         other = merge(split(self.entry, [path for path, truth in outcomes if not truth]))
+        self.scope.branches += 1
         after = self.run_suite(node.body, taken) if taken else []
         if type(node.orelse) is cst.If:
             following: list[Path] = []
@@ -297,6 +298,7 @@ class Walker(Expressions):
             other = following
         elif type(node.orelse) is cst.Else and other:
             other = self.run_suite(node.orelse.body, other)
+        self.scope.branches -= 1
         self.after = merge(after + other)
         return False
 
@@ -317,6 +319,9 @@ class Walker(Expressions):
         scope = self.scope
         saved = scope.breaks, scope.continues
         scope.breaks, scope.continues = [], []
+        branches = scope.branches
+        if not scope.loops:
+            scope.branches = 0
         scope.loops += 1
         paths = [path]
         exits: list[Path] = []
@@ -355,6 +360,7 @@ class Walker(Expressions):
             if not paths or (items is None and number == 0 and _unchanged(before, paths)):
                 break
         scope.loops -= 1
+        scope.branches = branches
         exits += scope.breaks
         if isinstance(node, cst.While) and not exits:
             exits = paths
@@ -456,6 +462,7 @@ class Walker(Expressions):
         body = self.run_suite(node.body, [begun])
         handled: list[Path] = []
         if not self._import_that_works(node):
+            self.scope.branches += 1
             for handler in node.handlers:
                 start = entry.fork()
                 if ladder:
@@ -463,6 +470,7 @@ class Walker(Expressions):
                 if handler.name is not None and isinstance(handler.name.name, cst.Name):
                     start.bind(handler.name.name.value, UNKNOWN)
                 handled.extend(self.run_suite(handler.body, [start]))
+            self.scope.branches -= 1
         if node.orelse is not None and body:
             body = self.run_suite(node.orelse.body, body)
         after = merge(body + handled)
@@ -509,8 +517,10 @@ class Walker(Expressions):
         after: list[Path] = []
         for path, _ in self.explore(self.entry, lambda: self.evaluate(node.subject)):
             after.append(path)
+            self.scope.branches += 1
             for case in node.cases:
                 after.extend(self.run_suite(case.body, [path.fork()]))
+            self.scope.branches -= 1
         self.after = merge(after)
         return False
 

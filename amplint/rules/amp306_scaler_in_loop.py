@@ -140,7 +140,9 @@ class ScalerInLoop(FlowRule):
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
         return tuple(
-            replace(known, anew=event.place, held=True) if belongs(known.scaler, event.identity) else known
+            replace(known, anew=event.place, held=True)
+            if event.anew and belongs(known.scaler, event.identity)
+            else known
             for known in state
             if not belongs(known.optimizer, event.identity)
         )
