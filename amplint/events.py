@@ -518,6 +518,15 @@ class ScalerDiscarded(Event):
     target: str
 
 
+class Rounds(enum.IntEnum):
+    """In which rounds of a loop something happens, if a condition compares what the loop counts."""
+
+    ANY = 0
+    FIRST = 1
+    ONE = 2
+    """It may be one alone, and the last."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScalerUsed(Event):
     """A scaler was asked to ``act``: scale, unscale_, step, update, get_scale, state_dict, load_state_dict; or
@@ -561,6 +570,8 @@ class ScalerUsed(Event):
     parameters: the scaler keeps a record of its own for that."""
     unscaled_elsewhere: bool = False
     """Whether on another way here the scaler has unscaled an optimizer that is one of many, as this one is."""
+    rounds: Rounds = Rounds.ANY
+    """In which rounds of the loop around this happens. A run shows the rounds themselves."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from amplint.events import (
     OptimizerMade,
     OptimizerStepped,
     Place,
+    Rounds,
     ScaledLossRead,
     ScalerMade,
     ScalerUsed,
@@ -112,6 +113,8 @@ class Held:
     """The scaler that was updated there."""
     divided: Place | None = None
     """The unscale_ that divided gradients which no step has applied."""
+    last: bool = False
+    """Whether that may be in the last round of its loop: no round in which a backward pass adds to them follows."""
     source: Place | None = None
     """The backward pass that they came from."""
     applied: Place | None = None
@@ -144,6 +147,7 @@ class Held:
             stale=None,
             stale_by=None,
             divided=None,
+            last=False,
             source=None,
             applied=None,
             applied_from=None,
@@ -426,7 +430,9 @@ class _Move:
             else:
                 self.break_(Fault.UNSCALED_AFTER_STEP, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.UNSCALED and event.act == "unscale_" and held.staged is not None:
-            self.break_(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
+            # the same call in another round may not run, whatever a walk takes for possible
+            if event.rounds is Rounds.ANY or held.staged != event.place:
+                self.break_(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.READY:
             self.judge_division(event, held, known)
         elif held.divided is None and held.fresh is not None and not self.several and held.staged is not None:
@@ -450,6 +456,7 @@ class _Move:
                 held,
                 stage=Stage.UNSCALED,
                 divided=event.place,
+                last=event.rounds is Rounds.ONE,
                 source=held.fresh or held.source,
                 fresh=None,
                 fresh_by=(),
@@ -566,6 +573,9 @@ class _Move:
             return
         changed = []
         for held in self.each():
+            if held.last:
+                changed.append(held)
+                continue
             before = held.fresh_by if held.fresh is not None else ()
             by = tuple(dict.fromkeys((*before, *event.scaled_by)))[-_MOST:]
             if held.applied is not None and self.adds(event, held):

@@ -14,6 +14,7 @@ from amplint.flow import modules, scaling, tensors
 from amplint.flow.paths import MAX_OPTIONS, join_values
 from amplint.flow.values import (
     NONE,
+    ONE_OF_MANY,
     UNKNOWN,
     Alternatives,
     Autocast,
@@ -363,8 +364,14 @@ def _by_key(walker: Expressions, base: Mapping, key: Hashable) -> Value:
         for value in map(walker.engine.reveal, names.values())
     ):
         return Library("torch.nn.Module")
+    each = scaling.is_one_of_many(key)
     return join_values(
-        (value, frozenset((("==", key, Constant(other)), other == name) for other in names))
+        (
+            replace(value, identity=(ONE_OF_MANY, value.identity))
+            if each and isinstance(value, Optimizer)
+            else value,
+            frozenset((("==", key, Constant(other)), other == name) for other in names),
+        )
         for name, value in names.items()
     )
 

@@ -17,6 +17,7 @@ from amplint.events import (
     GradientsZeroed,
     OptimizerStepped,
     Place,
+    Rounds,
     ScaledGradientMixed,
     ScaledLossRead,
     ScalerAtHand,
@@ -337,6 +338,7 @@ def _used(
         scaler.initial,
         given,
         named is None and scaler.identity in walker.engine.unscaled_of_many,
+        walker.scope.rounds() if act == "unscale_" else Rounds.ANY,
     )
 
 
@@ -416,17 +418,18 @@ def identity_of(value: Value) -> Hashable:
     """What tells a loss, an optimizer or an object apart from others."""
     match value:
         case Optimizer() if value.owner is not None:
-            return None if _is_one_of_many(value.identity) else (value.identity, value.owner)
-        case Optimizer() | Instance() if not _is_one_of_many(value.identity):
+            return None if is_one_of_many(value.identity) else (value.identity, value.owner)
+        case Optimizer() | Instance() if not is_one_of_many(value.identity):
             return value.identity
-        case Unknown() if not _is_one_of_many(value.symbol):
+        case Unknown() if not is_one_of_many(value.symbol):
             return value.symbol
     return None
 
 
-def _is_one_of_many(symbol: Hashable) -> bool:
+def is_one_of_many(symbol: Hashable) -> bool:
+    """Whether a symbol stands for another value in each round of a loop."""
     if isinstance(symbol, tuple):
-        return any(_is_one_of_many(part) for part in symbol)
+        return any(is_one_of_many(part) for part in symbol)
     return symbol is ONE_OF_MANY
 
 

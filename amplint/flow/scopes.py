@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from amplint.events import Place
+from amplint.events import Place, Rounds
 
 if TYPE_CHECKING:
     from amplint.flow.paths import Path
@@ -41,6 +41,11 @@ class Scope:
     branches: int = 0
     """How many conditions and handlers are around what is being walked, in the outermost loop or, if there is none,
     in the function."""
+    counters: tuple[str, ...] = ()
+    """The names that the innermost loop gives another value in each round, and those of comparisons with them."""
+    counted: int = 0
+    """How many conditions on such names what is being walked depends on; those that the first round fulfils count once,
+    others twice."""
     globals: set[str] = field(default_factory=set)
     defined: dict[cst.CSTNode, FunctionValue] = field(default_factory=dict)
     """Functions defined inside that were not called yet."""
@@ -60,6 +65,16 @@ class Scope:
                 return True
             scope = scope.reached_from
         return True
+
+    def rounds(self) -> Rounds:
+        """In which rounds of the innermost loop, that of a caller included, the code runs that is being walked, as
+        far as conditions on what the loop counts decide that."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.loops or scope.counted:
+                return Rounds(min(scope.counted, 2))
+            scope = scope.reached_from
+        return Rounds.ANY
 
     @property
     def is_module(self) -> bool:

@@ -14,6 +14,7 @@ from amplint.events import (
     LoopEnded,
     LoopIterated,
     RegionDropped,
+    Rounds,
 )
 from amplint.flow import attributes, calls, contexts, dropping, modules, scaling, tensors
 from amplint.flow.expressions import Expressions, Leave
@@ -105,6 +106,10 @@ class Walker(Expressions):
         value = self.evaluate(node.value)
         for target in node.targets:
             self.assign(target.target, value, node)
+        counters = self.scope.counters
+        if counters and type(node.value) is cst.Comparison and _asks(node.value, counters):
+            names = [part.target.value for part in node.targets if isinstance(part.target, cst.Name)]
+            self.scope.counters = tuple(dict.fromkeys((*counters, *names)))
         return False
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
@@ -289,8 +294,14 @@ class Walker(Expressions):
         outcomes = self.explore(self.entry, lambda: self.test(node.test))
         taken = merge(split(self.entry, [path for path, truth in outcomes if truth]))
         other = merge(split(self.entry, [path for path, truth in outcomes if not truth]))
-        self.scope.branches += 1
+        scope = self.scope
+        scope.branches += 1
+        counts = _asks(node.test, scope.counters) if scope.counters else Rounds.ANY
+        scope.counted += counts
+        going_on = len(scope.continues)
         after = self.run_suite(node.body, taken) if taken else []
+        others = Rounds.ONE if counts else Rounds.ANY
+        scope.counted += others - counts
         if type(node.orelse) is cst.If:
             following: list[Path] = []
             for path in other:
@@ -298,7 +309,9 @@ class Walker(Expressions):
             other = following
         elif type(node.orelse) is cst.Else and other:
             other = self.run_suite(node.orelse.body, other)
-        self.scope.branches -= 1
+        scope.branches -= 1
+        if len(scope.continues) == going_on:
+            scope.counted -= others
         self.after = merge(after + other)
         return False
 
@@ -319,7 +332,8 @@ class Walker(Expressions):
         scope = self.scope
         saved = scope.breaks, scope.continues
         scope.breaks, scope.continues = [], []
-        branches = scope.branches
+        branches, counted = scope.branches, (scope.counters, scope.counted)
+        scope.counters, scope.counted = _counters(node), 0
         if not scope.loops:
             scope.branches = 0
         scope.loops += 1
@@ -361,6 +375,7 @@ class Walker(Expressions):
                 break
         scope.loops -= 1
         scope.branches = branches
+        scope.counters, scope.counted = counted
         exits += scope.breaks
         if isinstance(node, cst.While) and not exits:
             exits = paths
@@ -576,6 +591,40 @@ def _makes_mask(node: cst.BaseExpression) -> bool:
         and any(isinstance(part.slice, cst.Slice) for part in side.slice)
         for side in sides
     )
+
+
+def _counters(node: cst.For | cst.While) -> tuple[str, ...]:
+    """The name that a loop sets, or the first one, which is the number for ``enumerate``."""
+    target: cst.CSTNode | None = node.target if isinstance(node, cst.For) else None
+    if isinstance(target, cst.Tuple) and target.elements:
+        target = target.elements[0].value
+    return (target.value,) if isinstance(target, cst.Name) else ()
+
+
+def _asks(test: cst.BaseExpression, counters: tuple[str, ...]) -> Rounds:
+    """For which rounds a condition asks that compares the first of these names, alone or with something added, or is
+    the outcome of that. A remainder comes again in later rounds."""
+    match test:
+        case cst.BooleanOperation():
+            return max(_asks(test.left, counters), _asks(test.right, counters))
+        case cst.UnaryOperation():
+            return Rounds.ONE if _asks(test.expression, counters) else Rounds.ANY
+        case cst.Name():
+            return Rounds.ONE if test.value in counters[1:] else Rounds.ANY
+        case cst.Comparison():
+            sides = (test.left, *(part.comparator for part in test.comparisons))
+            if not any(_is_counted(side, counters[0]) for side in sides):
+                return Rounds.ANY
+            is_first = len(sides) == 2 and isinstance(test.comparisons[0].operator, cst.Equal)
+            zero = any(isinstance(side, cst.Integer) and side.value == "0" for side in sides)
+            return Rounds.FIRST if is_first and zero else Rounds.ONE
+    return Rounds.ANY
+
+
+def _is_counted(node: cst.BaseExpression, counter: str) -> bool:
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Subtract)):
+        return _is_counted(node.left, counter) or _is_counted(node.right, counter)
+    return isinstance(node, cst.Name) and node.value == counter
 
 
 def _endless(node: cst.While) -> bool:
