@@ -523,6 +523,7 @@ class Rounds(enum.IntEnum):
 
     ANY = 0
     FIRST = 1
+    """The first one, or those up to one: others may follow."""
     ONE = 2
     """It may be one alone, and the last."""
 

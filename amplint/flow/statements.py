@@ -40,6 +40,8 @@ from amplint.flow.values import (
 )
 
 _DEEP = 3
+_BELOW = (cst.LessThan, cst.LessThanEqual)
+_ABOVE = (cst.GreaterThan, cst.GreaterThanEqual)
 _RELIABLE_IMPORTS = ("torch",)
 
 
@@ -615,9 +617,12 @@ def _asks(test: cst.BaseExpression, counters: tuple[str, ...]) -> Rounds:
             sides = (test.left, *(part.comparator for part in test.comparisons))
             if not any(_is_counted(side, counters[0]) for side in sides):
                 return Rounds.ANY
-            is_first = len(sides) == 2 and isinstance(test.comparisons[0].operator, cst.Equal)
+            how = test.comparisons[0].operator
+            on_left = _is_counted(test.left, counters[0])
+            below = isinstance(how, _BELOW if on_left else _ABOVE)
             zero = any(isinstance(side, cst.Integer) and side.value == "0" for side in sides)
-            return Rounds.FIRST if is_first and zero else Rounds.ONE
+            is_first = below or (isinstance(how, cst.Equal) and zero)
+            return Rounds.FIRST if is_first and len(sides) == 2 else Rounds.ONE
     return Rounds.ANY
 
 
