@@ -148,7 +148,8 @@ class _Watcher:
         kept: set[Hashable] = set()
         for name, (parameter, gradient, version, modules) in list(self._applied.items()):
             here, then = parameter(), gradient()
-            if here is None or then is None or here.grad is not then:
+            if here is None or then is None or here.grad is not then or not then.any():
+                # gradients that are all zero are as good as none
                 del self._applied[name]
                 self.probe.tell(GradientsZeroed(site, self.probe.here.regions, name, modules))
             elif then._version == version:
