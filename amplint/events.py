@@ -73,6 +73,10 @@ class Place:
         """The source text on one line, shortened."""
         return self._describe()
 
+    def reached_by(self, calls: tuple[Place, ...]) -> Place:
+        """The same place, reached by these calls."""
+        return Place(self.path, self.key, self._locate, self._describe, calls)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and self.key == other.key and self.path == other.path
 

@@ -1,0 +1,293 @@
+"""The kinds of value that models of torch add, the notes that they keep of objects, and the ambient values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
+from amplint.flow.state.store import Ambient
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import Note, Value
+
+MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
+"""The kinds of unknowns: what the code does with an object from out of sight."""
+
+
+# types and devices -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeValue(Value):
+    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``."""
+
+    dtype: DType
+    of_tensor: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo(Value):
+    """``torch.finfo(dtype)``."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValue(Value):
+    """A ``torch.device``: its type if that is known, "cuda" or "cpu", and the string that it was made of."""
+
+    device: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TorchVersion(Value):
+    """``torch.__version__``, or something made from it."""
+
+
+# tensors and modules ---------------------------------------------------------------------------------------------
+
+MOST_KEYS = 3
+"""So deep the parts of what a module gave back are told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Value):
+    """A tensor as far as its type is known; see events.Operand."""
+
+    dtype: DType | None = None
+    certainty: Certainty = Certainty.SURE
+    born: Place | None = None
+    born_in: Region | None = None
+    half_by_user: Place | None = None
+    raised: Place | None = None
+    device: str | None = None
+    whole_output: bool = False
+    """Whether it is what a module out of sight gave back: a tensor, or a tuple, dict or object of them."""
+    parameter_of: Symbol | None = None
+    softened: Place | None = None
+    """Where an op that only ranking survives (softmax, sigmoid) ran on it in half precision."""
+    trait: Trait | None = None
+    element: tuple[object, ...] = ()
+    """Which part of what a module gave back it comes from, by keys, positions and names of attributes."""
+    asked: bool = False
+    """Whether the code has asked for its type since it became half: it knows what it does with it."""
+
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether a call that is given it is followed."""
+        return self.is_half
+
+    def part(self, key: object) -> Tensor:
+        """A part of what a module gave back."""
+        return replace(self, element=(*self.element, key)) if len(self.element) < MOST_KEYS else self
+
+    def moved(self) -> Tensor:
+        """The same data in another shape."""
+        return replace(self, parameter_of=None, whole_output=False) if self.whole_output else self
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it has sixteen bits."""
+        return self.dtype is not None and self.dtype.is_half
+
+
+FLOAT32_TENSOR = Tensor(DType.FLOAT32)
+INTEGER_TENSOR = Tensor(DType.INTEGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Value):
+    """Parameters of a module, alone or as a collection: ``model.parameters()``."""
+
+    module: Symbol
+    named: bool = False
+    one: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StateDict(Value):
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "module" or, for an object that nothing is
+    known of, "object"."""
+
+    matters: ClassVar[bool] = True
+    kind: str
+    identity: Symbol | None
+    place: Place | None = None
+
+
+# training --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer(Value):
+    """An optimizer and the modules whose parameters it updates."""
+
+    matters: ClassVar[bool] = True
+    identity: Symbol
+    modules: frozenset[Symbol] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler(Value):
+    """A gradient scaler. ``enabled`` is None where a flag decides that nothing is known of; ``switch`` is that
+    flag."""
+
+    matters: ClassVar[bool] = True
+    identity: Symbol
+    enabled: bool | None = None
+    takes_half: bool = False
+    switch: Value | None = None
+    made: Place | None = None
+    initial: float | None = INITIAL_SCALE
+    constant: bool = False
+    """Whether its scale is 1 and stays so unless ``update`` is called: ``GradScaler(init_scale=1.0)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler(Value):
+    """A learning-rate scheduler. ``optimizer`` identifies the one whose rate it sets."""
+
+    identity: Symbol
+    optimizer: Symbol | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledLoss(Value):
+    """What ``scaler.scale(loss)`` gives. ``scaler`` is None where it is not sure that one scaled it."""
+
+    matters: ClassVar[bool] = True
+    scaler: Symbol | None
+    loss: Value
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledGradient(Value):
+    """What ``torch.autograd.grad`` gives for a scaled output, and what is in proportion to it."""
+
+    matters: ClassVar[bool] = True
+    scaler: Symbol
+    born: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient(Value):
+    """``parameter.grad``; ``module`` owns the parameter, or is None."""
+
+    module: Symbol | None = None
+
+
+# contexts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast(Value):
+    """An autocast context that was made. ``enabled`` is None where a flag decides; ``switch`` is that flag."""
+
+    matters: ClassVar[bool] = True
+    place: Place
+    identity: Symbol
+    device: str | None
+    dtype: DType | None
+    dtype_given: bool
+    inherits_dtype: bool = True
+    enabled: bool | None = True
+    switch: Value | None = None
+    cache_enabled: bool | None = None
+    framework: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSwitch(Value):
+    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled(Value):
+    """The context in which code runs that was compiled at ``place``."""
+
+    place: Place
+
+
+# ambient values --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRegions(Ambient):
+    """The autocast regions that are open, outermost first."""
+
+    matters: ClassVar[bool] = False
+    regions: Regions = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GradientMode(Ambient):
+    """Whether gradients are recorded."""
+
+    on: bool = True
+
+
+# notes -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen(Note):
+    """The parameters of a module take no gradients."""
+
+    frozen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ParametersCast(Note):
+    """The parameters of a module were cast as a whole, at ``place`` if the code names a half type there.
+    Parameters that the class makes itself are cast, too."""
+
+    dtype: DType
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Items(Note):
+    """What is in a Sequential, a ModuleList or a ModuleDict: a Sequence or a Mapping."""
+
+    items: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated(Note):
+    """nn.DataParallel runs replicas of the module in threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNote(Note):
+    """torch.compile has compiled the module, at ``place``."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedNote(Note):
+    """The parameters of a module or optimizer are split among processes since ``place``."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Note):
+    """A framework owns or has wrapped a module or optimizer. ``place`` is where the framework was made, if that
+    has a gradient scaler of its own in float16; ``float32_out``: the module gives float32 whatever runs inside."""
+
+    place: Place | None = None
+    float32_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped(Note):
+    """An optimizer was handed to an object out of sight, or of a class of the project that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(Note):
+    """An object loads a state."""

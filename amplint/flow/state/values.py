@@ -1,0 +1,270 @@
+"""What the interpreter knows about a value of Python. Everything it does not follow is ``Unknown``.
+
+Values are immutable and hashable; what changes over time, such as the attributes of objects, is in the store under
+the identity of the object. Models add kinds of their own, such as tensors, by deriving from ``Value``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from amplint.flow.state.symbols import Symbol
+
+if TYPE_CHECKING:
+    from amplint.lowering.program import Program
+    from amplint.source.outline import ClassOutline, FunctionOutline
+    from amplint.source.project import ProjectFile
+
+
+class Value:
+    """Base of all values.
+
+    ``matters``: a call that is given such a value is followed, however little is in its text. ``plain``: nothing
+    is lost where two values of this kind that differ become unknown.
+    """
+
+    __slots__ = ()
+    matters: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+
+
+class Note(Value):
+    """What a model notes of an object, under its identity and the class of the note: ``frozen``, ``sharded``."""
+
+    __slots__ = ()
+
+    def joined(self, other: Note | None) -> Note | None:
+        """The note that holds where this one and another one (None: no note) meet, or NotImplemented where both are
+        to be kept apart by the condition that chose between them."""
+        return NotImplemented  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Value):
+    """Anything. ``symbol`` stands for it where it is compared or tested again; ``kind`` is what the code does with
+    it: the name of a kind that a model has registered, such as "module", or None."""
+
+    symbol: Symbol
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Value):
+    """A Python constant: ``Constant(1)`` is not ``Constant(True)``."""
+
+    value: object
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Constant)
+            and type(self.value) is type(other.value)
+            and self.value == other.value
+        )
+
+
+NONE, TRUE, FALSE = Constant(None), Constant(True), Constant(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Value):
+    """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone."""
+
+    atom: Symbol
+    then: Value
+    other: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound(Value):
+    """A local name that one path has not bound: who reads it there gets an UnboundLocalError."""
+
+
+UNBOUND = Unbound()
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Value):
+    """A string of which the beginning is known: ``f"cuda:{rank}"``."""
+
+    start: str
+    symbol: Symbol | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Value):
+    """A number that is not known: the result of ``.item()``, a counter, a parameter whose default is a number."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class External(Value):
+    """Something of a package outside the project, by its qualified name: ``torch.nn.functional.softmax``. Builtins
+    are ``builtins.len``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile(Value):
+    """A module (file) of the project."""
+
+    file: ProjectFile
+
+
+@dataclass(frozen=True, slots=True)
+class ClassValue(Value):
+    """A class of the project."""
+
+    file: ProjectFile
+    outline: ClassOutline
+
+    def __hash__(self) -> int:
+        return hash(id(self.outline))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClassValue) and other.outline is self.outline
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Value):
+    """An object. ``identity`` names it; its attributes are in the store. ``made_of`` is its class in the project, or
+    ``external`` the qualified name of a class outside."""
+
+    identity: Symbol
+    made_of: ClassValue | None = None
+    external: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionValue(Value):
+    """A function of the project: by its outline, or one defined inside a function that is being walked, with the
+    names that it sees there (``closure``, by scope, innermost first)."""
+
+    matters: ClassVar[bool] = True
+    file: ProjectFile
+    outline: FunctionOutline | None = None
+    program: Program | None = None
+    closure: Closure | None = None
+    undecorated: bool = False
+    """Whether its decorators are applied already, or are to be left out."""
+    manages_context: bool = False
+    """Whether ``contextlib.contextmanager`` decorates it."""
+
+    def __hash__(self) -> int:
+        return hash((id(self.outline), id(self.program)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FunctionValue)
+            and other.outline is self.outline
+            and other.program is self.program
+            and other.closure is self.closure
+            and other.undecorated is self.undecorated
+            and other.manages_context is self.manages_context
+        )
+
+
+class Closure:
+    """The names that a nested function sees: those of the scopes around it, shared with them."""
+
+    __slots__ = ("identity", "outer", "owner", "self_value")
+
+    def __init__(
+        self,
+        identity: Symbol,
+        outer: Closure | None,
+        self_value: Value | None,
+        owner: ClassOutline | None,
+    ) -> None:
+        self.identity = identity
+        """Under which the store keeps the names of that scope once a nested function may see them."""
+        self.outer = outer
+        self.self_value = self_value
+        self.owner = owner
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod(Value):
+    """A method with its object. ``function`` is None where the method is known by its name alone."""
+
+    receiver: Value
+    name: str
+    function: FunctionValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Super(Value):
+    """``super()``: the object, and the class after which its methods are looked for."""
+
+    receiver: Value
+    after: ClassValue
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Value):
+    """``functools.partial``, or a callable outside with arguments already given."""
+
+    function: Value
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decorated(Value):
+    """A function around each call of which a context is entered."""
+
+    matters: ClassVar[bool] = True
+    function: Value
+    context: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Value):
+    """A tuple, list or set. ``exact``: ``items`` are all there are, in order; otherwise they are the different things
+    that may be in it, of which the first ``prefix`` stand at the beginning. ``identity`` names a list that can
+    change; its contents at a time are in the store under that identity (see Contents)."""
+
+    items: tuple[Value, ...] = ()
+    exact: bool = True
+    prefix: int = 0
+    identity: Symbol | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping(Value):
+    """A dict with constant keys; ``rest`` are values under unknown keys. ``identity`` as in Sequence; ``node`` is
+    where a display is written, for findings about what it lacks."""
+
+    items: tuple[tuple[object, Value], ...] = ()
+    rest: tuple[Value, ...] = ()
+    identity: Symbol | None = field(default=None, compare=False)
+
+    def get(self, key: object) -> Value | None:
+        """The value under a constant key, the latest one."""
+        return next(
+            (value for name, value in reversed(self.items) if type(name) is type(key) and name == key), None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration(Value):
+    """What comes out of ``enumerate``, ``zip``, ``range`` and the like: ``each`` is one item; ``rounds`` how many
+    there are, where that is known."""
+
+    each: Value
+    rounds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextManager(Value):
+    """A context manager of the project or of a builtin. ``kind`` is "null"; "stack" for an ExitStack; "generator" for
+    the call of a function under ``contextlib.contextmanager``, whose ``call`` is made when it is entered."""
+
+    kind: str
+    identity: Symbol | None = None
+    call: Value | None = None
