@@ -231,6 +231,8 @@ class Outline:
     classes: dict[str, ClassOutline] = field(default_factory=dict)
     chunks: list[tuple[int, int]] = field(default_factory=list)
     """Line ranges of module-level statements that are neither definitions nor imports."""
+    import_lines: list[tuple[int, int]] = field(default_factory=list)
+    """Line ranges of module-level imports."""
     module: FunctionOutline | None = None
     """The module body seen as a function."""
 
@@ -263,6 +265,7 @@ def _collect(body: list[ast.stmt], outline: Outline, loose: list[ast.stmt], *, t
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             collect_import(node, outline.imports, outline.stars)
             if top:
+                _extend(outline.import_lines, node)
                 continue
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             for block in _blocks(node):
