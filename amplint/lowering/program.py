@@ -469,6 +469,11 @@ class Program:
     """The text of a node on one line, shortened to sixty characters."""
 
     @property
+    def node(self) -> Node:
+        """The node for findings about the program itself: that of its name if it has one."""
+        return self.head if self.head is not None else Node(self.number)
+
+    @property
     def key(self) -> tuple[str, tuple[int, int], int]:
         """What names the program in every run."""
         return (self.path, self.root, self.number)
