@@ -108,7 +108,7 @@ class Scope:
 
 class Expressions(cst.CSTVisitor):
     """The half of the visitor that lowers expressions: each ``visit_`` method leaves what it made in ``value``, and
-    visits the nodes below by itself, in the order in which they are evaluated."""
+    visits the nodes below by itself."""
 
     def __init__(self, path: str, root: tuple[int, int], places: Places) -> None:
         super().__init__()

@@ -31,9 +31,13 @@ def text_between_fields(text: str, start: str) -> str:
     prefix = start.rstrip("\"'")
     quotes = start[len(prefix) :]
     text = text.replace("{{", "{").replace("}}", "}")
-    if "\\" not in text and "\r" not in text:
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\\" not in text or "r" in prefix.lower():
         return text
-    value = value_of(f"{'r' if 'r' in prefix.lower() else ''}{quotes}{text}{quotes}")
+    if (len(text) - len(text.rstrip("\\"))) % 2:
+        text += "\\"  # ``\{x}``: an escape that is none stays as it is
+    value = value_of(f"{quotes}{text}{quotes}")
     if not isinstance(value, str):
         raise NoValue
     return value

@@ -118,7 +118,7 @@ class Lowering(Expressions):
     def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:
         number = self.number
         if node.value is None:
-            if isinstance(node.target, cst.Name) and not node.target.lpar:
+            if isinstance(node.target, cst.Name):
                 self.scope.bound.add(node.target.value)  # ``x: int`` binds nothing, but x is local by it
             return False
         target = self._target(node.target)
@@ -302,16 +302,7 @@ class Lowering(Expressions):
                 constants = [constant for some, _ in parts for constant in some or ()]
                 known = all(some is not None for some, _ in parts)
                 return (tuple(constants) if known else None), any(anything for _, anything in parts)
-        pending: list[cst.CSTNode] = [node]
-        while pending:
-            part = pending.pop()
-            if isinstance(part, (cst.MatchAs, cst.MatchStar)):
-                _note(binds, part.name)
-            elif isinstance(part, cst.MatchMapping):
-                _note(binds, part.rest)
-            pending += reversed(
-                [child for child in part.children if not isinstance(child, cst.BaseExpression)]
-            )
+        _note_captures(node, binds)
         return None, False
 
     # definitions -----------------------------------------------------------------------------------------
@@ -349,6 +340,15 @@ class Lowering(Expressions):
         line = self.places.locate(first).line
         self._made.append(DefineClass(number, node.name.value, line, arguments, decorators))
         return False
+
+
+def _note_captures(node: cst.CSTNode, binds: list[str]) -> None:
+    for child in node.children:
+        if not isinstance(child, cst.BaseExpression):
+            _note_captures(child, binds)
+    match node:
+        case cst.MatchAs(name=name) | cst.MatchStar(name=name) | cst.MatchMapping(rest=name):
+            _note(binds, name)
 
 
 def _note(binds: list[str], name: cst.Name | None) -> None:

@@ -21,6 +21,7 @@ class Slice:
         text = "".join(lines[first - 1 : last])
         head = lines[first - 1]
         self.indented = head[:1] in (" ", "\t", "\f") and bool(head.strip())
+        """Whether it stands in a class, function or block."""
         self.text = text
         self._shift = first - 1
         if self.indented:
