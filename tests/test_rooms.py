@@ -164,7 +164,8 @@ def upward(arrows: Arrows, rooms: tuple[tuple[str, ...], ...]) -> list[str]:
     ]
 
 
-ARROWS = arrows_of(modules_of(PACKAGE))
+MODULES = modules_of(PACKAGE)
+ARROWS = arrows_of(MODULES)
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -239,7 +240,7 @@ def test_no_text_that_is_run_elsewhere_imports_a_module() -> None:
     """A command for another process would be an arrow that nobody sees."""
     commands = [
         f"{module.name}: {node.value}"
-        for module in modules_of(PACKAGE)
+        for module in MODULES
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value
         if re.search(r"\b(?:from|import)\s+amplint\b", node.value)
