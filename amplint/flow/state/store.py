@@ -9,6 +9,7 @@ from typing import TypeVar
 from amplint.flow.state.conditions import (
     MOST_ALTERNATIVES,
     Condition,
+    asked,
     bounded,
     either,
     is_possible,
@@ -119,7 +120,7 @@ def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
         return other if one.condition == FALSE else one
     condition = bounded(either(one.condition, other.condition))
     if is_possible(one.condition, other.condition):
-        first: Condition = Choice(apart, TRUE, FALSE)
+        first: Condition = asked(apart)
     else:
         first = within(one.condition, condition)
     joined = one.fork(condition)
