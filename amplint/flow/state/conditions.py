@@ -2,7 +2,8 @@
 
 An atom is a question about an unknown: is it true, is it None, does it equal a constant. A condition is a tree of
 Choice nodes whose leaves are ``TRUE`` and ``FALSE``; a value that depends on conditions is such a tree with other
-leaves. Atoms are met in the same order on every branch, that in which they came about: equal conditions are equal trees.
+leaves. Atoms are met in the same order on every branch, that in which they came about: equal conditions are equal
+trees.
 """
 
 from __future__ import annotations
