@@ -111,7 +111,7 @@ class Names:
                 bindings = facts.bindings_of(scope)
                 if name in bindings.all and name not in bindings.elsewhere:
                     return self._bound(file, facts, bindings, name)
-                if is_function and name in _parameters(scope):
+                if is_function and facts.of(scope).is_local(name):
                     return ()
             innermost = False
             scope = facts.around(scope)
@@ -327,14 +327,6 @@ class Names:
 
 def _joined(package: str, name: str) -> str:
     return f"{package}{name}" if package.endswith(".") else f"{package}.{name}"
-
-
-def _parameters(scope: Scope) -> set[str]:
-    arguments = scope.arguments if isinstance(scope, FunctionOutline) else None
-    if arguments is None:
-        return set()
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    return {part.arg for part in (*every, arguments.vararg, arguments.kwarg) if part is not None}
 
 
 def _unique(found: Iterable[Meaning]) -> tuple[Meaning, ...]:
