@@ -124,7 +124,7 @@ class Body:
             while isinstance(inner, ast.Attribute):
                 inner = inner.value
             pending.append(inner)
-        if node.attr == "__dict__":
+        if node.attr == "__dict__" or (name is not None and ".__dict__." in name):
             self.computed.add("__dict__")
 
     def _call(self, node: ast.Call, pending: list[ast.AST]) -> None:
@@ -138,6 +138,8 @@ class Body:
             written = dotted(function)
             if written is not None:
                 self.calls.append(Call(written, function.attr, "name", node))
+                if ".__dict__." in written:
+                    self.computed.add("__dict__")
             else:
                 self.calls.append(Call(None, function.attr, _receiver(function.value), node))
                 pending.append(function.value)

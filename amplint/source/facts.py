@@ -165,6 +165,15 @@ class Facts:
                 found |= inner.loads | {call.name for call in inner.calls if call.name is not None}
         return frozenset(found)
 
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """The names that are read in it, for whatever end."""
+        names = set(self.loads)
+        for body in self.bodies():
+            names.update(call.name for call in body.calls if call.name is not None)
+            names.update(name for name in body.stores if "." in name)
+        return frozenset(name.partition(".")[0] for name in names)
+
 
 def _arguments(node: ast.Call) -> Iterator[tuple[int | str, ast.expr]]:
     for index, argument in enumerate(node.args):

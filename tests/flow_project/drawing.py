@@ -5,6 +5,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from amplint.flow.project.classes import Classes
+from amplint.flow.project.edges import Edges
 from amplint.flow.project.meanings import Assigned, Folder, Meaning, Member
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue, ModuleFile
@@ -25,6 +26,9 @@ class Tree:
         self.project = Project([root / name for name in files], root)
         self.names = Names(self.project, knows)
         self.classes = Classes(self.names)
+
+    def edges(self) -> Edges:
+        return Edges(self.classes, [self.file(name) for name in self._paths])
 
     def file(self, name: str) -> ProjectFile:
         found = self.project.load(self.root / name)
