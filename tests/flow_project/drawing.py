@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
 
@@ -27,8 +27,15 @@ class Tree:
         self.names = Names(self.project, knows)
         self.classes = Classes(self.names)
 
-    def edges(self) -> Edges:
-        return Edges(self.classes, [self.file(name) for name in self._paths])
+    def edges(self, files: Sequence[str] | None = None) -> Edges:
+        chosen = self.files() if files is None else [self.file(name) for name in files]
+        return Edges(self.classes, chosen)
+
+    def names_of_files(self) -> list[str]:
+        return list(self._paths)
+
+    def files(self) -> list[ProjectFile]:
+        return [self.file(name) for name in self._paths]
 
     def file(self, name: str) -> ProjectFile:
         found = self.project.load(self.root / name)
