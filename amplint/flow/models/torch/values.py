@@ -162,6 +162,14 @@ class ScaledLoss(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Scale(Value):
+    """The scale of a scaler, ``scaler.get_scale()``, or a number in proportion to it, or to its inverse."""
+
+    scaler: Symbol
+    inverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ScaledGradient(Value):
     """What ``torch.autograd.grad`` gives for a scaled output, and what is in proportion to it."""
 
