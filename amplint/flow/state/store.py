@@ -31,7 +31,7 @@ from amplint.flow.state.values import (
     Value,
 )
 
-Key = tuple[Symbol, Hashable]
+Key = tuple[Symbol, str | type[Value]]
 """The identity of an object, and the name of an attribute or the class of a note."""
 
 
@@ -215,7 +215,7 @@ def _joined_mappings(first: Condition, one: Mapping, other: Mapping) -> Value:
             (key, join_values(first, a if a is not None else UNBOUND, b if b is not None else UNBOUND))
         )
     rest = tuple(dict.fromkeys((*one.rest, *other.rest)))
-    return Mapping(tuple(items), rest, one.identity)
+    return replace(one, items=tuple(items), rest=rest)
 
 
 def _count(tree: Value) -> int:
