@@ -132,7 +132,7 @@ class Names(Paths):
 
     def unbind(self, name: str) -> None:
         """``del name``."""
-        self.state.bind(name, UNBOUND)
+        self.state.forget(name)
 
     def discard(self, value: Value, how: str, name: str, node: ir.Node) -> None:
         """Tells models of a value that is thrown away."""

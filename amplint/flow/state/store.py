@@ -73,6 +73,11 @@ class State:
             self._names_shared = False
         self.names[name] = value
 
+    def forget(self, name: str) -> None:
+        """Takes a local name back."""
+        self.names = {known: value for known, value in self.names.items() if known != name}
+        self._names_shared = False
+
     def enter_frame(self, names: dict[str, Value]) -> dict[str, Value]:
         """Takes new local names; gives back the old ones."""
         old, self.names, self._names_shared = self.names, names, False
