@@ -159,7 +159,7 @@ def _method(api: Api, loss: ScaledLoss, name: str, arguments: Arguments, node: N
         return loss
     if name in known.COMBINES | known.JOINS:
         return combined(api, node, loss, *_flat(arguments.positional))
-    return ScaledLoss(None, loss)
+    return ScaledLoss(None, loss) if loss.scaler is not None else api.unknown(node)
 
 
 def read(api: Api, loss: ScaledLoss, how: str, node: Node) -> Value:

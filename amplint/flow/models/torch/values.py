@@ -107,8 +107,8 @@ class Parameters(Value):
 
 @dataclass(frozen=True, slots=True)
 class StateDict(Value):
-    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "scheduler", "module" or, for an object that nothing is
-    known of, "object"."""
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "scheduler", "module" or, for an object that
+    nothing is known of, "object"."""
 
     matters: ClassVar[bool] = True
     kind: str
