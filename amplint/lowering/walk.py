@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
+from typing import Any
 
 from amplint.lowering.program import (
     Argument,
@@ -32,12 +32,16 @@ def nodes(program: Program) -> Iterator[Node]:
         if isinstance(part, tuple):
             pending.extend(reversed(part))
         elif isinstance(part, _PARTS):
-            pending.extend(getattr(part, name) for name in reversed(_names(type(part))))
+            pending.extend(getattr(part, name) for name in reversed(_names(part)))
 
 
-@cache
-def _names(kind: type[object]) -> tuple[str, ...]:
+_FIELDS: dict[object, tuple[str, ...]] = {Program: ("decorators", "parameters", "body")}
+
+
+def _names(part: Any) -> tuple[str, ...]:
     """The fields in which other nodes may stand; of a program its decorators come first."""
-    if kind is Program:
-        return ("decorators", "parameters", "body")
-    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]
+    kind: object = type(part)
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = tuple(field.name for field in fields(part))
+    return found

@@ -136,12 +136,17 @@ def _only_name(api: Api, node: Node) -> str | None:
 
 @models.into(models.decorates, Autocast)
 def _decorated(api: Api, context: Autocast, function: Value, node: Node) -> Value:
+    return put_around(api, context, function, node)
+
+
+def put_around(api: Api, context: Autocast, function: Value, node: Node) -> Value:
+    """A function decorated with a context; of one whose body does not run during the call it is told."""
     kind = _kind_of_body(api, function)
     if kind is None:
         return Decorated(function, replace(context, decorates=True))
-    name = _plain(function)
-    assert name is not None
-    api.emit(GeneratorDecorated(api.place(node), regions(api), _name_of(name), kind))
+    plain = _plain(function)
+    assert plain is not None
+    api.emit(GeneratorDecorated(api.place(node), regions(api), _name_of(plain), kind))
     # the region is open while the generator or coroutine is made, and none of its code runs then
     return function
 
@@ -150,7 +155,7 @@ def _decorated(api: Api, context: Autocast, function: Value, node: Node) -> Valu
 def _around(api: Api, context: Autocast, name: str, arguments: Arguments, node: Node) -> Value:
     if not arguments.positional:
         return api.unknown(node)
-    return _decorated(api, context, arguments.positional[0], node)
+    return put_around(api, context, arguments.positional[0], node)
 
 
 def _plain(function: Value) -> FunctionValue | None:
@@ -263,15 +268,19 @@ def _around_by_inheriting(
 ) -> Value | None:
     if not arguments.positional:
         return None
-    return _decorated_by_inheriting(api, value, arguments.positional[0], node)
+    return _put_inheriting_around(api, value, arguments.positional[0], node)
 
 
 @models.into(models.decorates, Instance)
 def _decorated_by_inheriting(api: Api, value: Instance, function: Value, node: Node) -> Value | None:
     if not any(api.derives_from(value, name) for name in ENTRIES):
         return None
+    return _put_inheriting_around(api, value, function, node)
+
+
+def _put_inheriting_around(api: Api, value: Instance, function: Value, node: Node) -> Value:
     context = _context_of(api, value, node)
-    return _decorated(api, context, function, node) if context is not None else function
+    return put_around(api, context, function, node) if context is not None else function
 
 
 def _context_of(api: Api, value: Value | None, node: Node) -> Autocast | None:
@@ -284,5 +293,3 @@ def _context_of(api: Api, value: Value | None, node: Node) -> Autocast | None:
         api.attribute(value, "fast_dtype", node)
         found = api.note(value.identity, Inherits)
     return found.context if found is not None else None
-
-

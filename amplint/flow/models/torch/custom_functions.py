@@ -221,9 +221,7 @@ def _minds_types(api: Api, method: Method) -> bool:
             case ir.Attribute(name="dtype"):
                 return True
     names = set(_qualified(api, method))
-    return any(
-        name in _HALF_TYPES or name in ENTRIES or name.startswith(_ABOUT_AUTOCAST) for name in names
-    )
+    return any(name in _HALF_TYPES or name in ENTRIES or name.startswith(_ABOUT_AUTOCAST) for name in names)
 
 
 def _multiplies(api: Api, method: Method) -> bool:
@@ -236,9 +234,9 @@ def _multiplies(api: Api, method: Method) -> bool:
                 return True
             case ir.Call(function=ir.Name(id=name)):
                 found = api.resolve(name, method.function.file)
-                if isinstance(found, External) and found.name.startswith("torch."):
-                    if found.name.rpartition(".")[2] in _PRODUCTS:
-                        return True
+                outside = found.name if isinstance(found, External) else ""
+                if outside.startswith("torch.") and outside.rpartition(".")[2] in _PRODUCTS:
+                    return True
     return False
 
 

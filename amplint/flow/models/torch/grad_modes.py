@@ -1,7 +1,7 @@
 """Contexts and decorators that switch the recording of gradients.
 
-Source: ``torch/autograd/grad_mode.py`` of torch 2.13.0. All of them know generators: around one they hold while its code
-runs, and not while that of its caller does.
+Source: ``torch/autograd/grad_mode.py`` of torch 2.13.0. All of them know generators: around one they hold while its
+code runs, and not while that of its caller does.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from amplint.flow.models.torch.values import GradientMode, GradientSwitch
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     FALSE,
+    NONE,
     TRUE,
     BoundMethod,
     ClassValue,
@@ -89,9 +90,7 @@ def _is_inference(api: Api, name: str, arguments: Arguments, node: Node) -> Valu
 
 @models.into(models.enters, GradientSwitch)
 def _enter(api: Api, switch: GradientSwitch, node: Node) -> Value:
-    mode = api.ambient(GradientMode)
-    before = mode.on if switch.before is None else switch.before
-    api.surround(GradientMode(switch.on, (*mode.before, before)))
+    _switch(api, switch)
     return api.unknown(node)
 
 
@@ -102,25 +101,36 @@ def _leave(api: Api, switch: GradientSwitch, node: Node) -> None:
         api.surround(GradientMode(before[-1], before[:-1]))
 
 
-@models.into(models.decorates, GradientSwitch)
-def _decorated(api: Api, switch: GradientSwitch, function: Value, node: Node) -> Value:
-    if switch.before is not None:
-        api.surround(GradientMode(switch.before, api.ambient(GradientMode).before))
-    return Decorated(function, GradientSwitch(switch.on))
-
-
 @models.method(GradientSwitch, "__enter__")
 def _enter_by_hand(api: Api, switch: GradientSwitch, name: str, arguments: Arguments, node: Node) -> Value:
-    return _enter(api, switch, node)
+    _switch(api, switch)
+    return api.unknown(node)
 
 
 @models.method(GradientSwitch, "__exit__")
 def _leave_by_hand(api: Api, switch: GradientSwitch, name: str, arguments: Arguments, node: Node) -> Value:
     _leave(api, switch, node)
-    return api.unknown(node)
+    return NONE
+
+
+def _switch(api: Api, switch: GradientSwitch) -> None:
+    mode = api.ambient(GradientMode)
+    before = mode.on if switch.before is None else switch.before
+    api.surround(GradientMode(switch.on, (*mode.before, before)))
+
+
+@models.into(models.decorates, GradientSwitch)
+def _decorated(api: Api, switch: GradientSwitch, function: Value, node: Node) -> Value:
+    return _put_around(api, switch, function)
 
 
 @models.method(GradientSwitch, "__call__")
 def _around(api: Api, switch: GradientSwitch, name: str, arguments: Arguments, node: Node) -> Value:
-    function = arguments.positional[0] if arguments.positional else api.unknown(node)
-    return _decorated(api, switch, function, node)
+    return _put_around(api, switch, arguments.positional[0]) if arguments.positional else api.unknown(node)
+
+
+def _put_around(api: Api, switch: GradientSwitch, function: Value) -> Value:
+    """A decorated function. Around a function ``set_grad_enabled`` takes back what it switched at once."""
+    if switch.before is not None:
+        api.surround(GradientMode(switch.before, api.ambient(GradientMode).before))
+    return Decorated(function, GradientSwitch(switch.on))

@@ -104,9 +104,7 @@ def switch_of(flag: Value | None) -> Symbol | Value | None:
     return flag if isinstance(flag, Choice) else None
 
 
-def open_region(
-    api: Api, region: Region, instance: Symbol | None = None, by_hand: str | None = None
-) -> None:
+def open_region(api: Api, region: Region, instance: Symbol | None = None, by_hand: str | None = None) -> None:
     """Enters a region and tells of it."""
     around = (*regions(api), region)
     api.surround(OpenRegions(around))

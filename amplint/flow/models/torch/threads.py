@@ -139,9 +139,7 @@ def _in_executor(api: Api, loop: Unknown, name: str, arguments: Arguments, node:
 # run -------------------------------------------------------------------------------------------------------------
 
 
-def run(
-    api: Api, how: str, function: Value, arguments: Arguments, node: Node, inside: Regions = ()
-) -> Value:
+def run(api: Api, how: str, function: Value, arguments: Arguments, node: Node, inside: Regions = ()) -> Value:
     """Calls a function as another thread runs it; ``inside`` are the regions of the new thread. It is told where
     the present one has a region open."""
     if isinstance(function, External):
