@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_project_torch
-from amplint.selectors import enabled_codes
-from amplint.source.decoding import FOREIGN_MARKS, Unreadable, decode, display_name, read_bytes
+from amplint.gating import gate_of, gated
+from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
 from amplint.source.discovery import Discovery, discover
-from amplint.source.gate import SUPPRESSION, Gate, passes, widened
+from amplint.source.gate import passes
 
 if TYPE_CHECKING:
     from amplint.findings import Crash, Finding, Span
@@ -98,7 +98,7 @@ def check(
             passed, others = _gated_by(crew, workers, discovery.files, settings)
             return _judge(job, passed, others, discovery, crew, workers, progress)
     passed, others = gated(
-        discovery.files, _gate(settings), refined=not settings.has_own_wrappers, changed=changed
+        discovery.files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
     )
     if not passed and not discovery.obstacles:
         return CheckResult((), len(discovery.files))
@@ -113,7 +113,7 @@ def _gated_by(
     parts = _in_parts(files, 4 * workers)
     passed: list[tuple[str, int]] = []
     others: list[str] = []
-    for found, rest in crew.gate(parts, _gate(settings), refined=not settings.has_own_wrappers):
+    for found, rest in crew.gate(parts, gate_of(settings), refined=not settings.has_own_wrappers):
         passed += found
         others += rest
     return passed, others
@@ -124,41 +124,8 @@ def _in_parts(files: Sequence[str], count: int) -> list[Sequence[str]]:
     return [files[start : start + size] for start in range(0, len(files), size)]
 
 
-def gated(
-    files: Sequence[str], gate: Gate, *, refined: bool = False, changed: Mapping[str, bytes] = {}
-) -> tuple[list[tuple[str, int]], list[str]]:
-    """The files that pass, with their sizes, and the others. One that cannot be read passes: it is reported
-    when it cannot be decoded either. ``refined``: what passes is looked at once more, with is_worth_reading."""
-    from amplint.amp.tokens import is_worth_reading
-
-    passed: list[tuple[str, int]] = []
-    others: list[str] = []
-    for path in files:
-        try:
-            data = changed[path] if path in changed else read_bytes(path)
-        except Unreadable:
-            passed.append((path, 0))
-            continue
-        if passes(data, gate) and (
-            not refined or is_worth_reading(data) or SUPPRESSION in data or data.startswith(FOREIGN_MARKS)
-        ):
-            passed.append((path, len(data)))
-        else:
-            others.append(path)
-    return passed, others
-
-
-def _gate(settings: Settings) -> Gate:
-    from amplint.amp.tokens import GATE
-
-    code, name = UNUSED_SUPPRESSION
-    chosen = enabled_codes({code: name}, {code}, settings.select, settings.extend_select, settings.ignore)
-    rows = (*GATE, (SUPPRESSION,)) if chosen else GATE
-    return widened(rows, (*settings.autocast_contexts, *settings.backward_functions))
-
-
 def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
-    if not passes(stdin.data, _gate(settings)):
+    if not passes(stdin.data, gate_of(settings)):
         return CheckResult((), 1)
     from amplint.groups import Candidate, judge_group, unreadable_file
 

@@ -7,13 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from amplint.bounds import TORCH_DEFAULT, TorchBounds
 from amplint.selectors import codes_of, suggestion
-
-Version = tuple[int, int]
-TorchBounds = tuple[Version, Version | None]
-
-TORCH_DEFAULT: TorchBounds = ((2, 0), None)
-"""Assumed where neither the settings nor the project say which torch versions it runs with."""
 
 DEVICES = ("cuda", "cpu", "xpu", "mps")
 OUTPUT_FORMATS = ("full", "concise", "json", "github")

@@ -10,10 +10,10 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 
+from amplint.gating import Gated, gated
 from amplint.groups import Candidate, Job, Verdict, judge_group
 from amplint.source.gate import Gate
 
-Passed = tuple[list[tuple[str, int]], list[str]]
 _FORKS = sys.platform == "linux"
 
 
@@ -42,8 +42,8 @@ class Crew:
         context = multiprocessing.get_context("fork" if _FORKS else None)
         return ProcessPoolExecutor(workers, context, _start_worker, (self._job,))
 
-    def gate(self, parts: Sequence[Sequence[str]], gate: Gate, *, refined: bool) -> Iterator[Passed]:
-        """What ``check.gated`` says of each part. As soon as a file has passed, this process gets ready for those
+    def gate(self, parts: Sequence[Sequence[str]], gate: Gate, *, refined: bool) -> Iterator[Gated]:
+        """What ``gated`` says of each part. As soon as a file has passed, this process gets ready for those
         that judge, if they are forked off; else workers that have nothing left to search do so."""
         searches = [self._pool.submit(_search, part, gate, refined) for part in parts]
         told = False
@@ -117,9 +117,7 @@ def _judge(group: Sequence[Candidate]) -> Verdict:
     return judge_group(_assigned[0], group)
 
 
-def _search(files: Sequence[str], gate: Gate, refined: bool) -> Passed:
-    from amplint.check import gated
-
+def _search(files: Sequence[str], gate: Gate, refined: bool) -> Gated:
     return gated(files, gate, refined=refined, changed=_assigned[0].changed)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from amplint.config import TORCH_DEFAULT, TorchBounds, Version
+from amplint.bounds import TORCH_DEFAULT, TorchBounds, Version
 
 _ANY_MINOR = 99
 """Stands for "any 2.x": ``<3`` is the highest version (2, 99)."""

@@ -12,9 +12,10 @@ from types import ModuleType
 
 import pytest
 
+from amplint.bounds import TORCH_DEFAULT
 from amplint.check import check
 from amplint.config import _KEYS as SETTINGS
-from amplint.config import TORCH_DEFAULT, Settings, load_settings
+from amplint.config import Settings, load_settings
 from amplint.rules.base import Rule
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from amplint.bounds import TORCH_DEFAULT
 from amplint.catalog import rule_names
 from amplint.check import check
-from amplint.config import TORCH_DEFAULT, Settings
+from amplint.config import Settings
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RULES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())

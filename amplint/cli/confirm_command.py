@@ -236,8 +236,8 @@ def _recording(
             return recordings.read(replay), 0
         except (OSError, NoRecording) as error:
             raise Failure(f"cannot replay {replay}: {error}") from error
+    from amplint.confirm.order import Order
     from amplint.confirm.runner import NotRun, run
-    from amplint.confirm.session import Order
 
     order = Order(
         folder="",

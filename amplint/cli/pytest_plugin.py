@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from amplint.confirm.order import Order
     from amplint.confirm.recording import Recording
-    from amplint.confirm.session import Order, Session
+    from amplint.confirm.session import Session
 
 _KEY = "amplint"
 """Under which pytest-xdist carries the order to its workers and their recordings back."""
@@ -42,8 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Puts the process under the probe before any test module is imported; with pytest-xdist its workers."""
     if not config.getoption("--amplint"):
         return
+    from amplint.confirm.order import Order, Unusable, chosen_device
     from amplint.confirm.runner import has_torch
-    from amplint.confirm.session import Order, Session, Unusable, chosen_device
+    from amplint.confirm.session import Session
 
     if not has_torch():
         raise pytest.UsageError("--amplint needs torch: pip install 'amplint[torch]'")
@@ -129,7 +131,7 @@ class _Workers:
 
     def pytest_report_header(self) -> str:
         """What the verdicts will rest on."""
-        from amplint.confirm.session import chosen_device
+        from amplint.confirm.order import chosen_device
 
         return _header(*chosen_device(self._order.device))
 

@@ -49,8 +49,8 @@ def trace_command(**options: Any) -> None:
     """
     program = click.get_current_context().meta["program"]
     refuse_without_torch(program)
+    from amplint.confirm.order import Order
     from amplint.confirm.runner import NotRun, run
-    from amplint.confirm.session import Order
 
     order = Order(
         folder="",

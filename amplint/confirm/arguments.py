@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -11,10 +11,8 @@ from amplint.amp.regions import ENTRIES
 from amplint.amp.scalers import parameters_of
 from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site
+from amplint.confirm.watching import Watch
 from amplint.events import Constructed, Given
-
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
 
 NAMES: dict[type, str] = {
     torch.amp.autocast_mode.autocast: "torch.autocast",
@@ -26,22 +24,22 @@ NAMES: dict[type, str] = {
 }
 
 
-def watched(probe: Probe, owner: type, original: Any) -> Any:
+def watched(watch: Watch, owner: type, original: Any) -> Any:
     """A constructor that tells of its arguments before it looks at them."""
 
     def __init__(made: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         if type(made) is owner:
-            probe.guarded(_constructed, probe, NAMES[owner], args, kwargs)
+            watch.guarded(_constructed, watch, NAMES[owner], args, kwargs)
         original(made, *args, **kwargs)
 
     return __init__
 
 
-def _constructed(probe: Probe, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    frame = probe.sites.direct(sys._getframe(1))
+def _constructed(watch: Watch, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    frame = watch.sites.direct(sys._getframe(1))
     if frame is None:
         return
-    site = probe.sites.at(frame)
+    site = watch.sites.at(frame)
     entry = ENTRIES.get(name)
     parameters = entry.parameters if entry is not None else parameters_of(name)
     given = [
@@ -50,7 +48,7 @@ def _constructed(probe: Probe, name: str, args: tuple[Any, ...], kwargs: dict[st
     ]
     given += [_given(parameter, value, site, parameter, False) for parameter, value in kwargs.items()]
     missing = parameters[:1] == ("device_type",) and not args and "device_type" not in kwargs
-    probe.tell(Constructed(site, probe.here.regions, name, tuple(given), missing))
+    watch.tell(Constructed(site, watch.here.regions, name, tuple(given), missing))
 
 
 def _given(parameter: str, value: Any, site: Site, where: int | str, positional: bool) -> Given:

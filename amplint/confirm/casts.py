@@ -9,17 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.confirm import cuda_policy
 from amplint.confirm.cuda_policy import CudaPolicy
+from amplint.confirm.levels import Level
+from amplint.confirm.watching import Watch
 from amplint.events import AutocastCast, DType, enabled_region
-
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
 
 _SHORT = {
     torch.float32: DType.FLOAT32,
@@ -33,29 +32,35 @@ autocast's."""
 _DEEPEST = 6
 
 
+def install(watch: Watch) -> None:
+    """Watches the casts in each thread."""
+    if watch.level is Level.CASTS:
+        watch.on_thread(lambda: CastMode(watch))
+
+
 class CastMode(TorchDispatchMode):
     """Watches one thread."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, watch: Watch) -> None:
         super().__init__()
-        self.probe = probe
+        self.watch = watch
         self._events: dict[Hashable, AutocastCast] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func is torch.ops.aten._to_copy.default and args[0].dtype is not result.dtype and not _emulated():
-            self.probe.guarded(self._cast, args[0], result)
+            self.watch.guarded(self._cast, args[0], result)
         return result
 
     def _cast(self, source: torch.Tensor, result: torch.Tensor) -> None:
-        here = self.probe.here
+        here = self.watch.here
         function = here.function
         region = enabled_region(here.regions)
         if function is None or region is None or function.casts:
             return
         if source.dtype not in _SHORT or result.dtype not in _SHORT:
             return
-        site = self.probe.sites.here(3)
+        site = self.watch.sites.here(3)
         if site is None:
             return
         key = (site.key, function.name, source.dtype, result.dtype, here.regions, source.numel())
@@ -71,7 +76,7 @@ class CastMode(TorchDispatchMode):
                 bytes_read,
             )
             self._events[key] = event
-        self.probe.tell(event)
+        self.watch.tell(event)
 
 
 def _emulated() -> bool:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from amplint.confirm.launchers import NotLaunched, launch, launcher_of
+from amplint.confirm.order import ENVIRONMENT, UNUSABLE, Order, Unusable, chosen_device
 from amplint.confirm.recording import SIMULATED
-from amplint.confirm.session import ENVIRONMENT, UNUSABLE, Order, Session, Unusable, chosen_device
+from amplint.confirm.session import Session
 
 
 def main(command: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd.function import Function, FunctionMeta
@@ -17,22 +17,20 @@ from amplint.amp.regions import ENTRIES
 from amplint.confirm import dtypes
 from amplint.confirm.arguments import NAMES
 from amplint.confirm.places import Source, origin_of, source_of
+from amplint.confirm.watching import Watch
 from amplint.events import CustomFunction, FunctionApplied, FunctionDefined, Place
 
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
 
-
-def install(probe: Probe) -> None:
+def install(watch: Watch) -> None:
     """Watches Functions."""
-    watcher = _Watcher(probe)
-    probe.patches.wrap(FunctionMeta, "__init__", watcher.init)
+    watcher = _Watcher(watch)
+    watch.patches.wrap(FunctionMeta, "__init__", watcher.init)
     held = vars(Function)["apply"]  # a class method, in newer releases one of C
 
     def apply(kind: type, *args: Any, **kwargs: Any) -> Any:
         return held.__get__(None, kind)(*args, **kwargs)
 
-    probe.patches.set(Function, "apply", classmethod(watcher.apply(apply)))
+    watch.patches.set(Function, "apply", classmethod(watcher.apply(apply)))
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,20 @@ class Method:
 
 
 class _Watcher:
-    def __init__(self, probe: Probe) -> None:
-        self.probe = probe
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
         self.known: weakref.WeakKeyDictionary[type, CustomFunction | None] = weakref.WeakKeyDictionary()
 
     def init(self, original: Any) -> Any:
         def __init__(made: Any, name: str, bases: Any, attributes: Any, **others: Any) -> None:  # noqa: N807
             original(made, name, bases, attributes, **others)
-            self.probe.guarded(self._defined, made)
+            self.watch.guarded(self._defined, made)
 
         return __init__
 
     def apply(self, original: Any) -> Any:
         def apply(kind: Any, *args: Any, **kwargs: Any) -> Any:
-            self.probe.guarded(self._applied, kind, args)
+            self.watch.guarded(self._applied, kind, args)
             return original(kind, *args, **kwargs)
 
         return apply
@@ -79,14 +77,14 @@ class _Watcher:
     def _defined(self, kind: type) -> None:
         function = self._describe(kind)
         if function is not None and function.backward is not None:
-            self.probe.tell(FunctionDefined(function.backward, (), function))
+            self.watch.tell(FunctionDefined(function.backward, (), function))
 
     def _applied(self, kind: type, args: tuple[Any, ...]) -> None:
         function = self._describe(kind)
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if function is not None and site is not None:
             wide = any(isinstance(value, torch.Tensor) and value.dtype is torch.float32 for value in args)
-            self.probe.tell(FunctionApplied(site, self.probe.here.regions, function, wide))
+            self.watch.tell(FunctionApplied(site, self.watch.here.regions, function, wide))
 
     def _describe(self, kind: type) -> CustomFunction | None:
         if kind not in self.known:
@@ -121,7 +119,7 @@ class _Watcher:
     def _method(self, kind: type, name: str) -> Method | None:
         function = getattr(kind, name, None)
         decorators: dict[str, dict[str, Any]] = {}
-        while isinstance(function, FunctionType) and not self.probe.sites.is_user(function.__code__):
+        while isinstance(function, FunctionType) and not self.watch.sites.is_user(function.__code__):
             code = function.__code__
             if origin_of(code.co_filename) == "torch":
                 cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
@@ -139,7 +137,7 @@ class _Watcher:
     def _place(self, method: Method) -> Place:
         """That of the name after ``def``."""
         source, node = method.source, method.node
-        path = self.probe.sites.display(method.code.co_filename)
+        path = self.watch.sites.display(method.code.co_filename)
         return Place(path, (id(method.code), "def"), lambda: source.name_of(node), lambda: node.name)
 
     def _restored(self, backward: Method) -> Place | None:
@@ -163,7 +161,7 @@ class _Watcher:
         return None
 
     def _at(self, method: Method, node: ast.expr) -> Place:
-        path = self.probe.sites.display(method.code.co_filename)
+        path = self.watch.sites.display(method.code.co_filename)
         key = (id(method.code), node.lineno, node.col_offset)
         return Place(path, key, lambda: method.source.span_of(node), lambda: method.source.text_of(node))
 

@@ -20,10 +20,14 @@ from torch.overrides import TorchFunctionMode
 from amplint.amp import ops, traits
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.amp.scalers import COMBINES, JOINS, KEEPS, LIMITS, NORMS, PROPORTIONAL
+from amplint.amp.scalers import PROPORTIONAL
 from amplint.confirm.dtypes import HALF, named
+from amplint.confirm.levels import Level
 from amplint.confirm.places import Site, names_in
-from amplint.confirm.provenance import History
+from amplint.confirm.provenance import History, operand
+from amplint.confirm.signatures import CASTS, DATA, GRADIENT, Function, described
+from amplint.confirm.watching import Watch
+from amplint.confirm.weights import Weights
 from amplint.events import (
     Cast,
     DType,
@@ -35,7 +39,6 @@ from amplint.events import (
     IndexPut,
     Op,
     Operand,
-    Place,
     Regions,
     ScaledGradientMixed,
     Trait,
@@ -45,20 +48,7 @@ from amplint.events import (
 if TYPE_CHECKING:
     from types import FrameType
 
-    from amplint.confirm.probe import Probe
 
-_CASTS = {
-    "float": torch.float32,
-    "double": torch.float64,
-    "half": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "long": torch.int64,
-    "int": torch.int32,
-    "bool": torch.bool,
-    "short": torch.int16,
-    "byte": torch.uint8,
-    "char": torch.int8,
-}
 _SCATTERS = {
     "__setitem__": 2,
     "index_put_": 2,
@@ -69,86 +59,8 @@ _SCATTERS = {
     "scatter_add_": 3,
 }
 """Functions that write into their first argument, and which argument they write."""
-_SPELLINGS = {
-    "__rdiv__": "__rtruediv__",
-    "__idiv__": "__itruediv__",
-    "div_": "__itruediv__",
-}
-_LOOKS = frozenset(
-    {
-        "__set__",
-        "__delete__",
-        "__repr__",
-        "__str__",
-        "__format__",
-        "__hash__",
-        "__len__",
-        "__bool__",
-        "__dir__",
-        "__reduce_ex__",
-        "__deepcopy__",
-        "size",
-        "dim",
-        "numel",
-        "nelement",
-        "stride",
-        "storage",
-        "storage_offset",
-        "untyped_storage",
-        "element_size",
-        "is_contiguous",
-        "get_device",
-        "is_floating_point",
-        "is_complex",
-        "data_ptr",
-        "register_hook",
-        "retain_grad",
-        "requires_grad_",
-        "is_pinned",
-        "has_names",
-        "is_same_size",
-        "backward",
-        "numpy",
-        "__array__",
-        "item",
-        "tolist",
-        "detach_",
-        "set_",
-    }
-)
-"""Functions that look at a tensor, without computing from it."""
-_FILLERS = frozenset({"fill_", "uniform_", "normal_"})
-"""Functions that fill a tensor, whatever it held."""
 _LEAVES = (Tensor, Parameter)
-_ARITHMETIC = frozenset(
-    {"__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "neg"}
-)
 _SMALL = 1e-4
-
-
-@dataclass(frozen=True)
-class Function:
-    """What is known of a function of torch."""
-
-    name: str
-    plain: str
-    in_place: bool
-    cuda: Policy | None
-    cpu: Policy | None
-    sensitivity: str | None
-    weights: str | None
-    casts: bool
-    method: bool
-    keeps_scale: bool
-    norm: bool
-    """Whether its result is as many times too large as a gradient is that was not unscaled."""
-    limits: bool
-    writes: bool = False
-    """Whether it changes its first argument."""
-
-    def policy(self, cpu: bool) -> Policy | None:
-        """What autocast does to it."""
-        return self.cpu if cpu else self.cuda
 
 
 @dataclass
@@ -164,7 +76,7 @@ class Plan:
 class Call:
     """A function of torch as it runs: what it got, and the histories of its tensors."""
 
-    probe: Probe
+    watch: Watch
     frame: FrameType
     function: Function
     regions: Regions
@@ -176,20 +88,28 @@ class Call:
     @property
     def site(self) -> Site:
         """Where it stands."""
-        return self.probe.sites.at(self.frame)
+        return self.watch.sites.at(self.frame)
+
+
+def install(watch: Watch) -> None:
+    """Watches the ops of each thread."""
+    if watch.level is not Level.API:
+        weights = Weights(watch)
+        watch.on_thread(lambda: FunctionMode(watch, weights))
 
 
 class FunctionMode(TorchFunctionMode):
     """Watches one thread."""
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, watch: Watch, weights: Weights) -> None:
         super().__init__()
-        self.probe = probe
+        self.watch = watch
+        self._cached = weights
         self._functions: dict[Any, Function | None] = {}
         self._plans: dict[Hashable, Plan] = {}
         self._sums: set[Hashable] = set()
         """Where numbers were added to, by ``total += tensor``."""
-        self._everything = probe.level.value >= 3
+        self._everything = watch.level is Level.CASTS
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -200,42 +120,30 @@ class FunctionMode(TorchFunctionMode):
             function = self._learn(func)
         if kwargs is None:
             kwargs = {}
-        probe = self.probe
-        if function is None or not probe.running or probe.here.quiet:
+        watch = self.watch
+        if function is None or not watch.running or watch.here.quiet:
             return func(*args, **kwargs)
         if self._everything:
-            probe.here.function = function
+            watch.here.function = function
         try:
             result = func(*args, **kwargs)
         except Exception:
-            probe.guarded(self._look, function, args, kwargs, _tensors(args, kwargs), None)
+            watch.guarded(self._look, function, args, kwargs, _tensors(args, kwargs), None)
             raise
         tensors = _tensors(args, kwargs)
         if self._everything or self._matters(tensors, result):
-            probe.guarded(self._look, function, args, kwargs, tensors, result)
-        if (
-            (function.writes or function is _DATA)
-            and probe.here.regions
-            and args
-            and type(args[0]) in _LEAVES
-        ):
-            if function is _DATA:
-                probe.guarded(probe.weights.aliased, args[0], result)
+            watch.guarded(self._look, function, args, kwargs, tensors, result)
+        if (function.writes or function is DATA) and watch.here.regions and args and type(args[0]) in _LEAVES:
+            if function is DATA:
+                watch.guarded(self._cached.aliased, args[0], result)
             else:
-                probe.guarded(probe.weights.wrote, function.name, args[0])
-        if probe.scaled or probe.gradients or probe.penalties or function is _GRADIENT:
-            probe.guarded(self._follow, function, args, tensors, result)
+                watch.guarded(self._cached.wrote, function.name, args[0])
+        if watch.scaled or watch.gradients or watch.penalties or function is GRADIENT:
+            watch.guarded(self._follow, function, args, tensors, result)
         return result
 
     def _learn(self, func: Any) -> Function | None:
-        found: Function | None = None
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            found = _PROPERTIES.get(getattr(func.__self__, "__name__", ""))
-        elif name == "__set__" and getattr(func.__self__, "__name__", "") == "data":
-            found = _REPLACES
-        elif name and name not in _LOOKS:
-            found = _function(func, name)
+        found = described(func)
         with contextlib.suppress(TypeError):
             self._functions[func] = found
         return found
@@ -250,7 +158,7 @@ class FunctionMode(TorchFunctionMode):
                 return True
         elif isinstance(result, (tuple, list)) and any(part.dtype in HALF for part in _parts(result)):
             return True
-        of = self.probe.histories.of
+        of = self.watch.histories.of
         return any(of(tensor) is not None for tensor in tensors)
 
     def _look(
@@ -261,19 +169,19 @@ class FunctionMode(TorchFunctionMode):
         tensors: list[Tensor],
         result: Any,
     ) -> None:
-        probe = self.probe
-        frame = probe.sites.frame(3)
+        watch = self.watch
+        frame = watch.sites.frame(3)
         if frame is None:
             return
-        regions = probe.here.regions
+        regions = watch.here.regions
         region = enabled_region(regions)
         if region is not None and region.cache_enabled and result is not None:
-            policy = function.policy(_on_cpu(regions, probe.device))
+            policy = function.policy(_on_cpu(regions, watch.device))
             if policy is Policy.LOWER:
-                probe.weights.used(tensors, frame)
-        of = probe.histories.of
+                self._cached.used(tensors, frame)
+        of = watch.histories.of
         histories = [of(tensor) for tensor in tensors]
-        call = Call(probe, frame, function, regions, args, kwargs, tensors, histories)
+        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories)
         key = (
             id(frame.f_code),
             frame.f_lasti,
@@ -287,7 +195,7 @@ class FunctionMode(TorchFunctionMode):
         if plan is None:
             plan = self._plans[key] = Plan(self._event(call, result))
         if plan.event is not None:
-            probe.tell(plan.event)
+            watch.tell(plan.event)
         if result is None:
             return
         if function.in_place:
@@ -301,7 +209,7 @@ class FunctionMode(TorchFunctionMode):
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
             if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
-                probe.histories.note(part, history)
+                watch.histories.note(part, history)
 
     def _guarded_in_place(self, plan: Plan, call: Call) -> None:
         tensor = call.tensors[0]
@@ -311,7 +219,7 @@ class FunctionMode(TorchFunctionMode):
             plan.histories[tensor.dtype] = replace(before, trait=trait) if isinstance(trait, Guard) else None
         history = plan.histories[tensor.dtype]
         if history is not None:
-            self.probe.histories.note(tensor, history)
+            self.watch.histories.note(tensor, history)
 
     def _event(self, call: Call, result: Any) -> Event | None:
         function, site, regions = call.function, call.site, call.regions
@@ -329,7 +237,7 @@ class FunctionMode(TorchFunctionMode):
             filled = self._filled(call)
             if filled is not None:
                 return filled
-        policy = function.policy(_on_cpu(regions, self.probe.device))
+        policy = function.policy(_on_cpu(regions, self.watch.device))
         if policy is None:
             return None
         if self._accumulates(function, site, call.tensors):
@@ -378,7 +286,7 @@ class FunctionMode(TorchFunctionMode):
             return None
         if function.name == "__setitem__" and not _indexes(args[1]):
             return None
-        of = self.probe.histories.of
+        of = self.watch.histories.of
         name = "index_put_" if function.name == "__setitem__" else function.name
         target = operand(site.argument(0, name), args[0], of(args[0]))
         written = operand(site.argument(number, name), value, of(value))
@@ -428,7 +336,7 @@ class FunctionMode(TorchFunctionMode):
                 return History(raised=site)
             return None
         region = enabled_region(call.regions)
-        policy = function.policy(_on_cpu(call.regions, self.probe.device))
+        policy = function.policy(_on_cpu(call.regions, self.watch.device))
         if half and region is not None and policy is Policy.LOWER:
             return History(born=site, born_in=region)
         if policy is Policy.LOWER and function.weights is not None:
@@ -452,30 +360,30 @@ class FunctionMode(TorchFunctionMode):
 
     def _follow(self, function: Function, args: tuple[Any, ...], tensors: list[Tensor], result: Any) -> None:
         """Follows scaled losses and gradients."""
-        probe = self.probe
-        if function is _GRADIENT:
+        watch = self.watch
+        if function is GRADIENT:
             if isinstance(result, Tensor) and args:
-                probe.gradients.note(result, probe.owners.of(args[:1]))
+                watch.gradients.note(result, watch.owners.of(args[:1]))
             return
         if not tensors:
             return
-        if probe.penalties:
+        if watch.penalties:
             self._penalty(function, args, tensors, result)
-        gradient = probe.gradients.of(tensors[0])
+        gradient = watch.gradients.of(tensors[0])
         if gradient is not None:
             self._gradient(function, gradient, result)
-        scaled = next((known for known in map(probe.scaled.of, tensors) if known is not None), None)
+        scaled = next((known for known in map(watch.scaled.of, tensors) if known is not None), None)
         if scaled is not None and isinstance(result, Tensor) and function.keeps_scale:
-            scales = probe.scales.values()
+            scales = watch.scales.values()
             if any(type(value) is float and value in scales for value in args):
                 return  # divided out
-            if probe.scaled.of(result) is None:
-                probe.scaled.note(result, scaled)
+            if watch.scaled.of(result) is None:
+                watch.scaled.note(result, scaled)
 
     def _penalty(self, function: Function, args: tuple[Any, ...], tensors: list[Tensor], result: Any) -> None:
         """Follows gradients of a scaled output to where they meet what is not scaled."""
-        probe = self.probe
-        known = [probe.penalties.of(tensor) for tensor in tensors]
+        watch = self.watch
+        known = [watch.penalties.of(tensor) for tensor in tensors]
         penalty = next((part for part in known if part is not None), None)
         if penalty is None:
             return
@@ -483,35 +391,35 @@ class FunctionMode(TorchFunctionMode):
         name = _ORDERED.get(function.plain, function.plain.strip("_"))
         if name in ("add", "sub"):
             keeps = None not in known and not any(numbers)
-            scaled = any(probe.scaled.of(tensor) is not None for tensor in tensors)
-            site = probe.site(3)
+            scaled = any(watch.scaled.of(tensor) is not None for tensor in tensors)
+            site = watch.site(3)
             if not keeps and not scaled and site is not None:
-                probe.tell(ScaledGradientMixed(site, probe.here.regions, penalty.scaler, penalty.born, name))
+                watch.tell(ScaledGradientMixed(site, watch.here.regions, penalty.scaler, penalty.born, name))
         elif name in ("mul", "div", "truediv"):
             # a number that the code computes may be the scale
-            site = probe.site(3)
+            site = watch.site(3)
             keeps = len(tensors) == 1 and site is not None and _is_literal(site)
         else:
             keeps = name in PROPORTIONAL or function.cuda is Policy.VIEW
         if keeps:
             for part in _parts(result):
-                probe.penalties.note(part, penalty)
+                watch.penalties.note(part, penalty)
 
     def _gradient(self, function: Function, whose: frozenset[Hashable], result: Any) -> None:
-        probe = self.probe
+        watch = self.watch
         if function.limits or function.norm or function.name == "zero_":
-            site = probe.sites.here(3)
+            site = watch.sites.here(3)
             if site is None:
                 return
-            regions = probe.here.regions
+            regions = watch.here.regions
             if function.name == "zero_":
-                probe.tell(GradientsZeroed(site, regions, None, whose))
+                watch.tell(GradientsZeroed(site, regions, None, whose))
             else:
-                probe.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
+                watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
                 if function.norm:
-                    probe.numbers.norm(site, result)
+                    watch.numbers.norm(site, result)
         elif isinstance(result, Tensor) and function.cuda is Policy.VIEW and not function.in_place:
-            probe.gradients.note(result, whose)
+            watch.gradients.note(result, whose)
 
 
 class _Same:
@@ -522,65 +430,6 @@ class _Same:
 
     def __contains__(self, tensor: object) -> bool:
         return any(tensor is other for other in self._tensors)
-
-
-def operand(place: Place, tensor: Tensor, history: History | None) -> Operand:
-    """A tensor as an event names it."""
-    parameter = isinstance(tensor, Parameter)
-    if history is None:
-        return Operand(place, named(tensor.dtype), parameter=parameter)
-    return Operand(
-        place,
-        named(tensor.dtype),
-        born=history.born,
-        born_in=history.born_in,
-        half_by_user=history.half_by_user,
-        raised=history.raised,
-        parameter=parameter,
-        trait=history.trait,
-    )
-
-
-def _function(func: Any, name: str) -> Function | None:
-    name = _SPELLINGS.get(name, name)
-    in_place = ops.is_in_place(name)
-    plain = ops.plain_name(name)
-    if in_place:
-        plain = f"__{plain[3:]}" if plain.startswith("__i") else plain[:-1]
-    filler = name in _FILLERS
-    method = hasattr(Tensor, name) and getattr(Tensor, name) is not None and _is_method(func)
-    return Function(
-        name,
-        plain,
-        in_place,
-        None if filler else ops.policy_of(plain, "cuda"),
-        None if filler else ops.policy_of(plain, "cpu"),
-        ops.sensitivity_of(plain),
-        ops.KINDS_OF_WEIGHTS.get(plain),
-        name in _CASTS or name in ("to", "type"),
-        method,
-        plain in KEEPS | COMBINES | JOINS or plain in _ARITHMETIC,
-        plain in NORMS,
-        name in LIMITS,
-        in_place or name == "__setitem__",
-    )
-
-
-def _view(name: str) -> Function:
-    return Function(name, name, False, Policy.VIEW, Policy.VIEW, None, None, False, False, True, False, False)
-
-
-_GRADIENT = _view("grad")
-_PROPERTIES = {name: _view(name) for name in ("data", "T", "mT", "H", "mH", "real")} | {
-    "grad": _GRADIENT,
-}
-"""Attributes of tensors that are tensors."""
-_DATA = _PROPERTIES["data"]
-_REPLACES = replace(_view("data ="), in_place=True, writes=True)
-
-
-def _is_method(func: Any) -> bool:
-    return "Tensor" in getattr(func, "__qualname__", "")
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
@@ -607,8 +456,8 @@ def _parts(result: Any) -> Iterator[Tensor]:
 
 def _asked(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
     """The type that a cast was asked for; None where it was asked for a device alone."""
-    if function.name in _CASTS:
-        return _CASTS[function.name]
+    if function.name in CASTS:
+        return CASTS[function.name]
     asked = kwargs.get("dtype") or next((value for value in args[1:] if isinstance(value, torch.dtype)), None)
     if asked is None and len(args) > 1 and isinstance(args[1], Tensor):
         asked = args[1].dtype
@@ -630,7 +479,7 @@ _TYPES = frozenset({"float", "float32", "half", "float16", "bfloat16"})
 
 def _spelt_out(function: Function, site: Site) -> bool:
     """Whether the code names the type, instead of taking it from another tensor."""
-    return function.name in _CASTS or site.node is None or bool(_TYPES & names_in(site.node))
+    return function.name in CASTS or site.node is None or bool(_TYPES & names_in(site.node))
 
 
 _ORDERED = {"__radd__": "add", "__rsub__": "sub", "__rmul__": "mul"}

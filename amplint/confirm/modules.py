@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn import Module
@@ -11,34 +11,32 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from amplint.confirm import threads
 from amplint.confirm.dtypes import HALF, named
-from amplint.confirm.functions import operand as operand_at
 from amplint.confirm.levels import Level
 from amplint.confirm.provenance import History
+from amplint.confirm.provenance import operand as operand_at
+from amplint.confirm.watching import Watch
 from amplint.events import DType, Forward, ModuleCast, Op
-
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
 
 _CASTS = ("half", "bfloat16", "float", "double", "to", "type")
 
 
-def install(probe: Probe) -> None:
+def install(watch: Watch) -> None:
     """Watches modules."""
-    watcher = _Watcher(probe)
+    watcher = _Watcher(watch)
     for name in _CASTS:
-        probe.patches.wrap(Module, name, watcher.cast)
-    probe.patches.wrap(Module, "__call__", watcher.call)
-    probe.patches.wrap(torch.nn.RNNBase, "check_input", watcher.rnn)
+        watch.patches.wrap(Module, name, watcher.cast)
+    watch.patches.wrap(Module, "__call__", watcher.call)
+    watch.patches.wrap(torch.nn.RNNBase, "check_input", watcher.rnn)
     handle = register_module_parameter_registration_hook(watcher.registered)
-    probe.on_stop(handle.remove)
+    watch.on_stop(handle.remove)
 
 
 class _Watcher:
-    def __init__(self, probe: Probe) -> None:
-        self.probe = probe
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
 
     def call(self, original: Any) -> Any:
-        here, guarded = self.probe.here, self.probe.guarded
+        here, guarded = self.watch.here, self.watch.guarded
 
         def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if here.forward:
@@ -57,23 +55,23 @@ class _Watcher:
     def _inside(self, module: Module) -> None:
         """The first layer of torch in a module that a thread runs shows in which regions it is."""
         if not self._in_sight(module):
-            self.probe.here.forward = 2
+            self.watch.here.forward = 2
             self._forward(module)
 
     def _in_sight(self, module: Module) -> bool:
         code = getattr(inspect.getattr_static(type(module), "forward", None), "__code__", None)
-        return code is not None and self.probe.sites.is_user(code)
+        return code is not None and self.watch.sites.is_user(code)
 
     def _forward(self, module: Module) -> None:
-        site = self.probe.site(3)
-        if site is not None and self.probe.here.backward == 0:
+        site = self.watch.site(3)
+        if site is not None and self.watch.here.backward == 0:
             trains = any(parameter.requires_grad for parameter in module.parameters())
             threads.forward(
-                self.probe,
+                self.watch,
                 Forward(
                     site,
-                    self.probe.here.regions,
-                    self.probe.modules.of(module),
+                    self.watch.here.regions,
+                    self.watch.modules.of(module),
                     trains,
                     torch.is_grad_enabled(),
                     not self._in_sight(module),
@@ -84,24 +82,24 @@ class _Watcher:
         def cast(module: Any, *args: Any, **kwargs: Any) -> Any:
             before = [parameter.dtype for parameter in module.parameters()]
             result = original(module, *args, **kwargs)
-            self.probe.guarded(self._cast, result, before)
+            self.watch.guarded(self._cast, result, before)
             return result
 
         return cast
 
     def _cast(self, module: Module, before: list[torch.dtype]) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         to: DType | None = None
         for parameter, dtype in zip(module.parameters(), before, strict=False):
             if parameter.dtype == dtype:
                 continue
             to = named(parameter.dtype)
             if parameter.dtype in HALF and site is not None:
-                self.probe.histories.note(parameter, History(half_by_user=site))
+                self.watch.histories.note(parameter, History(half_by_user=site))
             else:
-                self.probe.histories.drop(parameter)
+                self.watch.histories.drop(parameter)
         if to is not None and site is not None:
-            self.probe.tell(ModuleCast(site, self.probe.here.regions, self.probe.modules.of(module), to))
+            self.watch.tell(ModuleCast(site, self.watch.here.regions, self.watch.modules.of(module), to))
 
     def rnn(self, original: Any) -> Any:
         """Recurrent layers look at the type of their input before they call an op."""
@@ -110,29 +108,29 @@ class _Watcher:
             try:
                 original(module, given, *args)
             except Exception:
-                self.probe.guarded(self._refused, module, given)
+                self.watch.guarded(self._refused, module, given)
                 raise
 
         return check_input
 
     def _refused(self, module: Any, given: torch.Tensor) -> None:
         weights = named(next(module.parameters()).dtype)
-        site = self.probe.site(3)
-        if site is None or self.probe.level is Level.API or named(given.dtype) is weights:
+        site = self.watch.site(3)
+        if site is None or self.watch.level is Level.API or named(given.dtype) is weights:
             return
         name = module.mode.partition("_")[0].lower()
-        operand = operand_at(site.argument(0), given, self.probe.histories.of(given))
-        regions = self.probe.here.regions
-        self.probe.tell(
+        operand = operand_at(site.argument(0), given, self.watch.histories.of(given))
+        regions = self.watch.here.regions
+        self.watch.tell(
             Op(site, regions, name, (operand,), None, "lower", weights=weights, weights_raise=True)
         )
 
     def registered(self, module: Any, name: str, parameter: Any) -> None:
         """The hook that modules call with each parameter that they get."""
         if isinstance(parameter, torch.Tensor) and parameter.dtype in HALF:
-            self.probe.guarded(self._made_half, parameter)
+            self.watch.guarded(self._made_half, parameter)
 
     def _made_half(self, parameter: torch.Tensor) -> None:
-        site = self.probe.site(3)
-        if site is not None and self.probe.histories.of(parameter) is None:
-            self.probe.histories.note(parameter, History(half_by_user=site))
+        site = self.watch.site(3)
+        if site is not None and self.watch.histories.of(parameter) is None:
+            self.watch.histories.note(parameter, History(half_by_user=site))

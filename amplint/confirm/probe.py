@@ -8,104 +8,22 @@ and what happens without any of it on the stack is not told.
 from __future__ import annotations
 
 import os
-import threading
-import traceback
 import weakref
-from collections.abc import Callable, Hashable
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
-
-import torch
 
 from amplint.confirm import casts, custom_functions, functions, modules, regions, threads, training
 from amplint.confirm.levels import Level
-from amplint.confirm.numbers import Numbers
-from amplint.confirm.patches import Patches
-from amplint.confirm.places import Site, Sites
-from amplint.confirm.provenance import History, Names, Notes, Owners, Penalty, Scaled
-from amplint.confirm.weights import Weights
-from amplint.events import Converted, Event, FunctionEnded, Region, Regions
+from amplint.confirm.watching import Listener, Watch
+from amplint.events import FunctionEnded
 
 __all__ = ["Level", "Listener", "Probe"]
 
 
-class Listener(Protocol):
-    """Hears events, in the order in which they happen; from several threads, but never two at a time. An op
-    that meets the same operands at the same place again is told by the same object."""
-
-    def hear(self, event: Event) -> None:
-        """What to do about an event."""
-
-
-class ThreadState(threading.local):
-    """What is going on in a thread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered: list[tuple[int, Region]] = []
-        self.regions: Regions = ()
-        self.repeats: dict[Hashable, int] = {}
-        self.iteration = 0
-        self.backward = 0
-        self.forward = 0
-        self.scaler: Hashable = None
-        self.quiet = 0
-        self.function: functions.Function | None = None
-        self.modes: list[Any] = []
-        self.cache: object = None
-        """Stands for what the weight cache holds."""
-        self.started: threads.Started | None = None
-
-
-class Probe:
+class Probe(Watch):
     """Observes everything between ``start`` and ``stop``, in all threads of this process; also a context
     manager. One probe at a time. A process that is forked off is observed when ``go_on`` is called there; ``waker``
     is called once if it opens a region or runs a backward pass before that.
-
-    ``is_user_file`` says of a file name, as code objects have it, whether it is the user's code; displayed
-    paths are relative to ``root``; ``device`` is the device that the run is on, or is taken to be on, as a
-    rule "cuda". ``notes`` says in words what the probe changed or could not do; ``errors`` are tracebacks of
-    what a listener or the probe itself raised, which never reaches the user's code.
     """
-
-    def __init__(
-        self,
-        listener: Listener,
-        *,
-        is_user_file: Callable[[str], bool],
-        root: Path,
-        device: str = "cuda",
-        level: Level = Level.FUNCTIONS,
-    ) -> None:
-        self.listener = listener
-        self.device = device
-        self.level = level
-        self.sites = Sites(is_user_file, root)
-        self.histories: Notes[History] = Notes()
-        self.scaled: Notes[Scaled] = Notes()
-        self.gradients: Notes[frozenset[Hashable]] = Notes()
-        self.penalties: Notes[Penalty] = Notes()
-        self.scales: dict[Hashable, float] = {}
-        self.numbers = Numbers()
-        self.patches = Patches()
-        self.here = ThreadState()
-        self.owners = Owners()
-        self.weights = Weights(self)
-        self.losses = Names("loss")
-        self.schedulers = Names("scheduler")
-        self.contexts = Names("context")
-        self.scalers = Names("scaler")
-        self.modules = Names("module")
-        self.notes: list[str] = []
-        self.errors: list[str] = []
-        self.running = False
-        self.waker: Callable[[], None] | None = None
-        self._forked = False
-        self._lock = threading.RLock()
-        self._ends: list[Callable[[], None]] = []
-        self._undo: list[Callable[[], None]] = []
-        self._last: Event | None = None
 
     def start(self) -> None:
         """Begins to observe."""
@@ -115,10 +33,9 @@ class Probe:
         _running = weakref.ref(self)
         self.running = True
         try:
-            for part in (regions, training, modules, custom_functions, threads):
+            for part in (regions, training, modules, custom_functions, threads, functions, casts):
                 part.install(self)
-            if self.level is not Level.API:
-                self.push_modes()
+            self.push_modes()
         except BaseException:
             self.stop()
             raise
@@ -137,6 +54,7 @@ class Probe:
         for undo in self._undo:
             undo()
         self.patches.undo()
+        self._modes.clear()
         _running = None
 
     def __enter__(self) -> Probe:
@@ -147,109 +65,6 @@ class Probe:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def at_end(self, what: Callable[[], None]) -> None:
-        """Has something done when the probe stops, while it can still tell events."""
-        self._ends.append(what)
-
-    def on_stop(self, what: Callable[[], None]) -> None:
-        """Has something undone when the probe stops."""
-        self._undo.append(what)
-
-    def push_modes(self) -> None:
-        """Puts this thread's ops under observation."""
-        if self.level is Level.API:
-            return
-        mode = functions.FunctionMode(self)
-        mode.__enter__()
-        self.here.modes.append(mode)
-        if self.level is Level.CASTS:
-            below = casts.CastMode(self)
-            below.__enter__()
-            self.here.modes.append(below)
-
-    def pop_modes(self) -> None:
-        """Undoes ``push_modes``."""
-        while self.here.modes:
-            self.here.modes.pop().__exit__(None, None, None)
-
-    def suspend(self) -> bool:
-        """Takes this thread's ops out of observation, if nobody else observes them more closely."""
-        modes = self.here.modes
-        if not modes or torch.overrides._get_current_function_mode() is not modes[0]:
-            return False
-        torch.overrides._pop_mode()
-        return True
-
-    def resume(self) -> None:
-        """Undoes ``suspend``."""
-        torch.overrides._push_mode(self.here.modes[0])
-
-    def abandon(self) -> None:
-        """Stops telling, without a last word: for a process that was forked off."""
-        self._forked, self.running = self.running, False
-
-    def go_on(self) -> None:
-        """Tells again, in a process that was forked off."""
-        self._forked, self.running = False, True
-        self._lock = threading.RLock()
-        self.errors.clear()
-        self.notes.clear()
-        self.numbers.forget()
-
-    def wake(self) -> None:
-        """Called where training begins."""
-        if self._forked:
-            self._forked = False
-            if self.waker is not None:
-                self.waker()
-
-    def tell(self, event: Event) -> None:
-        """Tells the listener."""
-        if not self.running:
-            return
-        with self._lock:
-            self._last = event
-            try:
-                self.listener.hear(event)
-            except Exception:
-                self.complain()
-
-    def tell_together(self, *events: Event) -> None:
-        """Tells of several events, between which no other thread tells of any."""
-        with self._lock:
-            for event in events:
-                self.tell(event)
-
-    def guarded(self, what: Callable[..., None], *arguments: Any) -> None:
-        """Does something of the probe's own, which must not disturb the user's code."""
-        if not self.running:
-            return
-        try:
-            what(*arguments)
-        except Exception:
-            self.complain()
-
-    def complain(self) -> None:
-        """Keeps the traceback of the error that is being handled."""
-        if len(self.errors) < 20:
-            self.errors.append(traceback.format_exc())
-
-    def note(self, text: str) -> None:
-        """Says something once."""
-        if text not in self.notes:
-            self.notes.append(text)
-
-    def converted(self, tensor: torch.Tensor) -> None:
-        """Tells that a tensor becomes an array of numpy."""
-        site = self.site(3)
-        if site is not None:
-            operand = functions.operand(site.argument(0, "numpy"), tensor, self.histories.of(tensor))
-            self.tell(Converted(site, self.here.regions, operand, "numpy"))
-
-    def site(self, depth: int = 2) -> Site | None:
-        """Where the user's code is."""
-        return self.sites.here(depth + 1)
 
 
 _running: weakref.ref[Probe] | None = None

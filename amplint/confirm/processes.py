@@ -9,17 +9,15 @@ import functools
 import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_start_method, spawn
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from amplint.confirm.recording import SIMULATED
-from amplint.confirm.session import Order, Session, Unusable
+from amplint.confirm.order import Order
 
 _POOLS = ("multiprocessing.pool", "concurrent.")
 _WORKERS = ("torch.utils.data", *_POOLS)
@@ -27,19 +25,40 @@ _LEFT_ALONE = ("multiprocessing.", *_WORKERS)
 _PYTHON = re.compile(r"python[\d.]*(?:\.exe)?")
 
 
+class Observed(Protocol):
+    """The session of a process: what there is to know of it where the process starts others."""
+
+    order: Order
+    device: str
+    script: Path | None
+
+    def note(self, text: str) -> None:
+        """Says something of the run once."""
+
+    def failed(self, error: BaseException) -> None:
+        """The process ended with an exception."""
+
+    def close(self) -> None:
+        """Writes the recording, if that is still to be done."""
+
+
+Begin = Callable[[str, bool], None]
+"""What a spawned process does first: it is given the order as text, and whether the process is to be observed."""
+
+Join = Callable[[str], Observed | None]
+"""What a process does before it runs its target, to have a session: it is given the order as text."""
+
+
 @dataclass
 class Probed:
-    """What a process runs, under the probe. ``order`` is for processes that have no session yet."""
+    """What a process runs, under the probe. It is pickled with ``join``, a function of a module."""
 
     target: Callable[..., Any]
     order: str
+    join: Join
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        session = Session.current
-        if session is None:
-            session = _begun(Order.read(self.order))
-        elif session.process != os.getpid():
-            session.go_on()
+        session = self.join(self.order)
         if session is None:
             return self.target(*args, **kwargs)
         try:
@@ -52,37 +71,11 @@ class Probed:
             session.close()
 
 
-def begin(order: str, observed: bool) -> None:
-    """The first thing that a spawned process does, before it imports the program. Without being ``observed`` it
-    has simulated CUDA where its parent has."""
-    first = sys.path.pop(0) if sys.path[:1] == [""] else None
-    try:
-        made = Order.read(order)
-        if observed:
-            _begun(made)
-        elif made.device == SIMULATED:
-            from amplint.confirm.simulation import SimulatedCuda
-
-            SimulatedCuda().__enter__()
-    finally:
-        if first is not None:
-            sys.path.insert(0, first)
-
-
-def _begun(order: Order) -> Session | None:
-    session = Session(order, is_worker=True)
-    try:
-        session.start()
-    except Unusable:
-        return None
-    session.guard()
-    return session
-
-
 @contextlib.contextmanager
-def observe_processes(session: Session) -> Iterator[None]:
-    """Has the processes observed that are started from now on."""
-    starter = _Starter(session)
+def observe_processes(session: Observed, begin: Begin, join: Join) -> Iterator[None]:
+    """Has the processes observed that are started from now on. ``begin`` and ``join`` are functions of modules, which
+    the started process can import."""
+    starter = _Starter(session, begin, join)
     owners: Sequence[tuple[Any, str, Callable[[Any], Any]]] = (
         (BaseProcess, "start", starter.start),
         (spawn, "get_command_line", starter.get_command_line),
@@ -101,8 +94,12 @@ def observe_processes(session: Session) -> Iterator[None]:
 class _Starter:
     """What happens where a process is started."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Observed, begin: Begin, join: Join) -> None:
         self.session = session
+        self.join = join
+        self.first = _FIRST.format(
+            house=str(Path(__file__).parents[2]), module=begin.__module__, name=begin.__qualname__
+        )
         script = (str(session.script.parent),) if session.script is not None else ()
         order = session.order
         self.order = replace(order, device=session.device, paths=(*order.paths, *script)).written()
@@ -124,16 +121,16 @@ class _Starter:
                 self._starting.observed = None
             how = process._start_method or get_start_method()
             if how != "fork" and home.startswith(_POOLS):
-                self.session.observer.note("what a pool of spawned processes did was not observed")
+                self.session.note("what a pool of spawned processes did was not observed")
 
         return start
 
     def _wrap_target(self, process: Any) -> None:
         if process._target.__module__ == "torch.multiprocessing.spawn" and process._args:
             # torch's own function catches what the user's raises
-            process._args = (Probed(process._args[0], self.order), *process._args[1:])
+            process._args = (Probed(process._args[0], self.order, self.join), *process._args[1:])
         else:
-            process._target = Probed(process._target, self.order)
+            process._target = Probed(process._target, self.order, self.join)
 
     def get_command_line(self, original: Any) -> Any:
         """Wraps what makes the command of a spawned process."""
@@ -143,7 +140,7 @@ class _Starter:
             observed = getattr(self._starting, "observed", None)
             if observed is not None and "-c" in command:
                 at = command.index("-c") + 1
-                command[at] = f"{_FIRST}begin({self.order!r}, {observed}); {command[at]}"
+                command[at] = f"{self.first}({self.order!r}, {observed}); {command[at]}"
             return command
 
         return get_command_line
@@ -157,7 +154,7 @@ class _Starter:
                 words = args.split() if isinstance(args, str) else [os.fspath(part) for part in args]
                 program = [word for word in words[1:] if not word.startswith("-")]
                 if _PYTHON.fullmatch(Path(words[0]).name) and program and "-c" not in words:
-                    self.session.observer.note(
+                    self.session.note(
                         f"the program started another one, which was not observed: {' '.join(words)[:200]}"
                     )
 
@@ -165,7 +162,7 @@ class _Starter:
 
 
 _FIRST = (
-    "import importlib.util as u, sys; u.find_spec('amplint') or sys.path.append("
-    f"{str(Path(__file__).parents[2])!r}); from amplint.confirm.processes import begin; "
+    "import importlib as i, importlib.util as u, sys; u.find_spec('amplint') or sys.path.append({house!r}); "
+    "i.import_module({module!r}).{name}"
 )
-"""How a spawned process finds ``begin``; the program's module search path is set after it."""
+"""How a spawned process finds the function that it begins with; the program's module search path is set after it."""

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor
+from torch.nn import Parameter
 
-from amplint.events import Place, Region, Trait
+from amplint.confirm.dtypes import named
+from amplint.events import Operand, Place, Region, Trait
 
 T = TypeVar("T")
 
@@ -28,6 +30,23 @@ class History:
     raised: Place | None = None
     softened: Place | None = None
     trait: Trait | None = None
+
+
+def operand(place: Place, tensor: Tensor, history: History | None) -> Operand:
+    """A tensor as an event names it."""
+    parameter = isinstance(tensor, Parameter)
+    if history is None:
+        return Operand(place, named(tensor.dtype), parameter=parameter)
+    return Operand(
+        place,
+        named(tensor.dtype),
+        born=history.born,
+        born_in=history.born_in,
+        half_by_user=history.half_by_user,
+        raised=history.raised,
+        parameter=parameter,
+        trait=history.trait,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from amplint.confirm import arguments
 from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site, origin_of, source_of
+from amplint.confirm.watching import Watch
 from amplint.events import (
     AutocastSwitched,
     CacheCleared,
@@ -31,9 +32,6 @@ from amplint.events import (
     RegionExited,
     Regions,
 )
-
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
 
 _CONTEXTS = ("amp/autocast_mode.py", "amp\\autocast_mode.py")
 
@@ -51,23 +49,23 @@ class Made:
     entered: bool = False
 
 
-def install(probe: Probe) -> None:
+def install(watch: Watch) -> None:
     """Watches contexts."""
-    _Watcher(probe).install()
+    _Watcher(watch).install()
 
 
 class _Watcher:
-    def __init__(self, probe: Probe) -> None:
-        self.probe = probe
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
         self.made: dict[int, Made] = {}
         self.opened: dict[Hashable, Region] = {}
         self.stacks: dict[tuple[int, ...], Regions] = {}
 
     def install(self) -> None:
-        autocast, patches = torch.amp.autocast_mode.autocast, self.probe.patches
+        autocast, patches = torch.amp.autocast_mode.autocast, self.watch.patches
         patches.wrap(autocast, "__init__", self._init)
         for owner in (autocast, torch.cuda.amp.autocast, torch.cpu.amp.autocast_mode.autocast):
-            patches.wrap(owner, "__init__", partial(arguments.watched, self.probe, owner))
+            patches.wrap(owner, "__init__", partial(arguments.watched, self.watch, owner))
         # subclasses call these of their base
         patches.wrap(autocast, "__enter__", self._enter)
         patches.wrap(autocast, "__exit__", self._exit)
@@ -81,20 +79,20 @@ class _Watcher:
             how = "torch.cuda.make_graphed_callables"
             patches.wrap(module, "make_graphed_callables", partial(self._capture, how))
         patches.wrap(torch.cuda.graphs.graph, "__enter__", self._graph)
-        self.probe.at_end(self._look_for_forgotten)
+        self.watch.at_end(self._look_for_forgotten)
 
     def _init(self, original: Any) -> Any:
         def __init__(context: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(context, *args, **kwargs)
-            self.probe.guarded(self._remember, context)
+            self.watch.guarded(self._remember, context)
 
         return __init__
 
     def _enter(self, original: Any) -> Any:
         def __enter__(context: Any) -> Any:  # noqa: N807
-            self.probe.wake()
+            self.watch.wake()
             result = original(context)
-            self.probe.guarded(self._entered, context)
+            self.watch.guarded(self._entered, context)
             return result
 
         return __enter__
@@ -104,41 +102,41 @@ class _Watcher:
             try:
                 return original(context, *details)
             finally:
-                self.probe.guarded(self._left, context)
+                self.watch.guarded(self._left, context)
 
         return __exit__
 
     def _call(self, original: Any) -> Any:
         def __call__(context: Any, function: Any) -> Any:  # noqa: N807
-            self.probe.guarded(self._decorates, context, function)
+            self.watch.guarded(self._decorates, context, function)
             return original(context, function)
 
         return __call__
 
     def _decorates(self, context: Any, function: Any) -> None:
         kind = _kind_of_body(function)
-        frame = self.probe.sites.direct(sys._getframe(1))
+        frame = self.watch.sites.direct(sys._getframe(1))
         if kind is not None and frame is not None:
-            site = self.probe.sites.at(frame)
-            self.probe.tell(GeneratorDecorated(site, self.probe.here.regions, function.__name__, kind))
+            site = self.watch.sites.at(frame)
+            self.watch.tell(GeneratorDecorated(site, self.watch.here.regions, function.__name__, kind))
 
     def _switch(self, original: Any) -> Any:
         def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
             original(*args, **kwargs)
             # contexts call it, too
-            if self.probe.sites.is_user(sys._getframe(1).f_code):
-                self.probe.guarded(self._switched, bool(args[-1] if args else kwargs.get("enabled")))
+            if self.watch.sites.is_user(sys._getframe(1).f_code):
+                self.watch.guarded(self._switched, bool(args[-1] if args else kwargs.get("enabled")))
 
         return set_autocast_enabled
 
     def _switched(self, enabled: bool) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is not None:
-            self.probe.tell(AutocastSwitched(site, self.probe.here.regions, enabled))
+            self.watch.tell(AutocastSwitched(site, self.watch.here.regions, enabled))
 
     def _capture(self, how: str, original: Any) -> Any:
         def capture(captured: Any, *args: Any, **kwargs: Any) -> Any:
-            self.probe.guarded(self._captured, how, captured)
+            self.watch.guarded(self._captured, how, captured)
             if how == "torch.jit.script" and len(args) < 2:
                 # names are looked up in the frame of the caller
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
@@ -147,7 +145,7 @@ class _Watcher:
         return capture
 
     def _captured(self, how: str, captured: Any) -> None:
-        frame = self.probe.sites.direct(sys._getframe(1))
+        frame = self.watch.sites.direct(sys._getframe(1))
         if frame is None:
             return
         trains = isinstance(captured, torch.nn.Module) and any(
@@ -159,11 +157,11 @@ class _Watcher:
             cells = dict(zip(code.co_freevars, captured.__closure__, strict=True))
             made = self.made.get(id(cells["autocast_instance"].cell_contents))
             decorated = made.site if made is not None else None
-        self.probe.tell(Captured(self.probe.sites.at(frame), self.probe.here.regions, how, trains, decorated))
+        self.watch.tell(Captured(self.watch.sites.at(frame), self.watch.here.regions, how, trains, decorated))
 
     def _graph(self, original: Any) -> Any:
         def __enter__(graph: Any) -> Any:  # noqa: N807
-            self.probe.guarded(self._captured, "torch.cuda.graph", None)
+            self.watch.guarded(self._captured, "torch.cuda.graph", None)
             return original(graph)
 
         return __enter__
@@ -171,7 +169,7 @@ class _Watcher:
     def _clear(self, original: Any) -> Any:
         def clear_autocast_cache() -> None:
             original()
-            self.probe.guarded(self._cleared)
+            self.watch.guarded(self._cleared)
 
         return clear_autocast_cache
 
@@ -180,14 +178,14 @@ class _Watcher:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and _makes_contexts(frame):
             frame = frame.f_back
-        site = self.probe.sites.here(3)
-        direct = frame is not None and self.probe.sites.is_user(frame.f_code)
+        site = self.watch.sites.here(3)
+        direct = frame is not None and self.watch.sites.is_user(frame.f_code)
         self.made[key] = Made(site, not direct, weakref.ref(context, partial(self._gone, key)))
 
     def _entered(self, context: Any) -> None:
-        here = self.probe.here
+        here = self.watch.here
         made = self.made.get(id(context))
-        frame = self.probe.sites.frame(3)
+        frame = self.watch.sites.frame(3)
         key = (
             frame and (id(frame.f_code), frame.f_lasti),
             made and made.site and made.site.key,
@@ -209,13 +207,13 @@ class _Watcher:
             here.cache = object()
         here.entered.append((id(context), region))
         here.regions = self._shared((*here.regions, region))
-        self.probe.tell(RegionEntered(region.place, here.regions, self.probe.contexts.of(context)))
+        self.watch.tell(RegionEntered(region.place, here.regions, self.watch.contexts.of(context)))
 
     def _region(self, context: Any, made: Made | None) -> Region:
         place = self._place_of(made)
         return Region(
             place,
-            (place.key, len(self.probe.here.regions)),
+            (place.key, len(self.watch.here.regions)),
             str(context.device).partition(":")[0],
             named(context.fast_dtype),
             bool(context._enabled),
@@ -229,27 +227,27 @@ class _Watcher:
         frame: FrameType | None = sys._getframe(1)
         decorated = False
         while frame is not None and origin_of(frame.f_code.co_filename) in ("torch", "python", "probe"):
-            if self.probe.sites.is_user(frame.f_code):
+            if self.watch.sites.is_user(frame.f_code):
                 break
             decorated = decorated or frame.f_code.co_name == "decorate_autocast"
             frame = frame.f_back
         if decorated and made is not None and made.site is not None:
             return made.site
-        site = self.probe.sites.here(4)
+        site = self.watch.sites.here(4)
         if site is not None:
             return site
         if made is not None and made.site is not None:
             return made.site
-        return self.probe.sites.at(frame if frame is not None else sys._getframe(0))
+        return self.watch.sites.at(frame if frame is not None else sys._getframe(0))
 
     def _left(self, context: Any) -> None:
-        here = self.probe.here
+        here = self.watch.here
         for index in range(len(here.entered) - 1, -1, -1):
             key, region = here.entered[index]
             if key == id(context):
                 del here.entered[index]
                 here.regions = self._shared(tuple(region for _, region in here.entered))
-                self.probe.tell(RegionExited(region.place, here.regions, region))
+                self.watch.tell(RegionExited(region.place, here.regions, region))
                 return
 
     def _shared(self, regions: Regions) -> Regions:
@@ -263,28 +261,28 @@ class _Watcher:
             frame = frame.f_back
         if frame is not None and _makes_contexts(frame):
             return  # the outermost exit
-        self.probe.here.cache = object()
-        site = self.probe.site(3)
+        self.watch.here.cache = object()
+        site = self.watch.site(3)
         if site is not None:
-            self.probe.tell(CacheCleared(site, self.probe.here.regions))
+            self.watch.tell(CacheCleared(site, self.watch.here.regions))
 
     def _gone(self, key: int, _: object) -> None:
         made = self.made.pop(key, None)
         if made is None:
             return
         if not made.entered:
-            self.probe.guarded(self._dropped, made)
+            self.watch.guarded(self._dropped, made)
             return
-        for entered, region in self.probe.here.entered:
+        for entered, region in self.watch.here.entered:
             if entered == key and not region.framework:
-                self.probe.guarded(self._abandoned, region)
+                self.watch.guarded(self._abandoned, region)
 
     def _abandoned(self, region: Region) -> None:
         node = region.place.node if isinstance(region.place, Site) else None
         match node:
             case ast.Call(func=ast.Attribute(value=context, attr="__enter__")):
                 name = ast.unparse(context)
-                self.probe.tell(RegionAbandoned(region.place, self.probe.here.regions, region, name))
+                self.watch.tell(RegionAbandoned(region.place, self.watch.here.regions, region, name))
 
     def _look_for_forgotten(self) -> None:
         for made in list(self.made.values()):
@@ -296,7 +294,7 @@ class _Watcher:
             return
         how, name = _fate(made.site)
         if how is not None:
-            self.probe.tell(RegionDropped(made.site, self.probe.here.regions, how, name))
+            self.watch.tell(RegionDropped(made.site, self.watch.here.regions, how, name))
 
 
 def _kind_of_body(function: Any) -> str | None:

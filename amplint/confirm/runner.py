@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from amplint.confirm.launchers import LAUNCHERS, as_module
+from amplint.confirm.order import ENVIRONMENT, GRACE, UNUSABLE, Order
 from amplint.confirm.recording import KILLED, NoRecording, Recording, merged, read
-from amplint.confirm.session import ENVIRONMENT, GRACE, UNUSABLE, Order
 
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?(?:\.exe)?|pypy3?")
 _WITH_VALUE = ("-W", "-X")

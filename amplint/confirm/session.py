@@ -1,12 +1,10 @@
-"""A probed process from its start to its end: what was asked for, the probe with its listener, and the file that is
-written whatever way the process ends."""
+"""A probed process from its start to its end: the probe with its listener, and the file that is written whatever way
+the process ends."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
-import json
 import os
 import signal
 import sys
@@ -15,60 +13,20 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from amplint.confirm import recording as recordings
-from amplint.confirm.recording import KILLED, RAISED, REAL, SIMULATED, STOPPED, TIMED_OUT, Raised, Recording
+from amplint.confirm.order import PATIENCE, Order, Unusable, chosen_device
+from amplint.confirm.recording import KILLED, RAISED, SIMULATED, STOPPED, TIMED_OUT, Raised, Recording
 
-ENVIRONMENT = "AMPLINT_CONFIRM"
-"""Holds the order for processes that are started by others: ranks of torchrun, spawned workers."""
-
-PATIENCE = 2.0
-"""Seconds that a run which is out of time has until its next step begins; then it is interrupted."""
-GRACE = 10.0
-"""Seconds that a run has to unwind after it was told to stop; then it is ended."""
 OUT_OF_TIME = 124
 """Exit status of a process that did not unwind, as that of timeout(1)."""
-UNUSABLE = 97
-"""Exit status where the run could not begin; the reason is on standard error."""
 _MOST_RAISED = 100
 _ROUND = 0.1
 """Seconds between two looks at a run."""
 _FIRST_FLUSH, _SLOWEST_FLUSH = 2.0, 60.0
-
-
-@dataclass(frozen=True)
-class Order:
-    """What is to be done with a run. ``folder`` is where recordings go, if anywhere; ``paths`` are the linted ones;
-    ``root`` is the directory in which the run starts."""
-
-    folder: str
-    root: str
-    device: str = "auto"
-    steps: int | None = None
-    timeout: float | None = None
-    paths: tuple[str, ...] = ()
-    trace: bool = False
-    patience: float = PATIENCE
-    grace: float = GRACE
-    command: tuple[str, ...] = ()
-
-    def written(self) -> str:
-        """The order as text."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def read(cls, text: str) -> Order:
-        """The order in a text."""
-        value = json.loads(text)
-        return cls(**{**value, "paths": tuple(value["paths"]), "command": tuple(value["command"])})
-
-
-class Unusable(Exception):  # noqa: N818
-    """The wanted device is not to be had."""
 
 
 def user_files(paths: Sequence[str]) -> Callable[[str], bool]:
@@ -125,6 +83,7 @@ class Session:
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
         from amplint.confirm.processes import observe_processes
+        from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept
         from amplint.confirm.tracer import Tracer
         from amplint.rules import all_rules
         from amplint.rules.base import FlowRule
@@ -157,10 +116,10 @@ class Session:
         )
         self.probe.start()
         self.probe.waker = self._wake
-        self._stop.enter_context(observe_processes(self))
-        self._stop.enter_context(_rank_kept(self))
-        self._stop.enter_context(_compile_told(self.observer.note))
-        self._stop.enter_context(_losses_told(self.observer.loss))
+        self._stop.enter_context(observe_processes(self, begin, join))
+        self._stop.enter_context(rank_kept(lambda: self.rank))
+        self._stop.enter_context(compile_told(self.note))
+        self._stop.enter_context(losses_told(self.observer.loss))
         self.lines = LineCounts(self.is_user_file)
         self.lines.start()
         self._open = True
@@ -313,6 +272,10 @@ class Session:
         digests = {name: recordings.digest_of(self.root / name) for name in sorted(names)}
         return recordings.with_files(seen, digests)
 
+    def note(self, text: str) -> None:
+        """Says something of the run once."""
+        self.observer.note(text)
+
     def failed(self, error: BaseException) -> None:
         """The program ended with an exception."""
         self.ended, self.status = RAISED, 1
@@ -392,6 +355,38 @@ class Session:
         raise Stopped(0)
 
 
+def begin(order: str, observed: bool) -> None:
+    """The first thing that a spawned process does, before it imports the program. Without being ``observed`` it
+    has simulated CUDA where its parent has."""
+    first = sys.path.pop(0) if sys.path[:1] == [""] else None
+    try:
+        if observed:
+            join(order)
+        elif Order.read(order).device == SIMULATED:
+            from amplint.confirm.simulation import SimulatedCuda
+
+            SimulatedCuda().__enter__()
+    finally:
+        if first is not None:
+            sys.path.insert(0, first)
+
+
+def join(order: str) -> Session | None:
+    """The session of a process that the program has started, whatever way: the one that it has, the one that it
+    goes on with after it was forked off, or a new one. None if the wanted device is not to be had."""
+    session = Session.current
+    if session is None:
+        session = Session(Order.read(order), is_worker=True)
+        try:
+            session.start()
+        except Unusable:
+            return None
+        session.guard()
+    elif session.process != os.getpid():
+        session.go_on()
+    return session
+
+
 def _before_fork() -> None:
     if Session.current is not None and Session.current.process == os.getpid():
         Session.current.hold()
@@ -404,19 +399,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)
-
-
-def chosen_device(wanted: str) -> tuple[str, str]:
-    """What a run takes place on, and its name. Raises Unusable."""
-    import torch
-
-    if wanted in ("auto", REAL) and torch.cuda.is_available():
-        return REAL, torch.cuda.get_device_name()
-    if wanted == REAL:
-        raise Unusable(
-            "torch sees no CUDA device here; --device simulated-cuda runs the program on the CPU under CUDA's rules"
-        )
-    return (SIMULATED if wanted == "auto" else wanted), ""
 
 
 def _interrupt() -> None:
@@ -453,71 +435,3 @@ def events_told() -> tuple[str, ...]:
 
 def _internal(trace: str) -> str:
     return "internal error in amplint: " + (trace.strip().splitlines() or ["?"])[-1]
-
-
-@contextlib.contextmanager
-def _losses_told(tell: Callable[[Any], None]) -> Iterator[None]:
-    """Hands over the losses that backward passes begin from, without waiting for their values."""
-    import torch
-
-    original = torch.Tensor.backward
-
-    @functools.wraps(original)
-    def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if tensor.numel() == 1:
-            with torch._C.DisableTorchFunction():
-                tell(tensor.detach())
-        return original(tensor, *args, **kwargs)
-
-    torch.Tensor.backward = backward  # type: ignore[assignment, method-assign]
-    try:
-        yield
-    finally:
-        torch.Tensor.backward = original  # type: ignore[method-assign]
-
-
-@contextlib.contextmanager
-def _rank_kept(session: Session) -> Iterator[None]:
-    """Asks a process for its rank before it leaves its group."""
-    import torch
-
-    if not torch.distributed.is_available():
-        yield
-        return
-    owners: tuple[Any, ...] = (torch.distributed, torch.distributed.distributed_c10d)
-    original = torch.distributed.destroy_process_group
-
-    @functools.wraps(original)
-    def destroy_process_group(*args: Any, **kwargs: Any) -> Any:
-        with contextlib.suppress(Exception):
-            _ = session.rank
-        return original(*args, **kwargs)
-
-    for owner in owners:
-        owner.destroy_process_group = destroy_process_group
-    try:
-        yield
-    finally:
-        for owner in owners:
-            owner.destroy_process_group = original
-
-
-@contextlib.contextmanager
-def _compile_told(note: Callable[[str], None]) -> Iterator[None]:
-    """Says that torch.compile did nothing, if the program uses it while dynamo is off."""
-    import torch
-
-    original = torch.compile
-    if os.environ.get("TORCHDYNAMO_DISABLE") != "1":
-        yield
-        return
-
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        note("torch.compile was off in this run (TORCHDYNAMO_DISABLE=1)")
-        return original(*args, **kwargs)
-
-    torch.compile = compile
-    try:
-        yield
-    finally:
-        torch.compile = original

@@ -5,72 +5,59 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from multiprocessing.pool import Pool, ThreadPool
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from amplint.confirm.places import Site
-from amplint.events import Forward, Regions, ThreadBegan, ThreadEnded, enabled_region
-
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
+from amplint.confirm.watching import Started, Watch
+from amplint.events import Forward, ThreadBegan, ThreadEnded, enabled_region
 
 _NO_COMPILER = "torch.compile is off while the run is observed: what it would compile runs eagerly"
 
 
-@dataclass(frozen=True)
-class Started:
-    """Where a thread got what it runs, and the regions there and in the thread."""
-
-    site: Site
-    outside: Regions
-    inside: Regions
-
-
-def install(probe: Probe) -> None:
+def install(watch: Watch) -> None:
     """Has threads observed that are started from now on, and switches the compiler off."""
-    probe.patches.wrap(threading.Thread, "start", lambda original: _start(probe, original))
-    probe.patches.wrap(ThreadPoolExecutor, "submit", lambda original: _handing(probe, original))
+    watch.patches.wrap(threading.Thread, "start", lambda original: _start(watch, original))
+    watch.patches.wrap(ThreadPoolExecutor, "submit", lambda original: _handing(watch, original))
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
-        probe.patches.wrap(Pool, name, lambda original: _handing(probe, original))
-    probe.patches.wrap(torch, "compile", lambda original: _compile(probe, original))
-    probe.patches.wrap(torch.nn.Module, "compile", lambda original: _compile_in_place(probe))
+        watch.patches.wrap(Pool, name, lambda original: _handing(watch, original))
+    watch.patches.wrap(torch, "compile", lambda original: _compile(watch, original))
+    watch.patches.wrap(torch.nn.Module, "compile", lambda original: _compile_in_place(watch))
 
 
-def forward(probe: Probe, event: Forward) -> None:
+def forward(watch: Watch, event: Forward) -> None:
     """Tells that a module ran in this thread. Threads take turns, so that of one that was started in a region and
     has none itself is told around what happens in it."""
-    started = probe.here.started
+    started = watch.here.started
     if started is None or not event.opaque:
-        probe.tell(event)
+        watch.tell(event)
         return
     began = ThreadBegan(started.site, started.inside, "thread", started.outside)
-    probe.tell_together(began, event, ThreadEnded(event.place, event.regions))
+    watch.tell_together(began, event, ThreadEnded(event.place, event.regions))
 
 
-def _handing(probe: Probe, original: Any) -> Any:
+def _handing(watch: Watch, original: Any) -> Any:
     """A method that has a function run by another thread, if it is that of a pool of threads."""
 
     def hand(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
-        if probe.running and isinstance(pool, (ThreadPoolExecutor, ThreadPool)):
-            function = _carried(probe, function)
+        if watch.running and isinstance(pool, (ThreadPoolExecutor, ThreadPool)):
+            function = _carried(watch, function)
         return original(pool, function, *args, **kwargs)
 
     return hand
 
 
-def _carried(probe: Probe, function: Any) -> Any:
+def _carried(watch: Watch, function: Any) -> Any:
     """A function that knows where it was handed on, if that was in a region."""
-    outside = probe.here.regions
-    frame = probe.sites.frame(3) if enabled_region(outside) is not None else None
+    outside = watch.here.regions
+    frame = watch.sites.frame(3) if enabled_region(outside) is not None else None
     if frame is None:
         return function
-    site = probe.sites.at(frame)
+    site = watch.sites.at(frame)
 
     def carried(*args: Any, **kwargs: Any) -> Any:
-        here = probe.here
+        here = watch.here
         before, here.started = here.started, Started(site, outside, here.regions)
         try:
             return function(*args, **kwargs)
@@ -80,33 +67,33 @@ def _carried(probe: Probe, function: Any) -> Any:
     return carried
 
 
-def _start(probe: Probe, original: Any) -> Any:
+def _start(watch: Watch, original: Any) -> Any:
     def start(thread: threading.Thread) -> None:
         run = thread.run
-        if probe.running and probe.sites.is_user(sys._getframe(1).f_code):
-            run = _carried(probe, run)
+        if watch.running and watch.sites.is_user(sys._getframe(1).f_code):
+            run = _carried(watch, run)
 
         def observed() -> None:
             del thread.run
-            if not probe.running:
+            if not watch.running:
                 run()
                 return
-            probe.push_modes()
+            watch.push_modes()
             try:
                 run()
             finally:
-                probe.pop_modes()
+                watch.pop_modes()
 
-        if probe.running:
+        if watch.running:
             thread.run = observed  # type: ignore[method-assign]
         original(thread)
 
     return start
 
 
-def _compile(probe: Probe, original: Any) -> Any:
+def _compile(watch: Watch, original: Any) -> Any:
     def compile(model: Any = None, **settings: Any) -> Any:
-        probe.note(_NO_COMPILER)
+        watch.note(_NO_COMPILER)
         if model is None:
             return lambda function: function
         return model
@@ -114,8 +101,8 @@ def _compile(probe: Probe, original: Any) -> Any:
     return compile
 
 
-def _compile_in_place(probe: Probe) -> Any:
+def _compile_in_place(watch: Watch) -> Any:
     def compile(module: Any, *args: Any, **settings: Any) -> None:
-        probe.note(_NO_COMPILER)
+        watch.note(_NO_COMPILER)
 
     return compile

@@ -6,7 +6,7 @@ import sys
 import weakref
 from collections.abc import Hashable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.amp.grad_scaler import GradScaler
@@ -18,11 +18,13 @@ from amplint.amp.scalers import CLIPS, READS
 from amplint.confirm import arguments
 from amplint.confirm.dtypes import named
 from amplint.confirm.places import Site
-from amplint.confirm.provenance import Penalty, Scaled
+from amplint.confirm.provenance import Penalty, Scaled, operand
+from amplint.confirm.watching import Watch
 from amplint.events import (
     INITIAL_SCALE,
     Backward,
     CastParameters,
+    Converted,
     GradientsRead,
     GradientsZeroed,
     OptimizerMade,
@@ -36,19 +38,16 @@ from amplint.events import (
     StateSaved,
 )
 
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
-
 _TAG = "amplint.scaled_by"
 _DEEPEST = 8
 """Nodes that are looked at on the way from a loss back to its scaler."""
 _ACTS = ("scale", "unscale_", "step", "update", "get_scale", "state_dict", "load_state_dict")
 
 
-def install(probe: Probe) -> None:
+def install(watch: Watch) -> None:
     """Watches backward passes, optimizers and scalers."""
-    watcher = _Watcher(probe)
-    wrap = probe.patches.wrap
+    watcher = _Watcher(watch)
+    wrap = watch.patches.wrap
     for module in (torch.autograd, torch.autograd.graph):
         wrap(module, "_engine_run_backward", watcher.engine)
     wrap(torch.autograd, "grad", watcher.grad)
@@ -60,11 +59,11 @@ def install(probe: Probe) -> None:
     for kind in _subclasses(Optimizer):
         watcher.leave_alone(kind)
     handle = register_optimizer_step_post_hook(watcher.stepped)
-    probe.on_stop(handle.remove)
+    watch.on_stop(handle.remove)
     scaler = torch.amp.grad_scaler.GradScaler
     wrap(scaler, "__init__", watcher.scaler_init)
     for owner in (scaler, torch.cuda.amp.GradScaler, torch.cpu.amp.grad_scaler.GradScaler):
-        wrap(owner, "__init__", partial(arguments.watched, probe, owner))
+        wrap(owner, "__init__", partial(arguments.watched, watch, owner))
     for act in _ACTS:
         wrap(scaler, act, partial(watcher.scaler_method, act))
     for name in sorted(CLIPS):
@@ -87,8 +86,8 @@ class _Applied(NamedTuple):
 
 
 class _Watcher:
-    def __init__(self, probe: Probe) -> None:
-        self.probe = probe
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
         self._scalers_made: dict[Hashable, Site] = {}
         self._scaling = False
         """Whether a scaler was used so far, or the scale asked for."""
@@ -100,10 +99,10 @@ class _Watcher:
     # backward -----------------------------------------------------------------------------------------------
 
     def engine(self, original: Any) -> Any:
-        here, guarded, tell = self.probe.here, self.probe.guarded, self._backward
+        here, guarded, tell = self.watch.here, self.watch.guarded, self._backward
 
         def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
-            self.probe.wake()
+            self.watch.wake()
             # a backward pass within another one is torch's own: checkpoints run their part again
             if here.backward == 0 and kwargs.get("accumulate_grad"):
                 guarded(tell, outputs, bool(len(args) > 3 and args[3]))
@@ -116,19 +115,19 @@ class _Watcher:
         return _engine_run_backward
 
     def _backward(self, outputs: Any, inputs_given: bool) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is None:
             return
         scaled_by = tuple(dict.fromkeys(name for output in outputs for name in self.scalers_of(output)))
         kept = self._kept(site) if self._applied else frozenset()
-        direct = self.probe.sites.direct(sys._getframe(0)) is not None
+        direct = self.watch.sites.direct(sys._getframe(0)) is not None
         multiplied = _multiplied(outputs)
         by_hand = not self._scalers_made and multiplied
         plain = direct and not scaled_by and not multiplied
-        self.probe.tell(
+        self.watch.tell(
             Backward(
                 site,
-                self.probe.here.regions,
+                self.watch.here.regions,
                 _how(site),
                 bool(scaled_by),
                 self._iteration(site),
@@ -151,7 +150,7 @@ class _Watcher:
             if here is None or then is None or here.grad is not then or not then.any():
                 # gradients that are all zero are as good as none
                 del self._applied[name]
-                self.probe.tell(GradientsZeroed(site, self.probe.here.regions, name, modules))
+                self.watch.tell(GradientsZeroed(site, self.watch.here.regions, name, modules))
             elif then._version == version:
                 kept.add(name)
                 self._applied[name] = _Applied(parameter, gradient, None, modules)
@@ -159,7 +158,7 @@ class _Watcher:
 
     def _at_hand(self) -> ScalerAtHand | None:
         """A scaler among the local names of the function, or among the attributes of the object whose method it is."""
-        frame = self.probe.sites.frame(4)
+        frame = self.watch.sites.frame(4)
         if frame is None:
             return None
         names = frame.f_locals
@@ -170,7 +169,7 @@ class _Watcher:
             found += [(f"self.{name}", value) for name, value in held.items()] if type(held) is dict else []
         for name, value in found:
             if issubclass(type(value), GradScaler) and value._enabled:
-                made = self._scalers_made.get(self.probe.scalers.of(value))
+                made = self._scalers_made.get(self.watch.scalers.of(value))
                 if made is not None:
                     return ScalerAtHand(name, made)
         return None
@@ -179,7 +178,7 @@ class _Watcher:
         def grad(outputs: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(outputs, *args, **kwargs)
             if kwargs.get("create_graph") or (len(args) > 3 and args[3]):
-                self.probe.guarded(self._differentiated, outputs, result)
+                self.watch.guarded(self._differentiated, outputs, result)
             return result
 
         return grad
@@ -187,25 +186,25 @@ class _Watcher:
     def _differentiated(self, outputs: Any, result: Any) -> None:
         """With create_graph gradients become part of a loss."""
         scaled_by = [name for output in _tensors_in(outputs) for name in self.scalers_of(output)]
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if not scaled_by or site is None:
             return
         for gradient in result:
             if isinstance(gradient, torch.Tensor):
-                self.probe.penalties.note(gradient, Penalty(scaled_by[0], site))
+                self.watch.penalties.note(gradient, Penalty(scaled_by[0], site))
 
     def _loss(self, outputs: Any) -> Hashable:
         """The name of what a backward pass starts from, before it was scaled."""
         if len(outputs) != 1 or not isinstance(outputs[0], torch.Tensor):
             return None
-        scaled = self.probe.scaled.of(outputs[0])
+        scaled = self.watch.scaled.of(outputs[0])
         if scaled is not None:
             return scaled.loss
-        return self.probe.losses.of(outputs[0])
+        return self.watch.losses.of(outputs[0])
 
     def _iteration(self, site: Site) -> int:
         """How often the most repeated backward or step inside the outermost region has run."""
-        here = self.probe.here
+        here = self.watch.here
         if not here.regions:
             return 0
         times = here.repeats.get(site.key, 0) + 1
@@ -215,7 +214,7 @@ class _Watcher:
 
     def scalers_of(self, output: Any) -> tuple[Hashable, ...]:
         """The scalers that multiplied a tensor, or something that it was computed from."""
-        scaled = self.probe.scaled.of(output)
+        scaled = self.watch.scaled.of(output)
         if scaled is not None:
             return scaled.by
         found: list[Hashable] = []
@@ -235,8 +234,8 @@ class _Watcher:
     def optimizer_init(self, original: Any) -> Any:
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(optimizer, *args, **kwargs)
-            self.probe.wake()
-            self.probe.guarded(self._made, optimizer)
+            self.watch.wake()
+            self.watch.guarded(self._made, optimizer)
             self.leave_alone(type(optimizer))
 
         return __init__
@@ -245,49 +244,49 @@ class _Watcher:
         """Has the steps of a class of optimizers left out of sight, once torch has added its hooks to them."""
         if kind not in self._unobserved and getattr(kind.step, "hooked", False):  # type: ignore[attr-defined]
             self._unobserved.add(kind)
-            self.probe.patches.wrap(kind, "step", self.unobserved)
+            self.watch.patches.wrap(kind, "step", self.unobserved)
 
     def unobserved(self, original: Any) -> Any:
         """A method whose own ops, of which there are many, are no matter of the user's code."""
-        probe = self.probe
+        watch = self.watch
 
         def method(owner: Any, *args: Any, **kwargs: Any) -> Any:
             # a closure is the user's code
-            if any(callable(value) for value in (*args, *kwargs.values())) or not probe.suspend():
+            if any(callable(value) for value in (*args, *kwargs.values())) or not watch.suspend():
                 return original(owner, *args, **kwargs)
             try:
                 return original(owner, *args, **kwargs)
             finally:
-                probe.resume()
+                watch.resume()
 
         vars(method).update(vars(original))
         return method
 
     def _made(self, optimizer: Any) -> None:
-        site = self.probe.site(3)
-        owners = self.probe.owners
+        site = self.watch.site(3)
+        owners = self.watch.owners
         name = owners.add(optimizer)
         if site is not None:
             self._optimizers_made.add(name)
             casts = self._casts(optimizer)
-            self.probe.tell(
-                OptimizerMade(site, self.probe.here.regions, name, casts, owners.of_optimizer(optimizer))
+            self.watch.tell(
+                OptimizerMade(site, self.watch.here.regions, name, casts, owners.of_optimizer(optimizer))
             )
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""
         closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
-        self.probe.guarded(self._stepped, optimizer, closure)
+        self.watch.guarded(self._stepped, optimizer, closure)
 
     def _stepped(self, optimizer: Any, closure: bool) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is None:
             return
-        here = self.probe.here
-        framework = self.probe.sites.direct(sys._getframe(0)) is None
-        name = self.probe.owners.add(optimizer)
-        self.probe.numbers.optimizer(name, optimizer)
-        self.probe.tell(
+        here = self.watch.here
+        framework = self.watch.sites.direct(sys._getframe(0)) is None
+        name = self.watch.owners.add(optimizer)
+        self.watch.numbers.optimizer(name, optimizer)
+        self.watch.tell(
             OptimizerStepped(
                 site,
                 here.regions,
@@ -296,7 +295,7 @@ class _Watcher:
                 self._casts(optimizer),
                 self._iteration(site),
                 here.scaler,
-                self.probe.owners.of_optimizer(optimizer),
+                self.watch.owners.of_optimizer(optimizer),
                 framework,
                 in_sight=name in self._optimizers_made,
                 closure=closure,
@@ -306,13 +305,13 @@ class _Watcher:
     def _casts(self, optimizer: Any) -> tuple[CastParameters, ...]:
         """The casts to half precision that trained parameters of an optimizer went through."""
         found: dict[CastParameters, None] = {}
-        if not self.probe.histories:
+        if not self.watch.histories:
             return ()
         for parameter in parameters_of(optimizer):
             dtype = named(parameter.dtype)
             if dtype is None or not dtype.is_half or not parameter.requires_grad:
                 continue
-            history = self.probe.histories.of(parameter)
+            history = self.watch.histories.of(parameter)
             if history is not None and history.half_by_user is not None:
                 found[CastParameters(dtype, history.half_by_user)] = None
         return tuple(found)
@@ -320,22 +319,22 @@ class _Watcher:
     def scheduler(self, original: Any) -> Any:
         def step(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
             if not args and not kwargs:
-                self.probe.guarded(self._scheduled, scheduler)
+                self.watch.guarded(self._scheduled, scheduler)
             return original(scheduler, *args, **kwargs)
 
         return step
 
     def _scheduled(self, scheduler: Any) -> None:
         frame = sys._getframe(1)
-        while frame is not None and not self.probe.sites.is_user(frame.f_code):
+        while frame is not None and not self.watch.sites.is_user(frame.f_code):
             if frame.f_code.co_name == "_initial_step":
                 return  # its constructor sets the first rate
             frame = frame.f_back  # type: ignore[assignment]
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is not None:
-            optimizer = self.probe.owners.add(scheduler.optimizer)
-            name = self.probe.schedulers.of(scheduler)
-            self.probe.tell(SchedulerStepped(site, self.probe.here.regions, name, optimizer))
+            optimizer = self.watch.owners.add(scheduler.optimizer)
+            name = self.watch.schedulers.of(scheduler)
+            self.watch.tell(SchedulerStepped(site, self.watch.here.regions, name, optimizer))
 
     # gradients ----------------------------------------------------------------------------------------------
 
@@ -343,101 +342,101 @@ class _Watcher:
         unobserved = self.unobserved(original)
 
         def zero_grad(owner: Any, *args: Any, **kwargs: Any) -> Any:
-            self.probe.guarded(self._zeroed, owner)
+            self.watch.guarded(self._zeroed, owner)
             return unobserved(owner, *args, **kwargs)
 
         return zero_grad
 
     def _zeroed(self, owner: Any) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is None:
             return
-        owners, regions = self.probe.owners, self.probe.here.regions
+        owners, regions = self.watch.owners, self.watch.here.regions
         if isinstance(owner, Optimizer):
             event = GradientsZeroed(site, regions, owners.add(owner), owners.of_optimizer(owner))
         else:
             event = GradientsZeroed(site, regions, None, owners.of(owner.parameters()))
-        self.probe.tell(event)
+        self.watch.tell(event)
 
     def clip(self, name: str, original: Any) -> Any:
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             if not isinstance(parameters, torch.Tensor):
                 parameters = list(parameters)
             limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
-            here = self.probe.here
+            here = self.watch.here
             if here.quiet == 0:
-                self.probe.guarded(self._clips, name, parameters, limit)
+                self.watch.guarded(self._clips, name, parameters, limit)
             here.quiet += 1
             try:
                 result = original(parameters, *args, **kwargs)
             finally:
                 here.quiet -= 1
             if here.quiet == 0 and "norm" in name:
-                self.probe.guarded(self._clipped, result, limit)
+                self.watch.guarded(self._clipped, result, limit)
             return result
 
         return clip
 
     def _clips(self, name: str, parameters: Any, limit: Any) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is None:
             return
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
-        whose = self.probe.owners.of(parameters)
-        self.probe.tell(GradientsRead(site, self.probe.here.regions, name, whose, True, _number(limit)))
+        whose = self.watch.owners.of(parameters)
+        self.watch.tell(GradientsRead(site, self.watch.here.regions, name, whose, True, _number(limit)))
         if "value" in name and self._scalers_made:
-            self.probe.numbers.largest(site, parameters, _number(limit))
+            self.watch.numbers.largest(site, parameters, _number(limit))
 
     def _clipped(self, norm: Any, limit: Any) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is not None:
-            self.probe.numbers.norm(site, norm, _number(limit))
+            self.watch.numbers.norm(site, norm, _number(limit))
 
     # scalers ------------------------------------------------------------------------------------------------
 
     def scaler_init(self, original: Any) -> Any:
         def __init__(scaler: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(scaler, *args, **kwargs)
-            self.probe.wake()
-            self.probe.guarded(self._scaler_made, scaler)
+            self.watch.wake()
+            self.watch.guarded(self._scaler_made, scaler)
 
         return __init__
 
     def _scaler_made(self, scaler: Any) -> None:
-        frame = self.probe.sites.frame(3)
+        frame = self.watch.sites.frame(3)
         if frame is not None:
             # one that is made anew at the same place takes the place of the one before
-            name = self.probe.scalers.give(scaler, self.probe.sites.chain(frame))
-            site = self.probe.sites.at(frame)
+            name = self.watch.scalers.give(scaler, self.watch.sites.chain(frame))
+            site = self.watch.sites.at(frame)
             self._scalers_made[name] = site
-            self.probe.numbers.scaler(name, scaler)
-            self.probe.tell(ScalerMade(site, self.probe.here.regions, name, bool(scaler._enabled)))
+            self.watch.numbers.scaler(name, scaler)
+            self.watch.tell(ScalerMade(site, self.watch.here.regions, name, bool(scaler._enabled)))
 
     def scaler_method(self, act: str, original: Any) -> Any:
         """Wraps a method of a scaler."""
 
         def method(scaler: Any, *args: Any, **kwargs: Any) -> Any:
-            here = self.probe.here
+            here = self.watch.here
             before = here.scaler
             if before is not None:
                 # step calls unscale_ by itself
                 return original(scaler, *args, **kwargs)
-            self.probe.guarded(self._used, scaler, act, args, kwargs)
-            here.scaler = self.probe.scalers.of(scaler)
-            suspended = act in ("unscale_", "update") and self.probe.suspend()
+            self.watch.guarded(self._used, scaler, act, args, kwargs)
+            here.scaler = self.watch.scalers.of(scaler)
+            suspended = act in ("unscale_", "update") and self.watch.suspend()
             try:
                 result = original(scaler, *args, **kwargs)
             finally:
                 here.scaler = before
                 if suspended:
-                    self.probe.resume()
-            self.probe.guarded(self._after, scaler, act, args, kwargs, result)
+                    self.watch.resume()
+            self.watch.guarded(self._after, scaler, act, args, kwargs, result)
             return result
 
         return method
 
     def _used(self, scaler: Any, act: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is None:
             return
         casts: tuple[CastParameters, ...] = ()
@@ -455,24 +454,24 @@ class _Watcher:
                 by_place = len(args) > 1 and args[1] is not None
                 closure = "positional" if by_place else "keyword" if kwargs.get("closure") is not None else ""
             if isinstance(given, Optimizer):
-                optimizer = self.probe.owners.add(given)
-                self.probe.numbers.optimizer(optimizer, given)
-                modules = self.probe.owners.of_optimizer(given)
+                optimizer = self.watch.owners.add(given)
+                self.watch.numbers.optimizer(optimizer, given)
+                modules = self.watch.owners.of_optimizer(given)
                 if scaler._enabled and not _takes_half(scaler):
                     casts = self._casts(given)
         elif act == "scale":
             given = args[0] if args else kwargs.get("outputs")
             if isinstance(given, torch.Tensor):
-                loss = self.probe.losses.of(given)
-                before = self.probe.scaled.of(given)
+                loss = self.watch.losses.of(given)
+                before = self.watch.scaled.of(given)
                 scaled_by = before.by if before is not None else ()
         self._scaling = self._scaling or act not in ("state_dict", "load_state_dict")
-        name = self.probe.scalers.of(scaler)
-        self.probe.numbers.scaler(name, scaler)
-        self.probe.tell(
+        name = self.watch.scalers.of(scaler)
+        self.watch.numbers.scaler(name, scaler)
+        self.watch.tell(
             ScalerUsed(
                 site,
-                self.probe.here.regions,
+                self.watch.here.regions,
                 name,
                 act,
                 casts,
@@ -499,9 +498,9 @@ class _Watcher:
         elif act == "step" and scaler._enabled:
             self._keep_gradient(_innermost(args[0] if args else kwargs.get("optimizer")))
         elif act == "get_scale":
-            self.probe.scales[self.probe.scalers.of(scaler)] = result
+            self.watch.scales[self.watch.scalers.of(scaler)] = result
         elif act == "state_dict":
-            self._keep_state("scaler", self.probe.scalers.of(scaler), result, None)
+            self._keep_state("scaler", self.watch.scalers.of(scaler), result, None)
 
     def _keep_gradient(self, optimizer: Any) -> None:
         parameter = next((part for part in parameters_of(optimizer) if part.grad is not None), None)
@@ -509,16 +508,16 @@ class _Watcher:
             return
         gradient = parameter.grad
         assert gradient is not None
-        owners = self.probe.owners
+        owners = self.watch.owners
         self._applied[owners.add(optimizer)] = _Applied(
             weakref.ref(parameter), weakref.ref(gradient), gradient._version, owners.of_optimizer(optimizer)
         )
 
     def _tag(self, scaler: Any, loss: torch.Tensor, scaled: torch.Tensor) -> None:
-        name = self.probe.scalers.of(scaler)
-        before = self.probe.scaled.of(loss)
-        self.probe.scaled.note(
-            scaled, Scaled((name, *(before.by if before else ())), self.probe.losses.of(loss))
+        name = self.watch.scalers.of(scaler)
+        before = self.watch.scaled.of(loss)
+        self.watch.scaled.note(
+            scaled, Scaled((name, *(before.by if before else ())), self.watch.losses.of(loss))
         )
         node: Any = scaled.grad_fn
         if node is not None:
@@ -526,15 +525,15 @@ class _Watcher:
 
     def read(self, name: str, original: Any) -> Any:
         """Wraps a method that makes a number, text or array of a tensor."""
-        scaled, here = self.probe.scaled, self.probe.here
+        scaled, here = self.watch.scaled, self.watch.here
 
         def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if here.quiet == 0 and here.scaler is None:
                 known = scaled.of(tensor)
                 if known is not None:
-                    self.probe.guarded(self._read, known.by[0], name)
+                    self.watch.guarded(self._read, known.by[0], name)
                 if name in ("numpy", "__array__"):
-                    self.probe.guarded(self.probe.converted, tensor)
+                    self.watch.guarded(self._converted, tensor)
             here.quiet += 1
             try:
                 return original(tensor, *args, **kwargs)
@@ -544,22 +543,29 @@ class _Watcher:
         return method
 
     def _read(self, scaler: Hashable, how: str) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is not None:
-            self.probe.tell(ScaledLossRead(site, self.probe.here.regions, scaler, how))
+            self.watch.tell(ScaledLossRead(site, self.watch.here.regions, scaler, how))
+
+    def _converted(self, tensor: torch.Tensor) -> None:
+        """Tells that a tensor becomes an array of numpy."""
+        site = self.watch.site(3)
+        if site is not None:
+            converted = operand(site.argument(0, "numpy"), tensor, self.watch.histories.of(tensor))
+            self.watch.tell(Converted(site, self.watch.here.regions, converted, "numpy"))
 
     # checkpoints --------------------------------------------------------------------------------------------
 
     def optimizer_state(self, original: Any) -> Any:
         def state_dict(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             state = original(optimizer, *args, **kwargs)
-            self.probe.guarded(self._keep_optimizer_state, optimizer, state)
+            self.watch.guarded(self._keep_optimizer_state, optimizer, state)
             return state
 
         return state_dict
 
     def _keep_optimizer_state(self, optimizer: Any, state: Any) -> None:
-        self._keep_state("optimizer", self.probe.owners.add(optimizer), state, self.probe.site(3))
+        self._keep_state("optimizer", self.watch.owners.add(optimizer), state, self.watch.site(3))
 
     def _keep_state(self, kind: str, name: Hashable, state: Any, taken: Place | None) -> None:
         # dictionaries take no weak references; the latest few states are enough for the next checkpoint
@@ -569,22 +575,22 @@ class _Watcher:
 
     def save(self, original: Any) -> Any:
         def save(thing: Any, *args: Any, **kwargs: Any) -> Any:
-            self.probe.guarded(self._saved, thing)
+            self.watch.guarded(self._saved, thing)
             return original(thing, *args, **kwargs)
 
         return save
 
     def _saved(self, thing: Any) -> None:
-        site = self.probe.site(3)
+        site = self.watch.site(3)
         if site is None:
             return
         found: dict[str, list[tuple[Hashable, Place | None]]] = {"optimizer": [], "scaler": []}
         complete = self._collect(thing, found, 0)
         self._states.clear()
-        self.probe.tell(
+        self.watch.tell(
             StateSaved(
                 site,
-                self.probe.here.regions,
+                self.watch.here.regions,
                 tuple(name for name, _ in found["optimizer"]),
                 tuple(name for name, _ in found["scaler"]),
                 complete,

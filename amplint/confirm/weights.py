@@ -10,17 +10,14 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from amplint.confirm.places import Site
 from amplint.confirm.provenance import Names, Notes
+from amplint.confirm.watching import Watch
 from amplint.events import ParameterWritten, Regions, WeightCast
-
-if TYPE_CHECKING:
-    from amplint.confirm.probe import Probe
 
 
 @dataclass
@@ -36,24 +33,24 @@ class Kept:
 class Weights:
     """Follows leaves from their cast to a write, and to their next use."""
 
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._kept: Notes[Kept] = Notes()
         self._names = Names("weight")
         self._data: Notes[weakref.ref[Tensor]] = Notes()
 
     def used(self, tensors: Iterable[Tensor], frame: FrameType) -> None:
         """An op that autocast lowers ran with these operands in a region that keeps casts."""
-        probe, here = self._probe, self._probe.here
+        watch, here = self._watch, self._watch.here
         for tensor in tensors:
             if not _is_weight(tensor):
                 continue
             kept = self._kept.of(tensor)
             if kept is None or kept.cache is not here.cache:
-                self._kept.note(tensor, Kept(here.cache, probe.sites.at(frame), here.regions))
+                self._kept.note(tensor, Kept(here.cache, watch.sites.at(frame), here.regions))
             elif kept.written:
                 kept.written = False
-                probe.tell(WeightCast(probe.sites.at(frame), here.regions, self._names.of(tensor)))
+                watch.tell(WeightCast(watch.sites.at(frame), here.regions, self._names.of(tensor)))
 
     def aliased(self, weight: Tensor, data: Tensor) -> None:
         """``data`` is the ``.data`` of a tensor."""
@@ -66,16 +63,16 @@ class Weights:
         if not _is_weight(target):
             reference = self._data.of(target)
             weight = reference() if reference is not None else None
-        site = self._probe.sites.here(3)
+        site = self._watch.sites.here(3)
         if weight is None or site is None:
             return
-        probe, here = self._probe, self._probe.here
+        watch, here = self._watch, self._watch.here
         owner = self._names.of(weight)
         kept = self._kept.of(weight)
         if kept is not None and kept.cache is here.cache and not kept.written:
             kept.written = True
-            probe.tell(WeightCast(kept.site, kept.regions, owner))
-        probe.tell(ParameterWritten(site, here.regions, owner, _how(site, name)))
+            watch.tell(WeightCast(kept.site, kept.regions, owner))
+        watch.tell(ParameterWritten(site, here.regions, owner, _how(site, name)))
 
 
 def _is_weight(tensor: Tensor) -> bool:

@@ -1,8 +1,9 @@
 """The small typed programs that definitions are lowered to.
 
-A program is data: expressions are trees of nodes, statements are lists. Each node has a number, counted in the order in which the
-visitor met it, which names it within its program: ``(path, line, number)`` is the same in every run. Spans are
-worked out from the syntax tree when a finding needs one.
+A program is data: expressions are trees of nodes, statements are lists. Each node has a number, counted in the
+order in which the visitor met it. Nested programs share the numbers of the outermost one, so
+``(program.path, program.root, node.number)`` names a node, and is the same in every run. Spans are worked out from
+the syntax tree when a finding needs one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Comparator = Literal["==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """Base of expressions and statements. ``number`` names it within its program."""
+    """Base of expressions and statements. ``number`` names it within its outermost program."""
 
     number: int
 
@@ -217,6 +218,14 @@ class Yield(Expression):
     delegates: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque(Expression):
+    """A value of which nothing is known after ``parts`` were evaluated: a t-string, ``{x:.2f}`` in an f-string, what
+    a type alias stands for, and syntax that is younger than this package."""
+
+    parts: tuple[Expression, ...] = ()
+
+
 # statements ------------------------------------------------------------------------------------------------------
 
 Block = tuple[Statement, ...]
@@ -263,9 +272,10 @@ class Return(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Raise(Statement):
-    """``raise exception``."""
+    """``raise exception from cause``."""
 
     exception: Expression | None
+    cause: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,9 +290,10 @@ class Continue(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assert(Statement):
-    """``assert test``."""
+    """``assert test, message``."""
 
     test: Expression
+    message: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -378,10 +389,13 @@ class Define(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DefineClass(Statement):
-    """A class statement: ``name`` and the line where it begins, decorators included."""
+    """A class statement: ``name`` and the line where it begins, decorators included. ``arguments`` are its bases and
+    keywords."""
 
     name: str
     line: int
+    arguments: tuple[Argument, ...] = ()
+    decorators: tuple[Decorator, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -425,20 +439,27 @@ class Decorator:
 class Program:
     """A function, a lambda, the body of a class or of a module, or a part of one of these.
 
-    ``path`` is the file as reports name it and ``line`` its first line; together they name the program, with ``name`` and
-    ``column`` for lambdas and functions that share a line. ``locals`` are the names that it binds, parameters
-    included, less those that it declares global or nonlocal. ``head`` is the node of the name, where findings about the function itself stand.
+    ``path`` is the file as reports name it, ``root`` tells the outermost program apart from others of the file:
+    (first line, 0) for a function, (first line, last line) for lines, (0, 0) for a module. ``number`` is the number of
+    the definition, of the Define or Lambda for nested programs and 0 for the outermost one. ``locals`` are the names
+    that the program binds, parameters included, less those that it declares global or nonlocal. ``head`` is the
+    node of the name, where findings about the function itself stand.
     """
 
     path: str
-    line: int
-    column: int
+    root: tuple[int, int]
+    number: int
     name: str
     parameters: tuple[Parameter, ...] = ()
     body: Block = ()
     decorators: tuple[Decorator, ...] = ()
+    returns: Expression | None = None
+    """The annotation of what it returns."""
     head: Node | None = None
     locals: frozenset[str] = frozenset()
+    global_names: frozenset[str] = frozenset()
+    """Names that it declares global, wherever in its body."""
+    nonlocal_names: frozenset[str] = frozenset()
     kind: Literal["function", "lambda", "class", "module"] = "function"
     is_generator: bool = False
     is_coroutine: bool = False
@@ -448,6 +469,24 @@ class Program:
     """The text of a node on one line, shortened to sixty characters."""
 
     @property
-    def key(self) -> tuple[str, int, int, str]:
+    def node(self) -> Node:
+        """The node for findings about the program itself: that of its name if it has one."""
+        return self.head if self.head is not None else Node(self.number)
+
+    @property
+    def key(self) -> tuple[str, tuple[int, int], int]:
         """What names the program in every run."""
-        return (self.path, self.line, self.column, self.name)
+        return (self.path, self.root, self.number)
+
+    @property
+    def line(self) -> int:
+        """Its first line, decorators included. Of a nested program it takes the positions of all nodes."""
+        if not self.number:
+            return max(self.root[0], 1)
+        first = self.decorators[0].expression.number if self.decorators else self.number
+        return self.locate(first).line
+
+    @property
+    def column(self) -> int:
+        """The column, from 1, of ``def``, ``async`` or ``lambda``. It takes the positions of all nodes."""
+        return self.locate(self.number).column

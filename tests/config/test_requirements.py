@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.config import TORCH_DEFAULT, Settings, TorchBounds, with_project_torch
+from amplint.bounds import TORCH_DEFAULT, TorchBounds
+from amplint.config import Settings, with_project_torch
 from amplint.requirements import bounds_of_setting, project_torch
 
 

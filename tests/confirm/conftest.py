@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from probing import Done, Probed
 
+from amplint.confirm.order import ENVIRONMENT, Order
 from amplint.confirm.recording import read
-from amplint.confirm.session import ENVIRONMENT, Order
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,8 +10,8 @@ import pytest
 from probing import Done, Probed
 
 from amplint.confirm.launchers import launch, launcher_of
+from amplint.confirm.order import UNUSABLE
 from amplint.confirm.runner import NotRun, prepared
-from amplint.confirm.session import UNUSABLE
 
 forks = pytest.mark.skipif(sys.platform == "win32", reason="forks")
 

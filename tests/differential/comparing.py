@@ -15,8 +15,9 @@ from pathlib import Path
 
 from generator import program
 
+from amplint.bounds import TORCH_DEFAULT
 from amplint.check import check
-from amplint.config import TORCH_DEFAULT, Settings
+from amplint.config import Settings
 from amplint.confirm.lines import LineCounts
 from amplint.confirm.observer import Observer
 from amplint.confirm.probe import Level, Probe

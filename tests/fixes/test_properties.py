@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 import amplint.fixing
+from amplint.bounds import TORCH_DEFAULT
 from amplint.check import Stdin
-from amplint.config import TORCH_DEFAULT, Settings
+from amplint.config import Settings
 from amplint.findings import Fix
 from amplint.fixes import rounds
 from amplint.fixes.edits import comments_of

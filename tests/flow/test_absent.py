@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from amplint.bounds import TORCH_DEFAULT
 from amplint.check import check
-from amplint.config import TORCH_DEFAULT, Settings
+from amplint.config import Settings
 
 NET = """import torch
 from torch import nn

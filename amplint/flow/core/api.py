@@ -16,10 +16,12 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     Note,
+    Number,
     Unknown,
     Value,
 )
-from amplint.lowering.program import Node
+from amplint.lowering.program import Expression, Node
+from amplint.source.project import ProjectFile
 
 A = TypeVar("A", bound=Ambient)
 N = TypeVar("N", bound=Note)
@@ -107,10 +109,13 @@ class Api(Protocol):
         """The text of a node. For messages alone: nothing may be decided on it."""
 
     def fresh(self, node: Node, *parts: str) -> Symbol:
-        """A name for an object or an unknown that comes about at this node, in this call."""
+        """A name for an object that is made at this node, in this call."""
 
     def unknown(self, node: Node, kind: str | None = None) -> Unknown:
         """An unknown value that comes about at this node."""
+
+    def number(self, node: Node) -> Number:
+        """A number that is not known and comes about at this node."""
 
     # events and paths
 
@@ -165,6 +170,18 @@ class Api(Protocol):
     def identity_of(self, value: Value) -> Symbol | None:
         """What names an object: its identity, the symbol of an unknown, None for other values."""
 
+    def contents(self, value: Value) -> Value:
+        """A list or dict as it is now."""
+
+    def set_attribute(self, base: Value, name: str, value: Value, node: Node) -> None:
+        """``base.name = value``, as the code would set it."""
+
+    def assign(self, target: Expression, value: Value) -> None:
+        """Binds a name, an attribute or an item."""
+
+    def operate(self, operator: str, left: Value, right: Value | None, node: Node) -> Value:
+        """``left operator right`` for values that are no Choice."""
+
     # calls
 
     def call(self, function: Value, arguments: Arguments, node: Node) -> Value:
@@ -195,8 +212,17 @@ class Api(Protocol):
         """Whether an object or class derives from a class outside: ``api.derives_from(value, "torch.nn.Module")``.
         A name that ends in a dot stands for all below it."""
 
-    def resolve(self, name: str) -> Value | None:
-        """What a qualified name of the project stands for."""
+    def resolve(self, name: str, file: ProjectFile | None = None) -> Value | None:
+        """What a dotted name means in a file, the present one if none is given."""
+
+    def place_of(self, function: FunctionValue) -> Place | None:
+        """Where the name of a function stands."""
+
+    def is_only_called(self, node: Node, methods: frozenset[str]) -> bool:
+        """Whether a local name is read for nothing but calls of these methods."""
+
+    def knows(self, name: str) -> bool:
+        """Whether a model is registered for calls of exactly this qualified name."""
 
     def decorators(self, function: FunctionValue) -> list[Value]:
         """The decorators of a function, evaluated."""

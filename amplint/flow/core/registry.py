@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from amplint.flow.state.store import Ambient
+from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import Value
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ CallModel = Callable[["Api", str, "Arguments", "Node"], Result]
 """``model(api, qualified name, arguments, node)``: what the call gives; None for "nothing is known of it"."""
 MethodModel = Callable[["Api", Any, str, "Arguments", "Node"], Result]
 """``model(api, receiver, name, arguments, node)``."""
-AttributeModel = Callable[["Api", Any, str, "Node"], Result]
+AttributeModel = Callable[["Api", Any, str, "Node | None"], Result]
 """``model(api, receiver, name, node)``: what ``receiver.name`` gives; None for "nothing is known of it"."""
 StoreModel = Callable[["Api", Any, str, Value, "Node"], bool]
 """``model(api, receiver, name, value, node)`` for ``receiver.name = value``; whether that was all."""
@@ -46,6 +47,35 @@ HavocModel = Callable[["Api", Any, "Node"], None]
 """``model(api, value, node)``: a value was handed to code that is not followed, which may do anything with it."""
 DefinitionModel = Callable[["Api", Any], None]
 """``model(api, class)``: a class of the project that derives from a class outside is defined."""
+
+
+DiscardModel = Callable[["Api", Any, str, str, "Node"], None]
+"""``model(api, value, how, name, node)``: a value is thrown away: "statement", as the value of a statement;
+"unused name", bound to a local name that nothing reads; "boolean", as the left side of ``and`` or ``or``; "class",
+a class in place of a context."""
+
+
+class Hooks:
+    """What models want to know of the life of functions, loops and objects."""
+
+    def made(self, api: Api, instance: Value, given: Arguments, each_round: bool, node: Node) -> None:
+        """An object of a class of the project is made; ``each_round``: nothing but the loop around decides that."""
+
+    def iterated(self, api: Api, number: int, node: Node) -> None:
+        """A round of a loop begins; ``number`` is 0 for the first."""
+
+    def ended(self, api: Api, node: Node) -> None:
+        """A loop ended of which not all rounds were walked."""
+
+    def returned(self, api: Api, node: Node) -> None:
+        """An entry point came to its end."""
+
+    def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
+        """A context manager of the project that is a generator is left: ambient values go back to what they were."""
+
+    def opaque(self, api: Api, arguments: Arguments, effects: bool, node: Node) -> Value | None:
+        """A call is not followed; ``effects``: the code that is called is known to have effects, or is not known
+        at all."""
 
 
 class Weight(IntEnum):
@@ -115,8 +145,17 @@ class Registry:
     instances: dict[str, MethodModel] = field(default_factory=dict)
     """Calls of objects of the project, by the qualified name of a base class outside: ``torch.nn.Module``. A name
     that ends in a dot stands for all below it."""
+    classes: dict[str, CallModel] = field(default_factory=dict)
+    """Calls of classes of the project, by the qualified name of a base class outside, or its beginning up to a
+    dot. The class is ``arguments.receiver``."""
+    annotations: dict[str, Callable[[Symbol], Value]] = field(default_factory=dict)
+    """What a parameter is that is annotated with a class outside: ``annotations["torch.nn.Module"](its symbol)``."""
     definitions: dict[str, DefinitionModel] = field(default_factory=dict)
     """By the qualified name of a base class outside."""
+    constants: set[type[Value]] = field(default_factory=set)
+    """Kinds of values that compare as constants do."""
+    discards: dict[type[Value], DiscardModel] = field(default_factory=dict)
+    hooks: Hooks = field(default_factory=lambda: Hooks())
     kinds: list[Kind] = field(default_factory=list)
     ambients: list[Ambient] = field(default_factory=list)
     """The ambient values with which an entry point begins."""
@@ -187,6 +226,24 @@ class Registry:
         """Takes in all that another registry holds."""
         for name, table in vars(other).items():
             if isinstance(table, dict):
-                getattr(self, name).update(table)
+                _chain(getattr(self, name), table)
         self.kinds += other.kinds
+        self.constants |= other.constants
+        if type(other.hooks) is not Hooks:
+            self.hooks = other.hooks
         self.ambients += other.ambients
+
+
+def _chain(into: dict[Any, Any], table: dict[Any, Any]) -> None:
+    """Adds the models of a table. Of two under one key, the second is asked where the first gives None or False."""
+    for key, model in table.items():
+        known = into.get(key)
+        into[key] = model if known is None or not callable(known) else _either(known, model)
+
+
+def _either(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(*arguments: Any) -> Any:
+        found = first(*arguments)
+        return second(*arguments) if found is None or found is False else found
+
+    return ask

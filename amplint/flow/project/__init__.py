@@ -1,1 +1,1 @@
-"""The project as the interpreter sees it: resolved names, classes, call graph, entry points. Knows no model."""
+"""What the files of a project say about each other: names, classes, effects, callers. Nothing is evaluated here."""

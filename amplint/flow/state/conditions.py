@@ -8,6 +8,7 @@ leaves. Atoms are met in the order of their symbols on every branch, so that equ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
@@ -190,7 +191,11 @@ def leaves(tree: Value) -> Iterator[Value]:
 def branches(tree: Value) -> Iterator[tuple[Condition, Value]]:
     """Each different leaf with the condition under which the tree comes out as it."""
     for leaf in list(leaves(tree)):
-        yield apply(lambda value, leaf=leaf: TRUE if value == leaf else FALSE, tree), leaf  # type: ignore[misc]
+        yield apply(partial(_is, leaf), tree), leaf
+
+
+def _is(leaf: Value, value: Value) -> Condition:
+    return TRUE if value == leaf else FALSE
 
 
 def atoms(tree: Value) -> set[Symbol]:

@@ -31,7 +31,7 @@ from amplint.flow.state.values import (
     Value,
 )
 
-Key = tuple[Symbol, Hashable]
+Key = tuple[Symbol, str | type[Value]]
 """The identity of an object, and the name of an attribute or the class of a note."""
 
 
@@ -72,6 +72,11 @@ class State:
             self.names = dict(self.names)
             self._names_shared = False
         self.names[name] = value
+
+    def forget(self, name: str) -> None:
+        """Takes a local name back."""
+        self.names = {known: value for known, value in self.names.items() if known != name}
+        self._names_shared = False
 
     def enter_frame(self, names: dict[str, Value]) -> dict[str, Value]:
         """Takes new local names; gives back the old ones."""
@@ -215,7 +220,7 @@ def _joined_mappings(first: Condition, one: Mapping, other: Mapping) -> Value:
             (key, join_values(first, a if a is not None else UNBOUND, b if b is not None else UNBOUND))
         )
     rest = tuple(dict.fromkeys((*one.rest, *other.rest)))
-    return Mapping(tuple(items), rest, one.identity)
+    return replace(one, items=tuple(items), rest=rest)
 
 
 def _count(tree: Value) -> int:

@@ -6,9 +6,12 @@ the identity of the object. Models add kinds of their own, such as tensors, by d
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from amplint.events import Place
 from amplint.flow.state.symbols import Symbol
 
 if TYPE_CHECKING:
@@ -20,13 +23,15 @@ if TYPE_CHECKING:
 class Value:
     """Base of all values.
 
-    ``matters``: a call that is given such a value is followed, however little is in its text. ``plain``: nothing
-    is lost where two values of this kind that differ become unknown.
+    ``matters``: a call that is given such a value is followed, however little is in its text.
     """
 
     __slots__ = ()
     matters: ClassVar[bool] = False
-    plain: ClassVar[bool] = False
+
+    def another(self) -> Value:
+        """The value as a loop takes it out of a collection of which not all is known: another one in each round."""
+        return self
 
 
 class Note(Value):
@@ -37,7 +42,9 @@ class Note(Value):
     def joined(self, other: Note | None) -> Note | None:
         """The note that holds where this one and another one (None: no note) meet, or NotImplemented where both are
         to be kept apart by the condition that chose between them."""
-        return NotImplemented  # type: ignore[no-any-return]
+        del other
+        kept_apart: Note | None = NotImplemented
+        return kept_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +157,8 @@ class FunctionValue(Value):
     outline: FunctionOutline | None = None
     program: Program | None = None
     closure: Closure | None = None
+    receiver: Value | None = None
+    """The ``self`` of the method around a nested function."""
     undecorated: bool = False
     """Whether its decorators are applied already, or are to be left out."""
     manages_context: bool = False
@@ -170,22 +179,17 @@ class FunctionValue(Value):
 
 
 class Closure:
-    """The names that a nested function sees: those of the scopes around it, shared with them."""
+    """The scope around a nested function. ``names`` gives its names as they are now."""
 
-    __slots__ = ("identity", "outer", "owner", "self_value")
+    __slots__ = ("identity", "names", "outer")
 
     def __init__(
-        self,
-        identity: Symbol,
-        outer: Closure | None,
-        self_value: Value | None,
-        owner: ClassOutline | None,
+        self, identity: Symbol, names: Callable[[], Mapping_[str, Value]], outer: Closure | None
     ) -> None:
         self.identity = identity
-        """Under which the store keeps the names of that scope once a nested function may see them."""
+        """Under which the store keeps the names that nested functions set."""
+        self.names = names
         self.outer = outer
-        self.self_value = self_value
-        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +247,7 @@ class Mapping(Value):
     items: tuple[tuple[object, Value], ...] = ()
     rest: tuple[Value, ...] = ()
     identity: Symbol | None = field(default=None, compare=False)
+    place: Place | None = field(default=None, compare=False)
 
     def get(self, key: object) -> Value | None:
         """The value under a constant key, the latest one."""

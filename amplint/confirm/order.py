@@ -1,0 +1,62 @@
+"""What is asked of a run: the order that each of its processes gets, and the device that there is for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from amplint.confirm.recording import REAL, SIMULATED
+
+ENVIRONMENT = "AMPLINT_CONFIRM"
+"""Holds the order for processes that are started by others: ranks of torchrun, spawned workers."""
+
+PATIENCE = 2.0
+"""Seconds that a run which is out of time has until its next step begins; then it is interrupted."""
+GRACE = 10.0
+"""Seconds that a run has to unwind after it was told to stop; then it is ended."""
+UNUSABLE = 97
+"""Exit status where the run could not begin; the reason is on standard error."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be done with a run. ``folder`` is where recordings go, if anywhere; ``paths`` are the linted ones;
+    ``root`` is the directory in which the run starts."""
+
+    folder: str
+    root: str
+    device: str = "auto"
+    steps: int | None = None
+    timeout: float | None = None
+    paths: tuple[str, ...] = ()
+    trace: bool = False
+    patience: float = PATIENCE
+    grace: float = GRACE
+    command: tuple[str, ...] = ()
+
+    def written(self) -> str:
+        """The order as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Order:
+        """The order in a text."""
+        value = json.loads(text)
+        return cls(**{**value, "paths": tuple(value["paths"]), "command": tuple(value["command"])})
+
+
+class Unusable(Exception):  # noqa: N818
+    """The wanted device is not to be had."""
+
+
+def chosen_device(wanted: str) -> tuple[str, str]:
+    """What a run takes place on, and its name. Raises Unusable."""
+    import torch
+
+    if wanted in ("auto", REAL) and torch.cuda.is_available():
+        return REAL, torch.cuda.get_device_name()
+    if wanted == REAL:
+        raise Unusable(
+            "torch sees no CUDA device here; --device simulated-cuda runs the program on the CPU under CUDA's rules"
+        )
+    return (SIMULATED if wanted == "auto" else wanted), ""
