@@ -80,7 +80,7 @@ _DEFAULT: Symbol = symbol("the default type of tensors")
 models.about("torch.float16", "torch.half", "torch.bfloat16", weight=Weight.ENTRY)
 
 
-def _of_name(api: Api, base: Value, name: str, node: Node) -> Value | None:
+def _of_name(api: Api, base: Value, name: str, node: Node | None) -> Value:
     """``torch.float16``."""
     return DTypeValue(DTYPES[name.rpartition(".")[2]])
 

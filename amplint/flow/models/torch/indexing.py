@@ -1,4 +1,5 @@
-"""Items of tensors, and what is written into tensors: ``x[mask] = y``, ``x.index_add_(0, i, y)``, ``x.masked_fill(m, -1e9)``."""
+"""Items of tensors, and what is written into tensors: ``x[mask] = y``, ``x.index_add_(0, i, y)``,
+``x.masked_fill(mask, -1e9)``."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.operations import operand, policy_of, write
 from amplint.flow.models.torch.values import Tensor
 from amplint.flow.models.torch.weights import current
-from amplint.flow.state.values import NONE, Choice, Constant, Sequence, Value
+from amplint.flow.state.values import NONE, Constant, Sequence, Value
 from amplint.lowering.program import Compare, Expression, Node, SliceKey, Subscript
 
 models = Registry()
@@ -22,8 +23,8 @@ LARGEST = {DType.FLOAT16: 65504.0, DType.HALF: 65504.0, DType.BFLOAT16: 3.389531
 
 @models.into(models.items, Tensor)
 def _item(api: Api, base: Tensor, keys: tuple[Value, ...], node: Node) -> Value:
-    """``x[i]``, ``a, b = x``. A part of what a module out of sight gave back is anything, unless the index shows that it is
-    a tensor."""
+    """``x[i]``, ``a, b = x``. A part of what a module out of sight gave back is anything, unless the index shows that
+    it is a tensor."""
     key = keys[0] if len(keys) == 1 else None
     if isinstance(key, Constant) and isinstance(key.value, str):
         return api.unknown(node)  # a tensor has no keys: another value is meant
@@ -97,17 +98,16 @@ def put(api: Api, name: str, base: Value, written: Node, arguments: Arguments, n
 
 
 def fill(api: Api, name: str, base: Value, written: Node, arguments: Arguments, node: Node) -> None:
-    """Tells of a number that does not fit the half-precision tensor that it is written to. ``arguments`` are those after
-    the tensor."""
+    """Tells of a number that does not fit the half-precision tensor that it is written to. ``arguments`` are those
+    after the tensor."""
     target = current(api, base)
     if not isinstance(target, Tensor) or target.dtype is None or not target.is_half:
         return
     position, keyword = ops.FILLS[name.removesuffix("_")]
-    found = arguments.get(position, keyword)
-    for number in (found,) if not isinstance(found, Choice) else ():
-        if not isinstance(number, Constant) or type(number.value) not in (int, float):
-            return
-        value = float(number.value)  # type: ignore[arg-type]
-        if LARGEST[target.dtype] < abs(value) < float("inf"):
-            filled = operand(api, target, written)
-            api.emit(Filled(api.place(node), regions(api), filled, value, name))
+    number = arguments.get(position, keyword)
+    if not isinstance(number, Constant) or type(number.value) not in (int, float):
+        return
+    value = float(number.value)  # type: ignore[arg-type]
+    if LARGEST[target.dtype] < abs(value) < float("inf"):
+        filled = operand(api, target, written)
+        api.emit(Filled(api.place(node), regions(api), filled, value, name))

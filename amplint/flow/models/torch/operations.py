@@ -3,7 +3,7 @@ amp.ops; here is the arithmetic of types around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 
 from amplint.amp import ops
@@ -333,6 +333,23 @@ def _same_part(one: object, other: object) -> bool:
             one.value, other.value
         )
     return type(one) is type(other) and one == other
+
+
+MOST_CHOICES = 4
+"""So many of several values may be one of two or more, if each combination is to be looked at."""
+
+
+def resolved(
+    api: Api, values: tuple[Value, ...], function: Callable[[tuple[Value, ...]], Value], node: Node
+) -> Value:
+    """Calls a function with values none of which depends on the path, for each combination of them."""
+    if sum(isinstance(value, Choice) for value in values) > MOST_CHOICES:
+        return api.unknown(node)
+    index = next((number for number, value in enumerate(values) if isinstance(value, Choice)), None)
+    if index is None:
+        return function(values)
+    before, after = values[:index], values[index + 1 :]
+    return api.each(values[index], lambda one: resolved(api, (*before, one, *after), function, node))
 
 
 def small_constant(name: str, rest: tuple[Value, ...], arguments: Arguments) -> float | None:

@@ -20,7 +20,7 @@ _OPPOSITE = {"!=": "==", ">=": "<", ">": "<="}
 @models.into(
     models.externals, "torch.__version__", "torch.version.__version__", "torch.torch_version.__version__"
 )
-def _version(api: Api, base: Value, name: str, node: Node) -> Value:
+def _version(api: Api, base: Value, name: str, node: Node | None) -> Value:
     return TorchVersion()
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from amplint.amp import ops
 from amplint.amp.ops import Policy
+from amplint.amp.traits import SMALL
 from amplint.events import Converted, DType, Guard, Op, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
@@ -33,9 +34,8 @@ from amplint.flow.models.torch.values import (
     Tensor,
 )
 from amplint.flow.models.torch.weights import current
-from amplint.flow.state.values import FALSE, Constant, Number, Sequence, Unknown, Value
-from amplint.lowering.program import AugmentedAssign, Binary, Call, Node
-from amplint.lowering.program import Attribute as AttributeNode
+from amplint.flow.state.values import FALSE, NONE, Constant, Number, Sequence, Unknown, Value
+from amplint.lowering.program import Attribute, AugmentedAssign, Binary, Call, Name, Node
 
 models = Registry()
 
@@ -82,7 +82,6 @@ _OPERATORS = {
     ">>": "__rshift__",
 }
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-_SMALL = 1e-4
 
 
 # attributes ------------------------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def binary(api: Api, name: str, left: Value, right: Value, node: Node) -> Value:
             for side in (left, right)
             if isinstance(side, Constant)
             and isinstance(side.value, (int, float))
-            and 0 < abs(side.value) < _SMALL
+            and 0 < abs(side.value) < SMALL
         ),
         None,
     )
@@ -210,7 +209,7 @@ def _augmented(api: Api, name: str, target: Value, value: Value, node: Node) -> 
         return binary(api, name, target, value, node)
     if isinstance(target, Tensor):
         small = value.value if isinstance(value, Constant) and isinstance(value.value, float) else None
-        small = small if small is not None and 0 < small < _SMALL else None
+        small = small if small is not None and 0 < small < SMALL else None
         run = Run(f"__i{name[2:]}", (target, value), _sides(node), small=small)
         result = apply(api, run, node)
         return result if isinstance(result, Tensor) else target
@@ -241,7 +240,7 @@ def _method(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node)
 
 def receiver_of(node: Node) -> Node:
     """The expression on which a method is called."""
-    if isinstance(node, Call) and isinstance(node.function, AttributeNode):
+    if isinstance(node, Call) and isinstance(node.function, Attribute):
         return node.function.value
     return node
 
@@ -351,7 +350,8 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
         apply(api, Run(name, (base,), (receiver,)), node)
         return replace(INTEGER_TENSOR, trait="scalar")
     more = tuple(value for key, value in arguments.keywords if key in ("other", "mat2", "exponent"))
-    dtype = dtype_in(arguments.keyword("dtype"))
+    asked = arguments.keyword("dtype")
+    dtype = dtype_in(asked)
     run = Run(
         name,
         (base, *arguments.positional, *more),
@@ -360,16 +360,14 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
         dtype=dtype.dtype if dtype is not None else None,
     )
     result = apply(api, run, node)
+    if asked is not None and asked != NONE and dtype is None:
+        return Tensor()
     if name in WHOLE and not arguments.all and isinstance(result, Tensor):
         result = replace(result, trait="scalar")
-    if plain is not name and isinstance(result, Tensor) and isinstance(result.trait, Guard):
-        _keep(api, receiver, result)
+    guarded = plain is not name and isinstance(result, Tensor) and isinstance(result.trait, Guard)
+    if guarded and isinstance(receiver, Name):
+        api.assign(receiver, result)  # x.add_(1e-8): from here on x is what was guarded
     return result
-
-
-def _keep(api: Api, receiver: Node, result: Tensor) -> None:
-    """``x.add_(1e-8)``: from here on x is what was guarded."""
-    api.assign(receiver, result)
 
 
 # methods of unknowns ---------------------------------------------------------------------------------------------
@@ -407,8 +405,8 @@ _KNOWN_METHODS = frozenset(
 
 @models.method("", *_method_names())
 def _of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
-    """``x.softmax(-1)``, ``x.matmul(h)``: an unknown that meets a tensor, or of which a method is called in a region that
-    nothing else has and that autocast casts."""
+    """``x.softmax(-1)``, ``x.matmul(h)``: an unknown that meets a tensor, or of which a method is called in a region
+    that nothing else has and that autocast casts."""
     if not any(isinstance(value, (Tensor, Parameters)) for value in arguments.all):
         region = enabled_region(regions(api))
         if region is None or name not in ops.TENSOR_ONLY:
