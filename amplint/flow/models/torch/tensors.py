@@ -27,6 +27,7 @@ from amplint.flow.models.torch.values import (
     INTEGER_TENSOR,
     DeviceValue,
     DTypeValue,
+    Frozen,
     Gradient,
     Parameters,
     ScaledGradient,
@@ -127,6 +128,8 @@ def _set(api: Api, base: Tensor, name: str, value: Value, node: Node) -> bool:
     """``x.data = y`` writes in place."""
     if name == "data":
         write(api, base, ".data =", node)
+    elif name == "requires_grad" and base.parameter_of is not None:
+        api.set_note(base.parameter_of, Frozen(value == FALSE))
     return name in ("data", "requires_grad")
 
 
@@ -264,7 +267,10 @@ def _size(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -
 
 @models.method(Tensor, "requires_grad_")
 def _requires_gradients(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
-    return base if arguments.all == (FALSE,) else leaf(api, base, node)
+    off = arguments.all == (FALSE,)
+    if base.parameter_of is not None:
+        api.set_note(base.parameter_of, Frozen(off))
+    return base if off else leaf(api, base, node)
 
 
 def leaf(api: Api, value: Value, node: Node) -> Value:

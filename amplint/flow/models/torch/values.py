@@ -307,6 +307,11 @@ class Replicated(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class Parallel(Note):
+    """A wrapper such as DistributedDataParallel stands for the module: ``wrapped.module`` is the module itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledNote(Note):
     """torch.compile has compiled the module, at ``place``."""
 

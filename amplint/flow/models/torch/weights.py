@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from amplint.events import CastParameters, DType, ParameterWritten
 from amplint.flow.core.api import Api
-from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.dtypes import default_dtype
 from amplint.flow.models.torch.values import (
@@ -16,7 +15,6 @@ from amplint.flow.models.torch.values import (
     Frozen,
     Items,
     Known,
-    Parameters,
     ParametersCast,
     Tensor,
 )
@@ -24,8 +22,6 @@ from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import External, Instance, Mapping, Sequence, Unknown, Value
 from amplint.lowering.program import Node
-
-models = Registry()
 
 _ALL: Symbol = symbol("modules")
 """Who has the note that modules were cast."""
@@ -138,18 +134,26 @@ def _cast_buffer(value: Value, note: ParametersCast) -> Value:
 
 
 def _is_unclear(api: Api, module: Value) -> bool:
-    """Whether modules that are known by another name may have been cast with this one."""
-    return not isinstance(module, Instance) or (module.made_of is None and module.external is None)
+    """Whether modules that are known by another name may have been cast with this one: it comes from out of sight and
+    may hold them. Constructors are walked for all who use their objects, so that what one does counts for itself."""
+    function = api.function
+    if isinstance(module, Instance) or function is None:
+        return False
+    around = (function, *api.callers())
+    return not any(part.outline is not None and part.outline.name == "__init__" for part in around)
 
 
-def note_cast(api: Api, unclear: bool = False) -> None:
+def note_cast(api: Api) -> None:
     """Notes that some module has another type than that of new ones."""
-    api.set_note(_ALL, CastsMade(unclear or _casts_unclear(api)))
+    api.set_note(_ALL, CastsMade(_casts_unclear(api)))
 
 
-def casts_made(api: Api) -> bool:
-    """Whether modules were cast on one of the paths that led here."""
-    return bool(api.notes(_ALL, CastsMade))
+def may_be_cast(api: Api, identity: Symbol) -> bool:
+    """Whether a module from out of sight, or one that it is a part of, was cast."""
+    if api.notes(identity, ParametersCast):
+        return True
+    whole = identity.parts[1] if identity.parts[0] in ("attribute", "item", "part") else None
+    return isinstance(whole, Symbol) and may_be_cast(api, whole)
 
 
 def _casts_unclear(api: Api) -> bool:
@@ -181,7 +185,7 @@ def current(api: Api, value: Value) -> Value:
 
 def casts_of_modules(api: Api, modules: Iterable[Symbol]) -> tuple[CastParameters, ...]:
     """The casts that the parameters of modules went through, frozen ones left out."""
-    if not casts_made(api):
+    if not api.notes(_ALL, CastsMade):
         return ()
     found: dict[CastParameters, None] = {}
     for root in _roots(api, modules):
@@ -204,6 +208,13 @@ def freeze(api: Api, module: Value, frozen: bool) -> None:
         api.set_note(identity, Frozen(frozen))
 
 
+def freeze_named(api: Api, identity: Symbol, frozen: bool) -> None:
+    """``for p in module.parameters(): p.requires_grad = False``."""
+    for root in _roots(api, (identity,)):
+        freeze(api, root, frozen)
+    api.set_note(identity, Frozen(frozen))
+
+
 def takes_gradients(api: Api, identity: Symbol) -> bool:
     """Whether parameters take gradients, as far as is known."""
     return not any(note.frozen for note in api.notes(identity, Frozen))
@@ -223,18 +234,3 @@ def written(api: Api, owner: Symbol | None, how: str, node: Node) -> None:
     types = (note.dtype for note in api.notes(owner, ParametersCast))
     if not any(dtype is None or dtype.is_half for dtype in types):
         api.emit(ParameterWritten(api.place(node), opened, owner, how))
-
-
-# parameters as values --------------------------------------------------------------------------------------------
-
-
-@models.into(models.iterations, Parameters)
-def _one(api: Api, value: Parameters, node: Node) -> Value:
-    """``for name, p in model.named_parameters():``."""
-    one = Parameters(value.module, one=True)
-    return Sequence((api.unknown(node), one)) if value.named else one
-
-
-@models.into(models.items, Parameters)
-def _item(api: Api, value: Parameters, keys: tuple[Value, ...], node: Node) -> Value | None:
-    return Parameters(value.module, one=True) if not value.one else None
