@@ -1,4 +1,4 @@
-"""Functions of other packages that make modules: ``torchvision.models.resnet50()``, ``AutoModel.from_pretrained(…)``."""
+"""Functions of other packages that make modules: ``resnet50()``, ``AutoModel.from_pretrained(…)``."""
 
 from __future__ import annotations
 
