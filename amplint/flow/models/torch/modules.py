@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint.amp.attributes import MODULE_ATTRIBUTES
-from amplint.events import DType, GradientsZeroed, ModuleCast
+from amplint.events import DType, ModuleCast
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.torch.ambient import regions
@@ -18,7 +18,6 @@ from amplint.flow.models.torch.values import (
     Parallel,
     Parameters,
     ParametersCast,
-    StateDict,
     Tensor,
 )
 from amplint.flow.models.torch.weights import (
@@ -70,11 +69,19 @@ _COLLECTIONS = frozenset(
     {"items", "values", "keys", "named_children", "children", "modules", "named_modules"}
 )
 _ADDING = frozenset({"append", "insert", "extend", "add_module", "register_module", "update"})
-_OTHERS = MODULE_ATTRIBUTES - {"forward", "training", "T_destination", "dump_patches", "call_super_init"}
+_OTHERS = MODULE_ATTRIBUTES - {
+    "forward",
+    "training",
+    "T_destination",
+    "dump_patches",
+    "call_super_init",
+    "state_dict",
+    "zero_grad",
+}
 
 models.kinds.append(Kind(MODULE, one_of=_OWN_METHODS))
 models.kinds.append(Kind(MODULE, one_of=frozenset({"eval", "train"}), all_of=frozenset({"__call__"})))
-models.about(".zero_grad", ".state_dict", ".load_state_dict", weight=Weight.EFFECT)
+_METHODS = _OTHERS | _COLLECTIONS | _ADDING | {"state_dict", "zero_grad"}
 
 
 # methods ---------------------------------------------------------------------------------------------------------
@@ -150,22 +157,12 @@ def _parameters(api: Api, base: Value, name: str, arguments: Arguments, node: No
     return Parameters(identity, named=name == "named_parameters")
 
 
-@models.method(OF_TORCH, "zero_grad", "state_dict", "load_state_dict", weight=Weight.EFFECT)
-@models.method(MODULE, "zero_grad", "state_dict", "load_state_dict", weight=Weight.EFFECT)
-@models.method(Instance, "zero_grad", "state_dict", "load_state_dict", weight=Weight.EFFECT)
-def _state(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
-    """``model.zero_grad()``, ``model.state_dict()``."""
-    identity = api.identity_of(base)
-    if identity is None or not is_module(api, base):
-        return None
-    match name:
-        case "zero_grad":
-            api.emit(GradientsZeroed(api.place(node), regions(api), None, frozenset({identity})))
-            return NONE
-        case "state_dict":
-            return StateDict("module", identity)
+@models.method(OF_TORCH, "load_state_dict", weight=Weight.EFFECT)
+@models.method(MODULE, "load_state_dict", weight=Weight.EFFECT)
+def _load(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model.load_state_dict(state)`` writes all parameters in place."""
     if arguments.keyword("assign") in (None, FALSE):
-        written(api, identity, name, node)
+        written(api, api.identity_of(base), name, node)
     return api.unknown(node)
 
 
@@ -202,7 +199,7 @@ def _attribute(api: Api, base: Instance, name: str, node: Node) -> Value | None:
         return None
     if name == "module" and api.note(base.identity, Parallel) is not None:
         return base
-    if name in _OTHERS or name in _COLLECTIONS or name in _ADDING:
+    if name in _METHODS:
         return BoundMethod(base, name)
     layer = base.made_of is None or api.derives_from(base, "torch.nn.Linear")
     if layer and name in ("weight", "bias"):

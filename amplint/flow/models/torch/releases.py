@@ -1,8 +1,8 @@
-"""The release of torch as a value: ``torch.__version__ >= "2.4"``, ``hasattr(torch, "compile")``."""
+"""The release of torch as a value: ``torch.__version__ >= "2.4"``."""
 
 from __future__ import annotations
 
-from amplint.amp.versions import compare, parse, since
+from amplint.amp.versions import compare, parse
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import TorchVersion
@@ -102,11 +102,3 @@ def _item(api: Api, base: TorchVersion, keys: tuple[Value, ...], node: Node) -> 
     if isinstance(key, Constant) and isinstance(key.value, slice) and key.value.start in (None, 0):
         return base
     return Unknown(symbol("torch", "part", key)) if isinstance(key, Constant) else None
-
-
-def torch_has(api: Api, owner: str, name: str) -> bool | None:
-    """Whether a module of torch has a name in all releases that the project admits: ``hasattr(torch, "compile")``."""
-    first = since(f"{owner}.{name}")
-    low, high = api.settings.torch
-    bounds = (low[0], low[1]), ((high[0], high[1]) if high is not None else None)
-    return compare(bounds, ">=", first) if first is not None else None

@@ -11,6 +11,7 @@ from amplint.events import Converted, DType, Guard, Op, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.casts import CASTS, MOVES
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.indexing import fill, put
 from amplint.flow.models.torch.operations import (
@@ -382,7 +383,7 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
 def _method_names() -> tuple[str, ...]:
     """The ops that are methods, less those that objects of Python have under the same name."""
     names = {name for name in ops.table()["ops"] if "." not in name and not name.startswith("_")}
-    return tuple(sorted((names | {f"{name}_" for name in names}) - _OF_OTHERS))
+    return tuple(sorted((names | {f"{name}_" for name in names}) - _OF_OTHERS - CASTS.keys() - MOVES))
 
 
 _OF_OTHERS = frozenset(

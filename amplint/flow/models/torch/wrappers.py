@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.amp.wrappers import DATA_PARALLEL, PARALLEL, SHARDING_WRAPPERS, TRANSPARENT_CALLS
+from amplint.amp.wrappers import DATA_PARALLEL, PARALLEL, TRANSPARENT_CALLS
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import (
@@ -24,12 +24,14 @@ from amplint.flow.models.torch.values import (
 from amplint.flow.models.torch.weights import is_module
 from amplint.flow.state.conditions import apply
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, External, Instance, Mapping, Note, Sequence, Unknown, Value
+from amplint.flow.state.values import Instance, Mapping, Note, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
 
-_COMPILERS = frozenset({"torch.compile", "torch.jit.script"})
+_COMPILERS = frozenset(
+    {"torch.compile", "torch.jit.script", "torch._dynamo.disable", "torch.compiler.disable"}
+)
 _OPTIONS_OF_CHECKPOINT = frozenset(
     {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
 )
@@ -57,23 +59,6 @@ def _module(api: Api, arguments: Arguments, node: Node) -> Value:
     """The first argument, which is a module if it is to be run in parallel."""
     first = arguments.get(0, "module") or api.unknown(node)
     return Unknown(first.symbol, MODULE) if isinstance(first, Unknown) else first
-
-
-@models.call(*sorted(SHARDING_WRAPPERS))
-def _sharded(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """``FullyShardedDataParallel(module)``: its parameters are split among processes from here on, unless the
-    strategy keeps them whole or is not known."""
-    module = _module(api, arguments, node)
-    strategy = arguments.keyword("sharding_strategy")
-    split = strategy is None or strategy == NONE
-    if isinstance(strategy, External):
-        split = strategy.name.rpartition(".")[2] != "NO_SHARD"
-    identity = api.identity_of(module)
-    if identity is not None:
-        api.set_note(identity, Parallel())
-        if split:
-            api.set_note(identity, ShardedNote(api.place(node)))
-    return module
 
 
 @models.call("torch.utils.checkpoint.checkpoint")
