@@ -172,6 +172,8 @@ def call_method(
     if isinstance(receiver, Constant) and receiver.value is None:
         raise Dead
     receiver = m.contents(receiver)
+    if isinstance(receiver, Unknown):
+        m.exists(receiver)
     if isinstance(receiver, Instance) or (isinstance(receiver, ClassValue) and not inherited):
         for outside in m.outside(receiver):
             model = m.registry.calls.get(f"{outside}.{name}")
@@ -194,7 +196,7 @@ def _by_method(
 
 
 def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node: Node) -> Value:
-    result = m.unfollowed(given, isinstance(receiver, (Unknown, Instance)), node)
+    result = m.unfollowed(replace(given, receiver=receiver), False, node)
     if isinstance(receiver, Unknown) and not given.all and name != "__call__":
         # the same question to the same object
         return Unknown(symbol("call", receiver.symbol, name))

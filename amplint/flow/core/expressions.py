@@ -271,8 +271,9 @@ def display(m: Machine, node: ir.Display) -> Value:
                 items.append(m.each(value, partial(_item_of, m, element)))
         else:
             items.append(m.evaluate(element))
-    identity = m.fresh_display(node) if node.kind == "list" else None
-    return Sequence(tuple(items), exact, identity=identity)
+    return _kept(
+        m, Sequence(tuple(items), exact, identity=m.fresh_display(node) if node.kind == "list" else None)
+    )
 
 
 def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
@@ -293,7 +294,14 @@ def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
             items.append((key.value, value))
         else:
             rest.append(value)
-    return Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node))
+    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def _kept(m: Machine, value: Sequence | Mapping) -> Value:
+    """A list or dict, whose contents are in the store from now on."""
+    if value.identity is not None:
+        m.store(value.identity, "[]", value)
+    return value
 
 
 def formatted(m: Machine, node: ir.Formatted) -> Value:
@@ -374,11 +382,11 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
             _element(m, node, keys, results)
     finally:
         m.frame.rounds, m.frame.context = rounds, context
-    _restore(m, bound)
+    _restore(m, bound, node)
     if node.kind == "dict":
         return _dict_of(m, keys, results, node)
     identity = m.fresh_display(node) if node.kind == "list" else None
-    return Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity)
+    return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
 
 
 def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: list[Value]) -> None:
@@ -387,11 +395,25 @@ def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: lis
     results.append(m.evaluate(node.element))
 
 
-def _restore(m: Machine, names: dict[str, Value]) -> None:
+def _restore(m: Machine, names: dict[str, Value], node: ir.Comprehension) -> None:
     """Takes the names of a comprehension's targets back; what a walrus in it has set stays."""
-    for name_, value in names.items():
-        if m.state.names.get(name_) is not value:
-            m.state.bind(name_, value)
+    targets = {part.id for clause in node.clauses for part in _names_in(clause.target)}
+    for name_ in targets:
+        if name_ in names:
+            m.state.bind(name_, names[name_])
+        else:
+            m.unbind(name_)
+
+
+def _names_in(target: ir.Expression) -> list[ir.Name]:
+    match target:
+        case ir.Name():
+            return [target]
+        case ir.Display():
+            return [name_ for element in target.elements for name_ in _names_in(element)]
+        case ir.Starred():
+            return _names_in(target.value)
+    return []
 
 
 def _dict_of(m: Machine, keys: list[Value], values: list[Value], node: ir.Comprehension) -> Value:
@@ -402,7 +424,13 @@ def _dict_of(m: Machine, keys: list[Value], values: list[Value], node: ir.Compre
             items.append((key.value, value))
         else:
             rest.append(value)
-    return Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node))
+    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def opaque(m: Machine, node: ir.Opaque) -> Value:
+    for part in node.parts:
+        m.evaluate(part)
+    return m.unknown(node)
 
 
 def starred(m: Machine, node: ir.Starred) -> Value:
@@ -430,4 +458,5 @@ EVALUATE: dict[type[ir.Expression], Callable[[Machine, Any], Value]] = {
     ir.Yield: yield_,
     ir.Comprehension: comprehension,
     ir.Starred: starred,
+    ir.Opaque: opaque,
 }

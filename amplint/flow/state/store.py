@@ -9,6 +9,7 @@ from typing import TypeVar
 from amplint.flow.state.conditions import (
     MOST_ALTERNATIVES,
     Condition,
+    asked,
     bounded,
     either,
     is_possible,
@@ -73,6 +74,11 @@ class State:
             self._names_shared = False
         self.names[name] = value
 
+    def forget(self, name: str) -> None:
+        """Takes a local name back."""
+        self.names = {known: value for known, value in self.names.items() if known != name}
+        self._names_shared = False
+
     def enter_frame(self, names: dict[str, Value]) -> dict[str, Value]:
         """Takes new local names; gives back the old ones."""
         old, self.names, self._names_shared = self.names, names, False
@@ -114,7 +120,7 @@ def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
         return other if one.condition == FALSE else one
     condition = bounded(either(one.condition, other.condition))
     if is_possible(one.condition, other.condition):
-        first: Condition = Choice(apart, TRUE, FALSE)
+        first: Condition = asked(apart)
     else:
         first = within(one.condition, condition)
     joined = one.fork(condition)
