@@ -125,9 +125,7 @@ def _grad(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 
 @models.method(ScaledGradient)
-def _scaled_method(
-    api: Api, gradient: ScaledGradient, name: str, arguments: Arguments, node: Node
-) -> Value:
+def _scaled_method(api: Api, gradient: ScaledGradient, name: str, arguments: Arguments, node: Node) -> Value:
     """A method of a gradient that is still scaled, or a function of torch that is given it."""
     return _computed(api, gradient, name, arguments.positional, node)
 
@@ -155,9 +153,7 @@ def _scaled_item(api: Api, gradient: ScaledGradient, keys: tuple[Value, ...], no
     return gradient
 
 
-def _computed(
-    api: Api, gradient: ScaledGradient, name: str, others: tuple[Value, ...], node: Node
-) -> Value:
+def _computed(api: Api, gradient: ScaledGradient, name: str, others: tuple[Value, ...], node: Node) -> Value:
     """What becomes of a gradient that is still scaled."""
     name = name.strip("_")
     if name in ("div", "mul", "truediv"):

@@ -10,7 +10,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.values import Scale, ScaledLoss, Tensor
+from amplint.flow.models.torch.values import SCALER, Scale, ScaledLoss, Scaler, Tensor
 from amplint.flow.state.conditions import apply, choice, is_true, leaves
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
@@ -56,14 +56,15 @@ class UnitScale(Note):
 
 @dataclass(frozen=True, slots=True)
 class Compared(Note):
-    """Two readings of a scale were compared at a place; ``question`` is whether they are the same."""
+    """Readings of scales were compared: whether they are the same is asked by ``questions``, at these places. The
+    latest is the last."""
 
-    question: Symbol
-    place: Place
+    questions: tuple[tuple[Symbol, Place], ...]
 
 
 COMPARED = symbol("scales compared")
-"""What holds the notes of the class Compared."""
+"""What holds the note of the class Compared."""
+MOST_COMPARISONS = 4
 
 
 # what scales a loss ----------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _method(api: Api, loss: ScaledLoss, name: str, arguments: Arguments, node: N
         return loss
     if name in known.COMBINES | known.JOINS:
         return combined(api, node, loss, *_flat(arguments.positional))
-    return ScaledLoss(None, loss)
+    return ScaledLoss(None, loss) if loss.scaler is not None else api.unknown(node)
 
 
 def read(api: Api, loss: ScaledLoss, how: str, node: Node) -> Value:
@@ -254,13 +255,47 @@ def _compared(api: Api, left: Value, right: Value | None, node: Node) -> Value:
     """Whether a scale is the same as before. Each comparison has an outcome of its own."""
     outcome = api.unknown(node)
     if isinstance(left, Scale) and isinstance(right, Scale):
-        api.set_note(COMPARED, Compared(outcome.symbol, api.place(node)))
+        earlier = [question for note in api.notes(COMPARED, Compared) for question in note.questions]
+        questions = (*dict.fromkeys(earlier), (outcome.symbol, api.place(node)))
+        api.set_note(COMPARED, Compared(questions[-MOST_COMPARISONS:]))
     return choice(is_true(outcome.symbol), TRUE, FALSE)
 
 
 # code out of sight -----------------------------------------------------------------------------------------------
 
 
-def touches(value: Value) -> bool:
-    """Whether what code out of sight makes of a value may be a scaled loss."""
-    return isinstance(value, ScaledLoss) or scaled_by(value)[1] or bool(scaled_by(value)[0])
+def out_of_sight(api: Api, arguments: Arguments, node: Node) -> Value | None:
+    """What a call gives that is not followed, if it may be a scaled loss: a scaler or a scaled loss went in."""
+    touched = any(_may_scale(value) for value in arguments.all)
+    return api.unknown(node, MAYBE_SCALED) if touched else None
+
+
+def _may_scale(value: Value) -> bool:
+    if isinstance(value, Scaler) or (isinstance(value, Unknown) and value.kind == SCALER):
+        return True
+    scalers, unclear = scaled_by(value)
+    return bool(scalers) or unclear
+
+
+@models.into(models.attributes, MAYBE_SCALED)
+def _part_by_name(api: Api, whole: Unknown, name: str, node: Node) -> Value:
+    return Unknown(symbol("attribute", whole.symbol, name), MAYBE_SCALED)
+
+
+@models.into(models.items, MAYBE_SCALED)
+def _part_by_key(api: Api, whole: Unknown, keys: tuple[Value, ...], node: Node) -> Value:
+    return Unknown(symbol("item", whole.symbol, *keys), MAYBE_SCALED)
+
+
+@models.method(MAYBE_SCALED, *sorted(known.KEEPS))
+def _same(api: Api, loss: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    return loss
+
+
+@models.into(models.operators, Unknown)
+def _operator_of_unknown(
+    api: Api, operator: str, left: Value, right: Value | None, node: Node
+) -> Value | None:
+    """``wrap(scaler, loss) / 4``."""
+    maybe = any(isinstance(side, Unknown) and side.kind == MAYBE_SCALED for side in (left, right))
+    return api.unknown(node, MAYBE_SCALED) if maybe and operator.removesuffix("=") in _ARITHMETIC else None

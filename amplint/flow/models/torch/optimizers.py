@@ -52,21 +52,46 @@ FACTORIES = (
 """What makes an optimizer of the parameters among its arguments."""
 PACKAGES = ("torch.optim.", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.", "lion_pytorch.")
 """A capitalised name below one of these is a class of optimizers."""
+_NO_OPTIMIZERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")
 OF_TORCH = (
-    "Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS Muon NAdam Optimizer RAdam RMSprop Rprop SGD SparseAdam"
-).split()
-"""The classes of torch.optim (torch 2.13), of which projects derive their own."""
-_MODULES_HAVE = (
-    "parameters named_parameters requires_grad_ modules named_modules named_children register_forward_hook "
-    "register_buffer"
-).split()
+    "Optimizer",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "ASGD",
+    "LBFGS",
+    "Muon",
+    "NAdam",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "SGD",
+    "SparseAdam",
+)
+"""The classes of torch.optim (torch 2.13), as annotations name them."""
+_MODULES_HAVE = frozenset(
+    {
+        "parameters",
+        "named_parameters",
+        "requires_grad_",
+        "modules",
+        "named_modules",
+        "named_children",
+        "register_forward_hook",
+        "register_buffer",
+    }
+)
+"""What an object that has it is no optimizer."""
 STEPPED = "<stepped>"
 """In place of a method: the object is given to the step or unscale_ of another one."""
 
 models.kinds += [
-    Kind(OPTIMIZER, one_of=frozenset({STEPPED}), none_of=frozenset(_MODULES_HAVE)),
-    Kind(OPTIMIZER, all_of=frozenset({"zero_grad", "step"}), none_of=frozenset(_MODULES_HAVE)),
-    Kind(OPTIMIZER, all_of=frozenset({"param_groups", "step"}), none_of=frozenset(_MODULES_HAVE)),
+    Kind(OPTIMIZER, one_of=frozenset({STEPPED}), none_of=_MODULES_HAVE),
+    Kind(OPTIMIZER, all_of=frozenset({"zero_grad", "step"}), none_of=_MODULES_HAVE),
+    Kind(OPTIMIZER, all_of=frozenset({"param_groups", "step"}), none_of=_MODULES_HAVE),
 ]
 
 
@@ -143,27 +168,17 @@ def _tell(api: Api, optimizer: Optimizer, node: Node) -> None:
     api.emit(OptimizerMade(api.place(node), regions(api), optimizer.identity, made, optimizer.modules))
 
 
-@models.call(*(f"torch.optim.{name}.__init__" for name in OF_TORCH), weight=Weight.EFFECT)
-def _own_made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """``super().__init__(parameters, …)`` in an optimizer class of the project."""
-    if isinstance(arguments.receiver, Instance):
-        _own(api, arguments.receiver.identity, arguments, node)
-    return NONE
-
-
 @models.into(models.classes, "torch.optim.")
 def _own_class(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
-    """An object of an optimizer class of the project that leaves the constructor to torch's."""
+    """An object of an optimizer class of the project is made."""
     owner = arguments.receiver
-    if ".lr_scheduler" not in name and api.constructor_of(owner) is None:
-        _own(api, api.fresh(node), arguments, node)
-    return None
-
-
-def _own(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
+    if owner is None or any(api.derives_from(owner, package) for package in _NO_OPTIMIZERS):
+        return None
     modules = _given_modules(api, arguments)
-    api.set_note(identity, Updates(modules))
-    _tell(api, Optimizer(identity, modules), node)
+    optimizer = Optimizer(api.fresh(node), modules)
+    api.set_note(optimizer.identity, Updates(modules))
+    _tell(api, optimizer, node)
+    return None
 
 
 def held(api: Api, arguments: Arguments) -> None:
@@ -172,6 +187,12 @@ def held(api: Api, arguments: Arguments) -> None:
     for value in arguments.all:
         if isinstance(value, Optimizer):
             api.set_note(value.identity, Wrapped())
+
+
+@models.into(models.annotations, *(f"torch.optim.{name}" for name in OF_TORCH))
+def _annotated(own: Symbol) -> Value:
+    """``optimizer: torch.optim.Optimizer``."""
+    return Unknown(own, OPTIMIZER)
 
 
 # stepping --------------------------------------------------------------------------------------------------------
@@ -285,5 +306,3 @@ def _other(api: Api, optimizer: Optimizer, name: str, arguments: Arguments, node
 @models.into(models.havocs, Optimizer)
 def _out_of_sight(api: Api, optimizer: Optimizer, node: Node) -> None:
     api.set_note(optimizer.identity, Wrapped())
-
-

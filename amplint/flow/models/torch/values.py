@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
 from amplint.flow.state.store import Ambient
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import Note, Value
 
 MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
@@ -107,8 +107,8 @@ class Parameters(Value):
 
 @dataclass(frozen=True, slots=True)
 class StateDict(Value):
-    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "module" or, for an object that nothing is
-    known of, "object"."""
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "scheduler", "module" or, for an object that
+    nothing is known of, "object"."""
 
     matters: ClassVar[bool] = True
     kind: str
@@ -126,6 +126,10 @@ class Optimizer(Value):
     matters: ClassVar[bool] = True
     identity: Symbol
     modules: frozenset[Symbol] = frozenset()
+
+    def another(self) -> Value:
+        """It, as one of several of which a loop takes another one in each round."""
+        return replace(self, identity=symbol("one of many", self.identity))
 
 
 @dataclass(frozen=True, slots=True)
