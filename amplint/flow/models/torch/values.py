@@ -207,13 +207,18 @@ class Autocast(Value):
     switch: Value | None = None
     cache_enabled: bool | None = None
     framework: bool = False
+    decorates: bool = False
+    """Whether it was put around a function: then the region stands where the context was made, and each call enters
+    the same object."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradientSwitch(Value):
-    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``."""
+    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``. ``before`` is how it was before
+    the call of the last one, which switches at once and goes back when it is left as a context."""
 
     on: bool
+    before: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +241,30 @@ class OpenRegions(Ambient):
 
 @dataclass(frozen=True, slots=True)
 class GradientMode(Ambient):
-    """Whether gradients are recorded."""
+    """Whether gradients are recorded. ``before`` is how it was before each context that is open now, outermost
+    first."""
 
     on: bool = True
+    before: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InThread(Ambient):
+    """Whether the code runs in another thread than the one that started it."""
+
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDefaults(Ambient):
+    """The types that ``torch.set_autocast_dtype`` has set for regions of a device; None where that is not known."""
+
+    dtypes: tuple[tuple[str, DType | None], ...] = ()
+
+    def of(self, device: str | None, otherwise: DType) -> DType:
+        """The type that a region for a device runs in if none is given."""
+        known = dict(self.dtypes)
+        return known[device] or DType.HALF if device is not None and device in known else otherwise
 
 
 # notes -----------------------------------------------------------------------------------------------------------
