@@ -24,6 +24,7 @@ from amplint.amp.scalers import COMBINES, JOINS, KEEPS, LIMITS, NORMS, PROPORTIO
 from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.places import Site, names_in
 from amplint.confirm.provenance import History
+from amplint.confirm.release import TORCH
 from amplint.events import (
     Cast,
     DType,
@@ -553,10 +554,10 @@ def _function(func: Any, name: str) -> Function | None:
         name,
         plain,
         in_place,
-        None if filler else ops.policy_of(plain, "cuda"),
-        None if filler else ops.policy_of(plain, "cpu"),
+        None if filler else ops.policy_of(plain, "cuda", TORCH),
+        None if filler else ops.policy_of(plain, "cpu", TORCH),
         ops.sensitivity_of(plain),
-        ops.KINDS_OF_WEIGHTS.get(plain),
+        ops.weights_meet_half(plain, TORCH),
         name in _CASTS or name in ("to", "type"),
         method,
         plain in KEEPS | COMBINES | JOINS or plain in _ARITHMETIC,

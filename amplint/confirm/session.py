@@ -125,13 +125,15 @@ class Session:
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
         from amplint.confirm.processes import observe_processes
+        from amplint.confirm.release import TORCH
         from amplint.confirm.tracer import Tracer
-        from amplint.rules import all_rules
-        from amplint.rules.base import FlowRule
+        from amplint.rules import rule_classes
+        from amplint.rules.base import FlowRule, Setting
 
         self.device, self.device_name = chosen_device(self.order.device)
         self.torch = torch.__version__
-        rules = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
+        setting = Setting(TORCH, torch_stated=True)
+        rules = [rule(setting) for rule in rule_classes() if issubclass(rule, FlowRule)]
         steps = self.order.steps
         self.observer = (
             Tracer(steps)
