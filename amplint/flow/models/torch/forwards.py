@@ -10,7 +10,6 @@ from amplint.events import (
     Certainty,
     DType,
     Forward,
-    Operand,
     Regions,
     ThreadBegan,
     ThreadEnded,
@@ -31,8 +30,10 @@ from amplint.flow.models.torch.values import (
     Replicated,
     Tensor,
 )
-from amplint.flow.models.torch.weights import is_module, may_be_cast, trains
-from amplint.flow.state.values import BoundMethod, FunctionValue, Instance, Unknown, Value
+from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
+from amplint.flow.state.conditions import leaves
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import NONE, BoundMethod, FunctionValue, Instance, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -87,9 +88,7 @@ def run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -
     if forward is None:
         return _each(api, arguments, lambda given: _opaque(api, value, given, node), node)
     assert isinstance(value, Instance)
-    api.emit(
-        Forward(api.place(node), regions(api), value.identity, trains(api, value.identity), gradients(api))
-    )
+    _tell(api, value, arguments, node)
     result = api.call(BoundMethod(value, "forward", forward), arguments, node)
     prepared = api.note(value.identity, Prepared)
     return api.unknown(node) if prepared is not None and prepared.float32_out else result
@@ -120,27 +119,48 @@ def _each(api: Api, arguments: Arguments, function: Callable[[Arguments], Value]
 def _opaque(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
     """The result of a module from out of sight. Most end in a layer that autocast runs in half precision; what holds
     for the whole output need not hold for its parts."""
-    identity = api.identity_of(value)
-    assert identity is not None
-    place = api.place(node)
-    inputs = _inputs(api, arguments) if isinstance(value, Unknown) and not may_be_cast(api, identity) else ()
-    api.emit(Forward(place, regions(api), identity, trains(api, identity), gradients(api), True, inputs))
+    identity = _tell(api, value, arguments, node, opaque=True)
     prepared = api.note(identity, Prepared)
     if prepared is not None and prepared.float32_out:
         return Tensor(DType.FLOAT32, whole_output=True)
     region = enabled_region(regions(api))
     if region is None or region.dtype is None or not region.dtype.is_half or region.framework:
         return api.unknown(node)
-    return Tensor(region.dtype, Certainty.LIKELY, born=place, born_in=region, whole_output=True)
+    return Tensor(region.dtype, Certainty.LIKELY, born=api.place(node), born_in=region, whole_output=True)
 
 
-def _inputs(api: Api, arguments: Arguments) -> tuple[Operand, ...]:
-    """The tensors among the arguments that the code itself has cast to half precision."""
-    return tuple(
-        operand(api, item, written)
-        for item, written in zip(arguments.positional, arguments.nodes, strict=False)
-        if isinstance(item, Tensor) and item.is_half and item.half_by_user is not None
-    )
+def _tell(
+    api: Api, value: Instance | Unknown, arguments: Arguments, node: Node, *, opaque: bool = False
+) -> Symbol:
+    """Tells that a module runs."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
+    given = zip(arguments.positional, arguments.nodes, strict=False)
+    halves = [(argument, written) for argument, written in given if any(map(_cast_by_hand, leaves(argument)))]
+    if halves and _may_be_cast(api, value):
+        halves = []
+
+    def tell(values: tuple[Value, ...]) -> Value:
+        inputs = tuple(
+            operand(api, item, written)
+            for item, (_, written) in zip(values, halves, strict=True)
+            if _cast_by_hand(item)
+        )
+        trained, recorded = trains(api, identity), gradients(api)
+        api.emit(Forward(api.place(node), regions(api), identity, trained, recorded, opaque, inputs))
+        return NONE
+
+    resolved(api, tuple(argument for argument, _ in halves), tell, node)
+    return identity
+
+
+def _cast_by_hand(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.is_half and value.half_by_user is not None
+
+
+def _may_be_cast(api: Api, module: Instance | Unknown) -> bool:
+    """Whether parameters of a module may have been cast, which then needs inputs of their type."""
+    parts = parts_of(api, module) if isinstance(module, Instance) else (module.symbol,)
+    return any(may_be_cast(api, part) for part in parts)
 
 
 # nn.DataParallel -------------------------------------------------------------------------------------------------
