@@ -10,9 +10,6 @@ from amplint.events import (
     Certainty,
     DType,
     Forward,
-    Regions,
-    ThreadBegan,
-    ThreadEnded,
     enabled_region,
 )
 from amplint.flow.core.api import Api, Arguments
@@ -21,13 +18,13 @@ from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.layers import call_layer, layer_of
 from amplint.flow.models.torch.modules import OF_TORCH
 from amplint.flow.models.torch.operations import operand, resolved
+from amplint.flow.models.torch.threads import in_thread, replicated
 from amplint.flow.models.torch.values import (
     MODULE,
     Compiled,
     CompiledNote,
-    OpenRegions,
     Prepared,
-    Replicated,
+    Replicas,
     Tensor,
 )
 from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
@@ -57,13 +54,20 @@ def _call_unknown(api: Api, value: Unknown, name: str, arguments: Arguments, nod
     return call_module(api, value, arguments, node)
 
 
+@models.method(Replicas, "__call__", "forward")
+def _call_replicas(api: Api, value: Replicas, name: str, arguments: Arguments, node: Node) -> Value:
+    """``nn.DataParallel(model)(x)``: in threads, if the regions in them differ from those around."""
+    inside = replicated(api)
+    if inside is None:
+        return call_module(api, value.module, arguments, node)
+    return in_thread(
+        api, "nn.DataParallel", lambda: call_module(api, value.module, arguments, node), node, inside
+    )
+
+
 def call_module(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
-    """``module(x)``: its forward, in the threads of nn.DataParallel or compiled if it was asked for."""
-    identity = api.identity_of(value)
-    assert identity is not None
-    inside = _replicated(regions(api)) if api.notes(identity, Replicated) else None
-    if inside is not None:
-        return _in_threads(api, inside, lambda: run(api, value, arguments, node), node)
+    """``module(x)``: its forward, compiled if that was asked for."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
     note = api.note(identity, CompiledNote)
     if note is None:
         return run(api, value, arguments, node)
@@ -161,28 +165,3 @@ def _may_be_cast(api: Api, module: Instance | Unknown) -> bool:
     """Whether parameters of a module may have been cast, which then needs inputs of their type."""
     parts = parts_of(api, module) if isinstance(module, Instance) else (module.symbol,)
     return any(may_be_cast(api, part) for part in parts)
-
-
-# nn.DataParallel -------------------------------------------------------------------------------------------------
-
-
-def _replicated(outside: Regions) -> Regions | None:
-    """The regions in which nn.DataParallel runs its replicas, if they differ from those around it: it keeps
-    whether autocast is on, and not the type (torch/nn/parallel/parallel_apply.py of torch 2.13.0)."""
-    region = enabled_region(outside)
-    if region is None or region.framework or region.assumed or region.dtype is not DType.BFLOAT16:
-        return None
-    return (replace(region, dtype=DType.FLOAT16, identity=("replica", region.identity)),)
-
-
-def _in_threads(api: Api, inside: Regions, action: Callable[[], Value], node: Node) -> Value:
-    """Runs something as a thread of nn.DataParallel does."""
-    outside = regions(api)
-    place = api.place(node)
-    api.surround(OpenRegions(inside))
-    api.emit(ThreadBegan(place, inside, "nn.DataParallel", outside))
-    result = action()
-    api.surround(OpenRegions(inside))
-    api.emit(ThreadEnded(place, inside))
-    api.surround(OpenRegions(outside))
-    return result
