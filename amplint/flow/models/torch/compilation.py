@@ -8,15 +8,14 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote, Frozen
+from amplint.flow.models.torch.weights import is_module
 from amplint.flow.state.values import (
     BoundMethod,
     ContextManager,
     Decorated,
     External,
     FunctionValue,
-    Instance,
     Partial,
-    Unknown,
     Value,
 )
 from amplint.lowering.program import Node
@@ -129,10 +128,3 @@ def _decorated_at(api: Api, value: Value) -> Place | None:
         found = [part.place for part in api.decorators(value) if isinstance(part, Autocast)]
         return found[0] if found else None
     return None
-
-
-def is_module(api: Api, value: Value) -> bool:
-    """Whether a value is a torch module."""
-    if isinstance(value, Unknown):
-        return value.kind == MODULE
-    return isinstance(value, Instance) and api.derives_from(value, "torch.nn.")
