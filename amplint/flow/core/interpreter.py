@@ -16,14 +16,12 @@ from amplint.flow.core.machine import Frame, Lines, ProjectView
 from amplint.flow.core.names import Names
 from amplint.flow.core.registry import CallModel, EnterModel, ExitModel, Registry, Weight
 from amplint.flow.core.statements import RUN, bind
-from amplint.flow.state.conditions import Condition
+from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, Key, State, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
-    FALSE,
     NONE,
-    TRUE,
     Choice,
     ClassValue,
     Constant,
@@ -477,7 +475,7 @@ class Interpreter(Names):
                 if value is None or isinstance(value, Unknown):
                     continue
                 atom = symbol("set by", base.identity, name, index)
-                found = value if found is None else join_values(Choice(atom, TRUE, FALSE), value, found)
+                found = value if found is None else join_values(asked(atom), value, found)
         finally:
             self._elsewhere.discard(key)
         return found

@@ -21,6 +21,7 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     ModuleFile,
+    Unknown,
     Value,
 )
 from amplint.lowering.program import (
@@ -325,6 +326,9 @@ class Machine(Api, Protocol):
 
     def model_of(self, table: Mapping[type[Value] | str, M], value: Value) -> M | None:
         """The model of a table for a value."""
+
+    def exists(self, value: Unknown) -> None:
+        """Notes that an unknown value is an object: a method of it is called."""
 
     def is_noted(self, owner: Symbol) -> bool:
         """Whether something is known of an object: a note, an attribute."""
