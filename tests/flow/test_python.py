@@ -82,7 +82,7 @@ DECIDED = {
     "views of a dict": """
         for key, value in {"a": 1, "b": 2}.items():
             yes(key == "a" and value == 1 or key == "b" and value == 2)
-        yes(list({"a": 1}.keys()) == ["a"] or True)
+        yes("a" in {"a": 1}.keys() and "b" not in list({"a": 1}))
         for value in {"a": True}.values():
             yes(value)
     """,
@@ -100,7 +100,7 @@ DECIDED = {
         yes(max(1, 3) == 3 and min([4, 2]) == 2 and sum([1, 2, 3]) == 6 and sum([]) == 0)
         yes(str(3) == "3" and bool([1]))
         no(bool(""))
-        yes(pow(2, 3) == 8 or True)
+        yes(pow(2, 3) == 8)
     """,
     "the same number of the same unknown": """
         if len(flag) > 2:
@@ -149,7 +149,7 @@ DECIDED = {
     """,
     "map, filter, sorted, reversed": """
         yes(list(map(lambda value: value + 1, [1]))[0] == 2)
-        yes(len(sorted([3, 1])) == 2 or True)
+        yes(1 in sorted([1]))
         for value in reversed([1]):
             yes(value == 1)
     """,
@@ -177,7 +177,7 @@ DECIDED = {
         yes(isinstance(Child(), Parent) and issubclass(Child, Parent))
         no(isinstance(Parent(), Child))
         no(isinstance(Parent(), str))
-        yes(type(Child()) is Child or True)
+        yes(type(Child()) is Child)
     """,
     "isinstance of an unknown, asked again": """
         if isinstance(flag, str):
@@ -237,7 +237,7 @@ DECIDED = {
     """,
     "dataclasses": """
         settings = Settings(amp=True)
-        yes(settings.amp and settings.dtype == "fp16" and settings.names == [])
+        yes(settings.amp and settings.dtype == "fp16" and len(settings.names) == 0)
         changed = dataclasses.replace(settings, dtype="bf16")
         yes(changed.amp and changed.dtype == "bf16" and settings.dtype == "fp16")
         yes(dataclasses.asdict(settings)["dtype"] == "fp16")
