@@ -87,9 +87,7 @@ def _called(play: Play, api: Api, name: str, arguments: Arguments, node: Node) -
     return play(api, framework, arguments, node)
 
 
-def _called_on(
-    play: Play, api: Api, framework: Value, name: str, arguments: Arguments, node: Node
-) -> Value:
+def _called_on(play: Play, api: Api, framework: Value, name: str, arguments: Arguments, node: Node) -> Value:
     return play(api, framework, arguments, node)
 
 
@@ -213,7 +211,9 @@ def owner_of(api: Api, value: Value) -> Symbol | None:
 def handed_back(arguments: Arguments) -> Value:
     """What a method gives that gives its arguments back: one, or all of them in a tuple."""
     values = arguments.all
-    return values[0] if len(values) == 1 and not arguments.unclear else Sequence(values, not arguments.unclear)
+    return (
+        values[0] if len(values) == 1 and not arguments.unclear else Sequence(values, not arguments.unclear)
+    )
 
 
 def optimizer_of(api: Api, arguments: Arguments, node: Node) -> Value:

@@ -19,7 +19,9 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
-SCALERS = tuple(f"timm.{module}.{name}" for module in ("utils", "utils.cuda") for name in ("NativeScaler", "ApexScaler"))
+SCALERS = tuple(
+    f"timm.{module}.{name}" for module in ("utils", "utils.cuda") for name in ("NativeScaler", "ApexScaler")
+)
 SAVERS = ("timm.utils.CheckpointSaver", "timm.utils.checkpoint_saver.CheckpointSaver")
 _SAVED = ("model", "optimizer", "args", "model_ema", "amp_scaler")
 """The first parameters of the saver: what it writes the states of."""
