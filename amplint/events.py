@@ -593,6 +593,16 @@ class GradientsRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class FrameworkScaled(Event):
+    """A framework computed gradients of a loss that it has multiplied by its scale, if it scales losses: so does
+    ``accelerator.backward(loss)``. Whoever limits or measures them before the framework divides them sees them too
+    large. ``float16`` says that it surely scales. Only the flow tells of it; a run shows what the framework's scaler
+    does."""
+
+    float16: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FrameworkUnscaled(Event):
     """A framework divided the gradients of all optimizers that it has prepared by its scale, if it scales losses:
     so does accelerate before it clips. ``float16`` says that it surely does. Only the flow tells of it; a run
