@@ -39,7 +39,11 @@ _LEVEL = 3
 """The position of ``opt_level`` in ``initialize(models, optimizers, enabled, opt_level, …)``."""
 _CAST = ("O2", "O3")
 """The levels at which the outputs of a model become float32."""
-_OWN_BACKWARD = ("apex.fp16_utils.FP16_Optimizer", "apex.optimizers.FP16_Optimizer", "apex.contrib.optimizers.FP16_Optimizer")
+_OWN_BACKWARD = (
+    "apex.fp16_utils.FP16_Optimizer",
+    "apex.optimizers.FP16_Optimizer",
+    "apex.contrib.optimizers.FP16_Optimizer",
+)
 _SAME = (
     "apex.parallel.convert_syncbn_model",
     "apex.parallel.LARC",
@@ -51,7 +55,9 @@ _SAME = (
 # amp -------------------------------------------------------------------------------------------------------------
 
 
-@models.call("apex.amp.initialize", "apex.amp.frontend.initialize", weight=Weight.ENTRY, tags=(SCALES_LOSSES,))
+@models.call(
+    "apex.amp.initialize", "apex.amp.frontend.initialize", weight=Weight.ENTRY, tags=(SCALES_LOSSES,)
+)
 def _initialize(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``model, optimizer = amp.initialize(model, optimizer, opt_level="O1")``."""
     given, optimizer = arguments.get(0, "models"), arguments.get(1, "optimizers")
@@ -94,7 +100,13 @@ def _master_params(api: Api, name: str, arguments: Arguments, node: Node) -> Val
     """``amp.master_params(optimizer)``."""
     modules = optimizers.modules_of(api, arguments.get(0, "optimizer"))
     parts = tuple(Parameters(module, one=True) for module in sorted(modules, key=lambda one: one.order))
-    return Iteration(parts[0]) if len(parts) == 1 else Sequence(parts, exact=False) if parts else api.unknown(node)
+    return (
+        Iteration(parts[0])
+        if len(parts) == 1
+        else Sequence(parts, exact=False)
+        if parts
+        else api.unknown(node)
+    )
 
 
 @models.call("apex.amp.state_dict", weight=Weight.EFFECT)
@@ -128,13 +140,8 @@ def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
         roles.prepare(api, inner, Wrapped())
 
 
-def _inner(api: Api, framework: Value) -> Value | None:
-    identity = roles.owner_of(api, framework)
-    return api.load(identity, "optimizer") if identity is not None else None
-
-
 def _step(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    inner = _inner(api, framework)
+    inner = roles.held_by(api, framework, "optimizer")
     if inner is None:
         optimizers.stepped(api, None, node, via_scaler=True, framework=True)
         return NONE
@@ -147,7 +154,7 @@ def _stepped(api: Api, optimizer: Value, node: Node) -> Value:
 
 
 def _zero(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    inner = _inner(api, framework)
+    inner = roles.held_by(api, framework, "optimizer")
     if inner is None:
         zeroed(api, node)
         return NONE
@@ -167,7 +174,7 @@ def _backward(api: Api, framework: Value, arguments: Arguments, node: Node) -> V
 def _own_state(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """The state of such an optimizer holds that of its scaler."""
     own = StateDict(SCALER, roles.owner_of(api, framework), api.place(node))
-    inner = _inner(api, framework)
+    inner = roles.held_by(api, framework, "optimizer")
     if inner is None:
         return own
     state = api.each(inner, lambda one: roles.method(api, one, "state_dict", Arguments(), node))

@@ -62,7 +62,9 @@ models.kinds += [
     Kind(
         FABRIC,
         all_of=frozenset({"backward"}),
-        one_of=frozenset({"setup", "setup_module", "setup_optimizers", "setup_dataloaders", "clip_gradients"}),
+        one_of=frozenset(
+            {"setup", "setup_module", "setup_optimizers", "setup_dataloaders", "clip_gradients"}
+        ),
         none_of=frozenset({"parameters"}),
     )
 ]

@@ -44,16 +44,13 @@ def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
 
 def _inner(api: Api, framework: Value) -> Value:
     """The optimizer inside."""
-    identity = roles.owner_of(api, framework)
-    held = api.load(identity, "optimizer") if identity is not None else None
-    return held if held is not None else framework
+    return roles.held_by(api, framework, "optimizer") or framework
 
 
 def _region(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``optim_wrapper.optim_context(model)``."""
     context = framework_region(api, node)
-    identity = roles.owner_of(api, framework)
-    dtype = api.load(identity, "dtype") if identity is not None else None
+    dtype = roles.held_by(api, framework, "dtype")
     return replace(context, dtype=dtype.dtype) if isinstance(dtype, DTypeValue) else context
 
 

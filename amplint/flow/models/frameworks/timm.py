@@ -19,7 +19,9 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
-SCALERS = tuple(f"timm.{module}.{name}" for module in ("utils", "utils.cuda") for name in ("NativeScaler", "ApexScaler"))
+SCALERS = tuple(
+    f"timm.{module}.{name}" for module in ("utils", "utils.cuda") for name in ("NativeScaler", "ApexScaler")
+)
 SAVERS = ("timm.utils.CheckpointSaver", "timm.utils.checkpoint_saver.CheckpointSaver")
 _SAVED = ("model", "optimizer", "args", "model_ema", "amp_scaler")
 """The first parameters of the saver: what it writes the states of."""
@@ -47,7 +49,7 @@ roles.give(
     {
         "__call__": Role(_train, tags=frozenset({SCALES_LOSSES})),
         "state_dict": Role(_state),
-        "load_state_dict": Role(lambda api, framework, arguments, node: NONE),
+        "load_state_dict": roles.LOADED,
     },
 )
 
@@ -69,9 +71,7 @@ roles.give_constructor(models, SAVERS, _tell, weight=Weight.EFFECT)
 
 def _save(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``saver.save_checkpoint(epoch)``."""
-    identity = roles.owner_of(api, framework)
-    held = api.load(identity, "saved") if identity is not None else None
-    checkpoints.saved(api, roles.states_of(api, held, node), node)
+    checkpoints.saved(api, roles.states_of(api, roles.held_by(api, framework, "saved"), node), node)
     return api.unknown(node)
 
 
