@@ -8,7 +8,7 @@ from functools import partial
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import CallModel, MethodModel
-from amplint.flow.state.conditions import Condition, atoms, both
+from amplint.flow.state.conditions import Condition, atoms, both, without
 from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.store import Ambient, Key, State
 from amplint.flow.state.symbols import Symbol, symbol
@@ -353,10 +353,30 @@ def _walked(
     made = _definition(function)
     if made is not None:
         caller.defined.pop(made, None)
+    end = _seen_outside(after.condition, context, program)
     writes = {key: value for key, value in after.heap.items() if before.heap.get(key) is not value}
-    return Summary(
-        frame.reads, writes, after.condition, after.ambient, result, frame.graph, context, frame.makes
-    )
+    return Summary(frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes)
+
+
+def _seen_outside(condition: Condition, context: Symbol, program: Program) -> Condition:
+    """What a caller can know of the condition under which a call comes to its end: nobody outside asks again for
+    what came about inside."""
+    own = (program.path, *program.root, program.number)
+    for atom in atoms(condition):
+        if _is_inside(atom, context, own, {}):
+            condition = without(condition, atom)
+    return condition
+
+
+def _is_inside(part: Symbol, context: Symbol, own: tuple[object, ...], known: dict[Symbol, bool]) -> bool:
+    if part is context:
+        return True
+    found = known.get(part)
+    if found is None:
+        named = part.parts[0] == "parameter" and part.parts[1 : 1 + len(own)] == own
+        inner = (piece for piece in part.parts if isinstance(piece, Symbol))
+        found = known[part] = named or any(_is_inside(piece, context, own, known) for piece in inner)
+    return found
 
 
 def run_generator(

@@ -100,6 +100,11 @@ class Names:
             self._functions[outline] = known
         return known
 
+    def starred(self, file: ProjectFile, star: Star) -> ProjectFile | None:
+        """The module of the project of which a star import takes the names."""
+        found = self._module(file, star.module, None)
+        return found.file if isinstance(found, ModuleFile) and found.file is not file else None
+
     # scopes
 
     def _in_scopes(self, file: ProjectFile, name: str, scope: Scope | None) -> tuple[Meaning, ...]:
@@ -111,7 +116,7 @@ class Names:
                 bindings = facts.bindings_of(scope)
                 if name in bindings.all and name not in bindings.elsewhere:
                     return self._bound(file, facts, bindings, name)
-                if is_function and name in _parameters(scope):
+                if is_function and facts.of(scope).is_local(name):
                     return ()
             innermost = False
             scope = facts.around(scope)
@@ -175,14 +180,14 @@ class Names:
 
     def _given(self, file: ProjectFile, star: Star, name: str, way: Way) -> tuple[Meaning, ...]:
         """What ``from module import *`` of the project gives for a name; stars of outside come last of all."""
-        source = self._module(file, star.module, name)
-        if not isinstance(source, ModuleFile) or source.file is file:
+        source = self.starred(file, star)
+        if source is None:
             return ()
-        exports = facts_of(source.file.outline).exports
+        exports = facts_of(source.outline).exports
         if (name.startswith("_") if exports is None else name not in exports) or name == "__all__":
             return ()
-        found = self._global(source.file, name, way)
-        return found or (self._submodule(source, name) if exports is not None else ())
+        found = self._global(source, name, way)
+        return found or (self._submodule(ModuleFile(source), name) if exports is not None else ())
 
     def _outside(self, file: ProjectFile, facts: FileFacts, name: str) -> tuple[Meaning, ...]:
         """A name that nothing in sight binds: of a star import of a package outside, or a builtin."""
@@ -327,14 +332,6 @@ class Names:
 
 def _joined(package: str, name: str) -> str:
     return f"{package}{name}" if package.endswith(".") else f"{package}.{name}"
-
-
-def _parameters(scope: Scope) -> set[str]:
-    arguments = scope.arguments if isinstance(scope, FunctionOutline) else None
-    if arguments is None:
-        return set()
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    return {part.arg for part in (*every, arguments.vararg, arguments.kwarg) if part is not None}
 
 
 def _unique(found: Iterable[Meaning]) -> tuple[Meaning, ...]:

@@ -2,7 +2,8 @@
 
 An atom is a question about an unknown: is it true, is it None, does it equal a constant. A condition is a tree of
 Choice nodes whose leaves are ``TRUE`` and ``FALSE``; a value that depends on conditions is such a tree with other
-leaves. Atoms are met in the order of their symbols on every branch, so that equal conditions are equal trees.
+leaves. Atoms are met in the same order on every branch, that in which they came about: equal conditions are equal
+trees.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ Known = dict[Symbol, bool]
 """Atoms with the outcome that is assumed on one branch."""
 
 MOST_ALTERNATIVES = 12
-MOST_NODES = 40
-MOST_ATOMS = 16
+MOST_ATOMS = 10
 MOST_RELATED = 6
 
 
@@ -145,7 +145,12 @@ def select(condition: Condition, then: Value, other: Value) -> Value:
 
 
 def _top(*trees: Value) -> Symbol:
-    return min((tree.atom for tree in trees if isinstance(tree, Choice)), key=lambda atom: atom.order)
+    found: Symbol | None = None
+    for tree in trees:
+        if isinstance(tree, Choice) and (found is None or tree.atom.index < found.index):
+            found = tree.atom
+    assert found is not None
+    return found
 
 
 def _side(tree: Value, atom: Symbol, truth: bool) -> Value:
@@ -306,10 +311,8 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 
 
 def bounded(condition: Condition) -> Condition:
-    """A condition of at most MOST_NODES choices that holds at least where this one does."""
-    while isinstance(condition, Choice) and (
-        len(condition.atoms) > MOST_ATOMS or size(condition) > MOST_NODES
-    ):
+    """A condition with at most MOST_ATOMS atoms that holds at least where this one does."""
+    while isinstance(condition, Choice) and len(condition.atoms) > MOST_ATOMS:
         condition = without(
             condition, max(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
         )

@@ -8,8 +8,10 @@ from typing import TypeVar
 
 from amplint.flow.state.conditions import (
     MOST_ALTERNATIVES,
+    MOST_ATOMS,
     Condition,
     asked,
+    atoms,
     bounded,
     either,
     is_possible,
@@ -198,7 +200,9 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
         case Mapping(), Mapping() if one.identity is other.identity:
             return _joined_mappings(first, one, other)
     found = select(first, one, other)
-    return found if _count(found) <= MOST_ALTERNATIVES else generalised(found)
+    if isinstance(found, Choice) and (len(found.atoms) > MOST_ATOMS or _count(found) > MOST_ALTERNATIVES):
+        return generalised(found)
+    return found
 
 
 def _kind(value: Value) -> str | None:
@@ -235,10 +239,4 @@ def generalised(tree: Value) -> Value:
 
 
 def _named_tree(tree: Value) -> Symbol:
-    return symbol("over", *sorted((atom for atom in _atoms(tree)), key=lambda atom: atom.order))
-
-
-def _atoms(tree: Value) -> set[Symbol]:
-    if not isinstance(tree, Choice):
-        return set()
-    return {tree.atom} | _atoms(tree.then) | _atoms(tree.other)
+    return symbol("over", *sorted(atoms(tree), key=lambda atom: atom.order))

@@ -72,7 +72,10 @@ class Constant(Value):
     value: object
 
     def __hash__(self) -> int:
-        return hash((type(self.value), self.value))
+        value = self.value
+        if isinstance(value, slice):  # it has no hash before Python 3.12
+            value = (value.start, value.stop, value.step)
+        return hash((type(self.value), value))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
