@@ -133,6 +133,9 @@ class ProjectView(Protocol):
     ) -> ClassValue | None:
         """The class of a class statement at a line of a file."""
 
+    def classes_in(self, file: ProjectFile) -> Sequence[ClassValue]:
+        """The classes that are defined in a file, those inside functions included."""
+
     def attribute_stores(self, value: ClassValue, name: str) -> Sequence[Lines]:
         """The simple statements ``self.name = …`` in methods other than the constructor."""
 
@@ -279,9 +282,6 @@ class Machine(Api, Protocol):
     def class_here(self, node: DefineClass) -> Value:
         """The class of a class statement."""
 
-    def imported(self, target: str) -> Value:
-        """What an import in the present file binds."""
-
     def set_name(self, target: Name, value: Value) -> None:
         """Binds a name."""
 
@@ -311,9 +311,6 @@ class Machine(Api, Protocol):
 
     def cut(self, function: FunctionValue, given: Arguments, node: Node) -> Value:
         """What a call gives that is not followed."""
-
-    def program_of(self, function: FunctionValue) -> Program | None:
-        """A function lowered."""
 
     def decorated(self, function: FunctionValue) -> Value:
         """A function of a file with its decorators applied."""

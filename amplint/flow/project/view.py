@@ -195,6 +195,10 @@ class View:
         """Whether ``functools.cache`` or the like keeps what a function gives."""
         return not _CACHES.isdisjoint(self.classes.decorators(function))
 
+    def classes_in(self, file: ProjectFile) -> Sequence[ClassValue]:
+        """The classes that are defined in a file, those inside functions included."""
+        return [self.class_value(file, outline) for outline in facts_of(file.outline).classes]
+
     def class_in(
         self, function: FunctionValue | None, file: ProjectFile, name: str, line: int
     ) -> ClassValue | None:

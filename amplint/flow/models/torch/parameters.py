@@ -62,7 +62,7 @@ def casts_of(api: Api, modules: frozenset[Symbol]) -> tuple[CastParameters, ...]
         if any(note.frozen for note in api.notes(module, Frozen)):
             continue
         for note in api.notes(module, ParametersCast):
-            if note.dtype.is_half and note.place is not None:
+            if note.dtype is not None and note.dtype.is_half and note.place is not None:
                 found.append(CastParameters(note.dtype, note.place))
     return tuple(found)
 
