@@ -27,6 +27,7 @@ from amplint.flow.models.torch.values import (
     StateDict,
     Wrapped,
 )
+from amplint.flow.models.torch.weights import cast_parameters
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, Constant, Iteration, Mapping, Sequence, Value
 from amplint.lowering.program import Node
@@ -81,7 +82,7 @@ def _each(api: Api, values: Value, action: roles.Action) -> None:
 def _initialised(api: Api, level: Value, model: Value) -> Value:
     identity = roles.owner_of(api, model)
     if identity is not None and level != Constant("O0"):
-        api.set_note(identity, ParametersCast(None))
+        cast_parameters(api, model, ParametersCast(None))
         float32 = isinstance(level, Constant) and level.value in _CAST
         api.set_note(identity, Prepared(float32_out=float32))
     return NONE
