@@ -8,8 +8,8 @@ from amplint.events import Backward, Event, LoopIterated, Rounds, ScalerAtHand, 
 
 
 class RunContext:
-    """See Context in amplint.rules.context. What a run does not show, such as whether anybody resumes from a checkpoint,
-    is answered so that rules speak: the finding in the text that is to be confirmed had it answered."""
+    """See Context in amplint.rules.context. What a run does not show, such as whether anybody resumes from a
+    checkpoint, is answered so that rules speak: a run confirms what was found in the text, where it was known."""
 
     def __init__(self) -> None:
         self.scaling = False
