@@ -117,6 +117,7 @@ class Session:
             device="cpu" if self.device == recordings.CPU else "cuda",
             level=level,
         )
+        self.observer.ask(self.probe.context)
         self.probe.start()
         self.probe.waker = self._wake
         self._stop.enter_context(observe_processes(self, begin, join))
