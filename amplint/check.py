@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.bounds import TorchBounds
 from amplint.catalog import UNUSED_SUPPRESSION
-from amplint.config import Settings, TorchBounds, with_project_torch
+from amplint.config import Settings, with_project_torch
 from amplint.gating import gate_of, gated
 from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
 from amplint.source.discovery import Discovery, discover
