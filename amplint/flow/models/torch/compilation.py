@@ -7,8 +7,8 @@ from amplint.events import Captured, CompiledBegan, CompiledEnded, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import gradients, regions
-from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote, Frozen
-from amplint.flow.models.torch.weights import is_module
+from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote
+from amplint.flow.models.torch.weights import is_module, takes_gradients
 from amplint.flow.state.values import (
     BoundMethod,
     ContextManager,
@@ -112,9 +112,7 @@ def _graph(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _tell(api: Api, name: str, first: Value, node: Node) -> None:
     """Tells that a callable is recorded, or that what follows is."""
     identity = api.identity_of(first)
-    trains = is_module(api, first) and identity is not None
-    if trains and identity is not None:
-        trains = not any(note.frozen for note in api.notes(identity, Frozen))
+    trains = identity is not None and is_module(api, first) and takes_gradients(api, identity)
     place = _decorated_at(api, first)
     api.emit(Captured(api.place(node), regions(api), CAPTURES[name], trains, place))
 
