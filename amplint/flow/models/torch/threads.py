@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from amplint.events import ThreadBegan, ThreadEnded, enabled_region
+from amplint.events import DType, Regions, ThreadBegan, ThreadEnded, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
@@ -139,21 +140,35 @@ def _in_executor(api: Api, loop: Unknown, name: str, arguments: Arguments, node:
 # run -------------------------------------------------------------------------------------------------------------
 
 
-def run(api: Api, how: str, function: Value, arguments: Arguments, node: Node) -> Value:
-    """Calls a function as another thread runs it, outside of every region. It is told where the present thread has
-    one open."""
+def run(api: Api, how: str, function: Value, arguments: Arguments, node: Node, inside: Regions = ()) -> Value:
+    """Calls a function as another thread runs it; ``inside`` are the regions of the new thread. It is told where
+    the present one has a region open."""
     if isinstance(function, External):
         return api.unknown(node)
+    return in_thread(api, how, lambda: api.call(function, arguments, node), node, inside)
+
+
+def in_thread(api: Api, how: str, action: Callable[[], Value], node: Node, inside: Regions) -> Value:
+    """Does something as another thread does it."""
     outside, thread = regions(api), api.ambient(InThread)
     is_told = enabled_region(outside) is not None and not outside[0].assumed
-    api.surround(OpenRegions())
+    api.surround(OpenRegions(inside))
     api.surround(InThread(True))
     if is_told:
-        api.emit(ThreadBegan(api.place(node), (), how, outside))
-    result = api.call(function, arguments, node)
-    api.surround(OpenRegions())
+        api.emit(ThreadBegan(api.place(node), inside, how, outside))
+    result = action()
+    api.surround(OpenRegions(inside))
     if is_told:
-        api.emit(ThreadEnded(api.place(node), ()))
+        api.emit(ThreadEnded(api.place(node), inside))
     api.surround(OpenRegions(outside))
     api.surround(thread)
     return result
+
+
+def replicated(api: Api) -> Regions | None:
+    """The regions in which nn.DataParallel runs its replicas, if they differ from those around it: it keeps
+    whether autocast is on, and not the type (torch/nn/parallel/parallel_apply.py of torch 2.13.0)."""
+    region = enabled_region(regions(api))
+    if region is None or region.framework or region.assumed or region.dtype is not DType.BFLOAT16:
+        return None
+    return (replace(region, dtype=DType.FLOAT16, identity=("replica", region.identity)),)
