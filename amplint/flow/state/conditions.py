@@ -21,7 +21,7 @@ Known = dict[Symbol, bool]
 """Atoms with the outcome that is assumed on one branch."""
 
 MOST_ALTERNATIVES = 12
-MOST_ATOMS = 10
+MOST_ATOMS = 8
 MOST_RELATED = 6
 
 
@@ -41,6 +41,12 @@ def is_none(of: Symbol) -> Symbol:
 def equals(of: Symbol, constant: Value) -> Symbol:
     """The atom "it equals this constant", for ``x == "fp16"``."""
     return is_none(of) if constant == NONE else symbol("equals", of, constant)
+
+
+def subject_of(atom: Symbol) -> Symbol:
+    """What an atom asks for: the answers to questions about the same unknown may follow from each other."""
+    subject = atom.parts[1] if len(atom.parts) > 1 else None
+    return subject if isinstance(subject, Symbol) else atom
 
 
 def implied(atom: Symbol, known: Known) -> bool | None:
@@ -310,20 +316,10 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 """Atoms that nobody asks for a second time."""
 
 
-def bounded(condition: Condition) -> Condition:
-    """A condition with at most MOST_ATOMS atoms that holds at least where this one does."""
-    while isinstance(condition, Choice) and len(condition.atoms) > MOST_ATOMS:
+def bounded(condition: Condition, most: int = MOST_ATOMS) -> Condition:
+    """A condition with at most so many atoms that holds at least where this one does."""
+    while isinstance(condition, Choice) and len(condition.atoms) > most:
         condition = without(
             condition, max(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
         )
-    return condition
-
-
-def evaluate(condition: Condition, known: Known) -> Condition:
-    """What is left of a condition where atoms have come out as ``known``."""
-    while isinstance(condition, Choice):
-        outcome = implied(condition.atom, known)
-        if outcome is None:
-            return condition
-        condition = condition.then if outcome else condition.other
     return condition
