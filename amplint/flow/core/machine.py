@@ -94,8 +94,9 @@ Binding = Value | Lines
 class ProjectView(Protocol):
     """The project as the interpreter needs it: names and classes, resolved without interpretation."""
 
-    def global_bindings(self, file: ProjectFile, name: str) -> Sequence[Binding]:
-        """What a name of a module may stand for, likeliest first; none if the module does not bind it."""
+    def global_bindings(self, file: ProjectFile, name: str, line: int | None = None) -> Sequence[Binding]:
+        """What a name of a module may stand for once the statements above a line have run, or all, likeliest first;
+        none if the module does not bind it."""
 
     def imported(self, file: ProjectFile, target: str) -> tuple[ProjectFile, str] | Value:
         """What an import of this dotted target binds in a file: a value, or a name of another file of the project."""

@@ -49,8 +49,11 @@ class View:
 
     # names
 
-    def global_bindings(self, file: ProjectFile, name: str) -> Sequence[Binding]:
-        """What a name of a module may stand for, likeliest first; none if the module does not bind it."""
+    def global_bindings(self, file: ProjectFile, name: str, line: int | None = None) -> Sequence[Binding]:
+        """What a name of a module may stand for once the statements above a line have run, or all, likeliest first;
+        none if the module does not bind it."""
+        if line is not None:
+            return self._last_above(file, name, line)
         found: dict[Binding, None] = {}
         for meaning in self.names.global_meanings(file, name):
             found.update(dict.fromkeys(self._bindings(file, name, meaning)))
@@ -59,6 +62,23 @@ class View:
             if isinstance(outside, External) and not outside.name.startswith("builtins."):
                 found[outside] = None
         return list(found)
+
+    def _last_above(self, file: ProjectFile, name: str, line: int) -> list[Binding]:
+        """The last statement above a line that binds a name; with its alternatives, if it is a branch of an ``if``."""
+        above = [one for one in self.names.global_bindings(file, name) if one.end_line < line]
+        if not above:
+            return []
+        last = above[-1]
+        facts = facts_of(file.outline)
+        match last:
+            case FunctionBinding(node=function):
+                return [self.names.function(file, facts.function_of(function))]
+            case ClassBinding(node=node):
+                return [ClassValue(file, facts.class_of(node))]
+        part = _around(file.outline.tree.body, last.line)
+        if isinstance(part, ast.If) and (part.end_lineno or part.lineno) < line:
+            return [Lines(file, part.lineno, part.end_lineno or part.lineno)]
+        return [Lines(file, last.line, last.end_line)]
 
     def _bindings(self, file: ProjectFile, name: str, meaning: Meaning) -> Iterator[Binding]:
         if not isinstance(meaning, Assigned):
