@@ -370,7 +370,7 @@ class CacheCleared(Event):
 @dataclass(frozen=True, slots=True)
 class Forward(Event):
     """A module ran. ``trains`` says that its parameters take gradients as far as is known. ``inputs`` are
-    the tensors that the code itself cast to half precision, if the ops of the module are out of sight."""
+    the tensors that the code itself cast to half precision, unless the module was cast as well."""
 
     module: Hashable
     trains: bool = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from amplint.events import (
     INITIAL_SCALE,
@@ -220,6 +220,19 @@ _START = State()
 _OVER = State(over=True)
 
 
+class Surroundings(Protocol):
+    """What the machine asks of whoever produces the events, about the code around them. For rules it is Context."""
+
+    def may_be_unscaled(self, event: ScalerUsed) -> bool:
+        """Whether the gradients that a scaler divides here may be divided already."""
+
+    def dropped_elsewhere(self, event: LoopIterated) -> bool:
+        """Whether a loop drops gradients beside a plain step alone, and not beside the scaler's."""
+
+    def rounds(self, event: ScalerUsed) -> Rounds:
+        """In which rounds of the loop around an event it happens."""
+
+
 class GradScalerProtocol:
     """Moves the state from event to event. For rules it is PROTOCOL."""
 
@@ -242,11 +255,11 @@ class GradScalerProtocol:
         """Nothing has happened."""
         return _START
 
-    def hear(self, state: State, event: Event) -> tuple[State, tuple[Breach, ...]]:
+    def hear(self, state: State, event: Event, around: Surroundings) -> tuple[State, tuple[Breach, ...]]:
         """The next state, and what the event breaks."""
         if state.over:
             return state, ()
-        move = _Move(state)
+        move = _Move(state, around)
         match event:
             case ScalerUsed():
                 move.used(event)
@@ -268,7 +281,7 @@ class GradScalerProtocol:
                 )
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
-                if isinstance(event, LoopIterated) and event.dropped_elsewhere:
+                if isinstance(event, LoopIterated) and move.is_kept_in(event):
                     move.kept(event.loop)
             case LoopEnded():
                 move.not_kept(event.loop)
@@ -287,8 +300,9 @@ def _home(place: Place) -> Hashable:
 class _Move:
     """One step of the machine, on the state in parts that can be changed."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, around: Surroundings) -> None:
         self.state = state
+        self.around = around
         self.optimizers = {held.optimizer: held for held in state.optimizers}
         self.others = state.others
         self.several = state.several
@@ -431,7 +445,7 @@ class _Move:
                 self.break_(Fault.UNSCALED_AFTER_STEP, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.UNSCALED and event.act == "unscale_" and held.staged is not None:
             # the same call in another round may not run, whatever a walk takes for possible
-            if event.rounds is Rounds.ANY or held.staged != event.place:
+            if held.staged != event.place or self.around.rounds(event) is Rounds.ANY:
                 self.break_(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.READY:
             self.judge_division(event, held, known)
@@ -456,7 +470,7 @@ class _Move:
                 held,
                 stage=Stage.UNSCALED,
                 divided=event.place,
-                last=event.rounds is Rounds.ONE,
+                last=self.around.rounds(event) is Rounds.ONE,
                 source=held.fresh or held.source,
                 fresh=None,
                 fresh_by=(),
@@ -469,9 +483,9 @@ class _Move:
     def judge_any(self, event: ScalerUsed, known: Known) -> None:
         """What was clipped too early, whichever optimizer it is that the scaler divides: none was divided since this
         scaler alone scaled all there is."""
-        if event.unscaled_elsewhere:
+        if self.plain is not None or not self.reads or self.around.may_be_unscaled(event):
             return
-        if self.plain is None and all(
+        if all(
             held.fresh is not None and held.divided is None and held.fresh_by == (event.scaler,)
             for held in self.each()
         ):
@@ -590,6 +604,11 @@ class _Move:
         if held.optimizer in event.kept:
             return True
         return held.kept_in is not None and (not self.several or held.applied_from == event.place)
+
+    def is_kept_in(self, event: LoopIterated) -> bool:
+        """Whether gradients that a scaler's step has applied are still there, and other ways through the loop drop
+        theirs."""
+        return any(held.applied for held in self.each()) and self.around.dropped_elsewhere(event)
 
     def kept(self, loop: Hashable) -> None:
         """A loop goes on in which nobody drops the gradients that a scaler's step has applied."""

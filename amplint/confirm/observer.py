@@ -36,6 +36,7 @@ from amplint.events import (
 )
 from amplint.findings import Span
 from amplint.rules.base import Draft, FlowRule, Report
+from amplint.rules.context import Context
 from amplint.rules.jury import Jury, findings_of
 
 _MOST_PIECES = 3
@@ -145,6 +146,10 @@ class Observer:
     def skipped(self) -> int:
         """Steps that a scaler left out. Of an optimizer that is not torch's nobody knows."""
         return sum(count for optimizer, count in self._left_out.items() if optimizer in self._optimizers)
+
+    def ask(self, context: Context) -> None:
+        """Whom the rules may ask about events."""
+        self._jury.ask(context)
 
     def hear(self, event: Event) -> None:
         """Takes in an event. Raises Stopped where the run is to end."""

@@ -148,9 +148,9 @@ class MissingGradScaler(Float16Training):
         return not (
             event.scaled
             or event.unclear
-            or event.scaler_in_reach
             or event.partial
-            or event.at_hand is not None
+            or self.context.scaler_at_hand(event) is not None
+            or self.context.scaler_may_exist(event)
         )
 
     def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:

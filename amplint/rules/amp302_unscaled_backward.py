@@ -117,10 +117,12 @@ class UnscaledBackward(ProtocolRule, Float16Training):
 
     def concerns(self, event: Backward) -> bool:
         """Whether nothing scales the loss, and a scaler is there that could."""
-        return event.at_hand is not None and not (event.scaled or event.unclear or event.partial)
+        if event.scaled or event.unclear or event.partial:
+            return False
+        return self.context.scaler_at_hand(event) is not None
 
     def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:
-        place, region, scaler = backward.place, trained.region, backward.at_hand
+        place, region, scaler = backward.place, trained.region, trained.scaler
         assert scaler is not None
         message = (
             f"{call(place)} runs on a loss out of the float16 region on {line_of(region.place, place)} that "

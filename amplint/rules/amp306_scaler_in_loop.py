@@ -97,7 +97,6 @@ from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerU
 from amplint.findings import Level
 from amplint.fixes.scaling import HoistScaler
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.grad_scaler import belongs
 
 
 @dataclass(frozen=True)
@@ -136,15 +135,15 @@ class ScalerInLoop(FlowRule):
         )
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not belongs(known.optimizer, event.optimizer))
+        return tuple(known for known in state if not self.context.belongs(known.optimizer, event.optimizer))
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
         return tuple(
             replace(known, anew=event.place, held=True)
-            if event.anew and belongs(known.scaler, event.identity)
+            if event.anew and self.context.belongs(known.scaler, event.identity)
             else known
             for known in state
-            if not belongs(known.optimizer, event.identity)
+            if not self.context.belongs(known.optimizer, event.identity)
         )
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:

@@ -112,7 +112,7 @@ class ScalerWithBfloat16(FlowRule):
             return state
         if event.enabled is not True or (event.switch is not None and event.switch != state.switch):
             return state
-        if state.chosen and (event.switch is not None or event.optional):
+        if state.chosen and (event.switch is not None or self.context.is_optional(event)):
             # one flag chooses the type and another the scaler: they may well exclude each other
             return state
         where = line_of(state.place, event.made)

@@ -14,6 +14,8 @@ from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Level
 from amplint.fixes.base import Mend
+from amplint.rules.context import Context
+from amplint.rules.told import Told
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Machine(Protocol):
     def start(self) -> Hashable:
         """The state at an entry point."""
 
-    def hear(self, state: Any, event: Event) -> tuple[Hashable, tuple[Any, ...]]:
+    def hear(self, state: Any, event: Event, context: Context) -> tuple[Hashable, tuple[Any, ...]]:
         """The next state, and what is to be said to the rules."""
 
 
@@ -159,6 +161,9 @@ class FlowRule(Rule):
     evidence: tuple[str, ...] = ()
     """What a run measures where a finding is true: "scale", that of the scaler; "norm", that of the gradients;
     "zeros", how many of them are zero; "loss", whether it stands still."""
+
+    context: Context = Told()
+    """Whom it may ask about the events: set by those who let it hear them."""
 
     def start(self) -> Hashable:
         """The state at an entry point."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from amplint import events
 from amplint.events import Event
 from amplint.rules.base import Draft, FlowRule, Machine, Report
+from amplint.rules.context import Context
+from amplint.rules.told import Told
 
 Hear = Callable[[Hashable, Event], Hashable]
 
@@ -26,9 +28,17 @@ class Listener:
 class Dispatcher:
     """Lets flow rules hear events, each with a state of its own."""
 
-    def __init__(self, rules: Sequence[FlowRule], report: Report) -> None:
+    def __init__(self, rules: Sequence[FlowRule], report: Report, context: Context | None = None) -> None:
         self.rules = rules
+        self.context: Context = Told()
+        self.ask(context or self.context)
         self.report = report
+
+    def ask(self, context: Context) -> None:
+        """Whom the rules may ask about the events."""
+        self.context = context
+        for rule in self.rules:
+            rule.context = context
 
     def listeners(self) -> list[Listener]:
         """The rules, and the machines that they share."""
@@ -60,7 +70,7 @@ class Dispatcher:
             if event.regions and event.regions[0].assumed:
                 return state
             before = len(self.report.drafts)
-            after, said = machine.hear(state, event)
+            after, said = machine.hear(state, event, self.context)
             for part in said:
                 for rule in rules:
                     rule.on_said(part, self.report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import ClassVar
 
 from amplint.amp.protocol import PROTOCOL, Breach, Fault
@@ -61,8 +60,3 @@ def number(scale: float) -> str:
 def call(place: Place) -> str:
     """The text of a call."""
     return f"`{place.text}`"
-
-
-def belongs(optimizer: Hashable, made: Hashable) -> bool:
-    """Whether an optimizer is what was made, or the object that holds it."""
-    return optimizer == made or (isinstance(optimizer, tuple) and made in optimizer)

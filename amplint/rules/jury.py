@@ -9,6 +9,8 @@ from amplint import events
 from amplint.events import Event
 from amplint.findings import Finding, Span, TrailStep
 from amplint.rules.base import Draft, FlowRule, Machine, Report
+from amplint.rules.context import Context
+from amplint.rules.told import Told
 
 Handler = Callable[[Hashable, Event, Report], Hashable]
 
@@ -31,12 +33,20 @@ OF_TEXT = (events.ScalerDiscarded,)
 class Jury:
     """Lets flow rules hear events. The state handed along each path is a tuple, one entry a rule."""
 
-    def __init__(self, rules: Sequence[FlowRule], report: Report) -> None:
+    def __init__(self, rules: Sequence[FlowRule], report: Report, context: Context | None = None) -> None:
         self.rules = rules
+        self.context: Context = Told()
+        self.ask(context or self.context)
         self.report = report
         self._handlers: dict[type[Event], list[tuple[int, bool, Handler]]] = {}
         self.machines = tuple(dict.fromkeys(rule.machine for rule in rules if rule.machine is not None))
         """What several rules share: heard once, after the rules' own states."""
+
+    def ask(self, context: Context) -> None:
+        """Whom the rules may ask about the events."""
+        self.context = context
+        for rule in self.rules:
+            rule.context = context
 
     def start(self) -> Hashable:
         """The states at an entry point."""
@@ -75,7 +85,7 @@ class Jury:
         rules = [rule for rule in self.rules if rule.machine is machine]
 
         def handle(state: Hashable, event: Event, report: Report) -> Hashable:
-            after, said = machine.hear(state, event)
+            after, said = machine.hear(state, event, self.context)
             for part in said:
                 for rule in rules:
                     rule.on_said(part, report)

@@ -18,6 +18,7 @@ from amplint.events import (
     ScalerUsed,
 )
 from amplint.findings import Span
+from amplint.rules.told import Told
 
 SCALE = 1024.0
 
@@ -102,7 +103,7 @@ def faults(*events: Event) -> list[Fault]:
     """What the protocol says of these events."""
     state, said = PROTOCOL.start(), []
     for event in events:
-        state, breaches = PROTOCOL.hear(state, event)
+        state, breaches = PROTOCOL.hear(state, event, Told())
         said += [breach.fault for breach in breaches]
     return said
 

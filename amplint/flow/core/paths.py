@@ -52,7 +52,7 @@ from amplint.lowering.program import Node
 A = TypeVar("A", bound=Ambient)
 N = TypeVar("N", bound=Note)
 M = TypeVar("M")
-MOST_COMBINATIONS = 16
+MOST_COMBINATIONS = 8
 """So many combinations of alternatives of the arguments of one call are told apart."""
 
 

@@ -21,7 +21,7 @@ Known = dict[Symbol, bool]
 """Atoms with the outcome that is assumed on one branch."""
 
 MOST_ALTERNATIVES = 12
-MOST_ATOMS = 10
+MOST_ATOMS = 8
 MOST_RELATED = 6
 
 

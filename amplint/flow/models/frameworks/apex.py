@@ -27,6 +27,7 @@ from amplint.flow.models.torch.values import (
     StateDict,
     Wrapped,
 )
+from amplint.flow.models.torch.weights import cast_parameters
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, Constant, Iteration, Mapping, Sequence, Value
 from amplint.lowering.program import Node
@@ -81,7 +82,7 @@ def _each(api: Api, values: Value, action: roles.Action) -> None:
 def _initialised(api: Api, level: Value, model: Value) -> Value:
     identity = roles.owner_of(api, model)
     if identity is not None and level != Constant("O0"):
-        api.set_note(identity, ParametersCast(None))
+        cast_parameters(api, model, ParametersCast(None))
         float32 = isinstance(level, Constant) and level.value in _CAST
         api.set_note(identity, Prepared(float32_out=float32))
     return NONE
@@ -140,13 +141,8 @@ def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
         roles.prepare(api, inner, Wrapped())
 
 
-def _inner(api: Api, framework: Value) -> Value | None:
-    identity = roles.owner_of(api, framework)
-    return api.load(identity, "optimizer") if identity is not None else None
-
-
 def _step(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    inner = _inner(api, framework)
+    inner = roles.held_by(api, framework, "optimizer")
     if inner is None:
         optimizers.stepped(api, None, node, via_scaler=True, framework=True)
         return NONE
@@ -159,7 +155,7 @@ def _stepped(api: Api, optimizer: Value, node: Node) -> Value:
 
 
 def _zero(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    inner = _inner(api, framework)
+    inner = roles.held_by(api, framework, "optimizer")
     if inner is None:
         zeroed(api, node)
         return NONE
@@ -179,7 +175,7 @@ def _backward(api: Api, framework: Value, arguments: Arguments, node: Node) -> V
 def _own_state(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """The state of such an optimizer holds that of its scaler."""
     own = StateDict(SCALER, roles.owner_of(api, framework), api.place(node))
-    inner = _inner(api, framework)
+    inner = roles.held_by(api, framework, "optimizer")
     if inner is None:
         return own
     state = api.each(inner, lambda one: roles.method(api, one, "state_dict", Arguments(), node))

@@ -13,15 +13,23 @@ from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import losses, optimizers
 from amplint.flow.models.torch.losses import SCALES_LOSSES
-from amplint.flow.models.torch.values import MODULE, OPTIMIZER, Optimizer, Prepared, ScaledLoss
+from amplint.flow.models.torch.values import (
+    MODULE,
+    OPTIMIZER,
+    Optimizer,
+    ParametersCast,
+    Prepared,
+    ScaledLoss,
+)
+from amplint.flow.models.torch.weights import cast_parameters
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, ContextManager, Instance, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
 
-_OPTIMIZER = 2
-"""The position of ``optimizer`` in ``initialize(args, model, optimizer, …)``."""
+_MODEL, _OPTIMIZER = 1, 2
+"""Positions in ``initialize(args, model, optimizer, …)``."""
 _CLASSES = ("DeepSpeedEngine", "PipelineEngine")
 ENGINES = tuple(
     f"{module}.{name}"
@@ -34,19 +42,23 @@ _OWN_OPTIMIZERS = ("deepspeed.ops.", "deepspeed.runtime.fp16.onebit.")
 _NULL = ("deepspeed.zero.Init", "deepspeed.zero.GatheredParameters", "deepspeed.OnDevice")
 
 models.kinds += [
+    Kind(MODULE, all_of=frozenset({"__call__", "backward", "step"})),
     Kind(
         ENGINE,
         all_of=frozenset({"backward", "step"}),
-        none_of=frozenset({"parameters", "named_parameters", "eval", "train", "__call__"}),
-    )
+        none_of=frozenset({"parameters", "named_parameters", "eval", "train"}),
+    ),
 ]
 
 
 @models.call("deepspeed.initialize", weight=Weight.ENTRY, tags=(SCALES_LOSSES,))
 def _initialize(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``engine, optimizer, loader, scheduler = deepspeed.initialize(model=model, …)``."""
-    # it may cast the module that it is given in place
     api.opaque(arguments, node)
+    model = arguments.get(_MODEL, "model")
+    if isinstance(model, (Instance, Unknown)):
+        # the configuration file says to which type
+        cast_parameters(api, model, ParametersCast(None))
     optimizer = arguments.get(_OPTIMIZER, "optimizer")
     if not isinstance(optimizer, (Optimizer, Instance)):
         optimizer = api.unknown(node, OPTIMIZER)

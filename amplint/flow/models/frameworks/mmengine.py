@@ -2,7 +2,7 @@
 
 Source: ``mmengine/optim/optimizer/*optimizer_wrapper*.py`` of mmengine 0.10. ``AmpOptimWrapper`` scales with a
 torch.amp.GradScaler of its own and writes that into its state; the plain wrapper does none of this. Which of them a
-parameter is, the configuration file decides. ``mmengine.runner.autocast`` is among the entries of regions.
+parameter is, the configuration file decides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
-from amplint.flow.models.torch import losses, optimizers
+from amplint.flow.models.torch import autocast, losses, optimizers
 from amplint.flow.models.torch.gradients import zeroed
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
@@ -44,16 +44,13 @@ def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
 
 def _inner(api: Api, framework: Value) -> Value:
     """The optimizer inside."""
-    identity = roles.owner_of(api, framework)
-    held = api.load(identity, "optimizer") if identity is not None else None
-    return held if held is not None else framework
+    return roles.held_by(api, framework, "optimizer") or framework
 
 
 def _region(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``optim_wrapper.optim_context(model)``."""
     context = framework_region(api, node)
-    identity = roles.owner_of(api, framework)
-    dtype = api.load(identity, "dtype") if identity is not None else None
+    dtype = roles.held_by(api, framework, "dtype")
     return replace(context, dtype=dtype.dtype) if isinstance(dtype, DTypeValue) else context
 
 
@@ -101,6 +98,14 @@ def _state_with_scaler(api: Api, framework: Value, arguments: Arguments, node: N
     identity = roles.owner_of(api, framework)
     own = symbol("scaler of", identity) if identity is not None else None
     return Sequence((_state(api, framework, arguments, node), StateDict(SCALER, own, api.place(node))))
+
+
+@models.call(
+    "mmengine.runner.autocast", "mmengine.runner.amp.autocast", weight=Weight.ENTRY, tags=("opens a region",)
+)
+def _autocast(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``with mmengine.runner.autocast(dtype=torch.bfloat16):``."""
+    return autocast.make(api, name, arguments, node)
 
 
 _SCALES = frozenset({SCALES_LOSSES})

@@ -140,7 +140,8 @@ def null(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
 
 def backward(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``accelerator.backward(loss)``: it may scale the loss first."""
-    losses.backward(api, first(arguments), node, ".backward()", unclear=True)
+    loss = arguments.get(0, "loss")
+    losses.backward(api, loss if loss is not None else first(arguments), node, ".backward()", unclear=True)
     told_of_scaling(api, framework, node)
     return NONE
 
@@ -148,6 +149,11 @@ def backward(api: Api, framework: Value, arguments: Arguments, node: Node) -> Va
 def step(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``engine.step()``: the framework steps optimizers of its own, through its own scaler if it has one."""
     optimizers.stepped(api, None, node, via_scaler=True, framework=True)
+    return NONE
+
+
+def loaded(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
+    """``scaler.load_state_dict(state)`` of an object whose state is no torch optimizer's or scaler's."""
     return NONE
 
 
@@ -174,6 +180,7 @@ REGION = Role(region, Weight.ENTRY, frozenset({"opens a region"}))
 NULL = Role(null, Weight.NOTHING)
 BACKWARD = Role(backward, tags=frozenset({SCALES_LOSSES}))
 STEP = Role(step)
+LOADED = Role(loaded)
 SAME = Role(same, Weight.NOTHING)
 SAVE = Role(save)
 HIDDEN = Role(hidden)
@@ -200,6 +207,12 @@ def prepare(api: Api, value: Value, note: Note) -> None:
 def _prepared(api: Api, note: Note, value: Value) -> Value:
     prepare(api, value, note)
     return NONE
+
+
+def held_by(api: Api, framework: Value, name: str) -> Value | None:
+    """What an object of a framework was given under a name. May be a Choice."""
+    identity = owner_of(api, framework)
+    return api.load(identity, name) if identity is not None else None
 
 
 def owner_of(api: Api, value: Value) -> Symbol | None:
@@ -250,3 +263,20 @@ def _state_of(api: Api, node: Node, value: Value) -> Value:
         case Instance() | Unknown() | Optimizer() | Scaler() | Scheduler():
             return method(api, value, "state_dict", Arguments(), node)
     return value
+
+
+def restored(api: Api, objects: Value | None, node: Node) -> None:
+    """Calls ``load_state_dict`` of all objects in a dict."""
+    if objects is None:
+        return
+
+    def restore(value: Value) -> Value:
+        match value:
+            case Dict():
+                for _, item in value.items:
+                    restored(api, item, node)
+            case Instance() | Optimizer() | Scaler():
+                method(api, value, "load_state_dict", given(api.unknown(node), node=node), node)
+        return NONE
+
+    api.each(api.contents(objects), restore)

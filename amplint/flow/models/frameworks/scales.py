@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.events import FrameworkScaled, FrameworkUnscaled, Place
+from amplint.events import AmpHidden, FrameworkScaled, FrameworkUnscaled, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.values import Scaler
@@ -33,6 +33,15 @@ class Precision(Note):
     scales: Condition
     told: bool = False
     given: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unscaled(Note):
+    """A framework has divided the gradients, and nothing has applied them since, as far as is in sight."""
+
+
+_GRADIENTS = symbol("gradients of frameworks")
+"""What holds the note that a framework has unscaled gradients."""
 
 
 def tell_precision(
@@ -106,3 +115,11 @@ def told_of_unscaling(api: Api, framework: Value, node: Node) -> None:
     on = scales(api, framework)
     if on is not False:
         api.emit(FrameworkUnscaled(api.place(node), regions(api), on is True))
+        api.set_note(_GRADIENTS, Unscaled())
+
+
+def may_step(api: Api, node: Node) -> None:
+    """Something out of sight is called: where a framework has unscaled gradients, it may be what applies them."""
+    if api.notes(_GRADIENTS, Unscaled):
+        api.drop_note(_GRADIENTS, Unscaled)
+        api.emit(AmpHidden(api.place(node), regions(api)))

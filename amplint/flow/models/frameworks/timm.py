@@ -49,7 +49,7 @@ roles.give(
     {
         "__call__": Role(_train, tags=frozenset({SCALES_LOSSES})),
         "state_dict": Role(_state),
-        "load_state_dict": Role(lambda api, framework, arguments, node: NONE),
+        "load_state_dict": roles.LOADED,
     },
 )
 
@@ -71,9 +71,7 @@ roles.give_constructor(models, SAVERS, _tell, weight=Weight.EFFECT)
 
 def _save(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``saver.save_checkpoint(epoch)``."""
-    identity = roles.owner_of(api, framework)
-    held = api.load(identity, "saved") if identity is not None else None
-    checkpoints.saved(api, roles.states_of(api, held, node), node)
+    checkpoints.saved(api, roles.states_of(api, roles.held_by(api, framework, "saved"), node), node)
     return api.unknown(node)
 
 

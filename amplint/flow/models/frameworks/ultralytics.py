@@ -1,8 +1,8 @@
 """ultralytics: its autocast, and subclasses of its trainer.
 
-Source: ``ultralytics/utils/torch_utils.py``, ``ultralytics/engine/trainer.py`` of ultralytics 8.4.
-``autocast(enabled, device)`` takes a type in place of a flag, too. ``BaseTrainer.optimizer_step`` unscales, clips,
-steps, updates and zeroes with ``self.scaler`` and ``self.optimizer``.
+Source: ``ultralytics/utils/torch_utils.py``, ``ultralytics/engine/trainer.py`` of ultralytics 8.4. ``autocast(enabled,
+device)`` takes a type in place of a flag, too. ``BaseTrainer.optimizer_step`` unscales, clips, steps, updates and drops
+gradients with ``self.scaler`` and ``self.optimizer``.
 """
 
 from __future__ import annotations

@@ -33,6 +33,9 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
+_LARGEST = 1024
+"""Powers of larger numbers are not worked out."""
+
 
 @models.namespace("builtins.")
 def _any_other(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
@@ -154,7 +157,22 @@ def _rounded(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _pow(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if len(arguments.positional) != 2:
         return api.number(node)
-    return api.operate("**", arguments.positional[0], arguments.positional[1], node)
+    base, exponent = arguments.positional
+    if isinstance(base, Constant) and isinstance(exponent, Constant):
+        return _power(api, base.value, exponent.value, node)
+    return api.operate("**", base, exponent, node)
+
+
+def _power(api: Api, base: object, exponent: object, node: Node) -> Value:
+    if not isinstance(base, (int, float)) or not isinstance(exponent, (int, float)):
+        return api.unknown(node)
+    if abs(base) > _LARGEST or abs(exponent) > _LARGEST:
+        return api.number(node)
+    try:
+        result = base**exponent
+    except ArithmeticError:
+        return api.unknown(node)
+    return Constant(result) if isinstance(result, (int, float)) else api.number(node)
 
 
 @models.call("builtins.min", "builtins.max")

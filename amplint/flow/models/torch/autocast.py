@@ -33,6 +33,8 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
+_OF_TORCH = tuple(name for name, entry in ENTRIES.items() if not entry.framework)
+"""Those of frameworks have models of their own."""
 _BY_HAND = frozenset({"__enter__", "__exit__"})
 _MANAGERS = frozenset({"contextlib.contextmanager", "contextlib.asynccontextmanager"})
 _CALLABLE = (FunctionValue, BoundMethod, Decorated, Partial, ClassValue)
@@ -48,7 +50,7 @@ class Inherits(Note):
 # made ------------------------------------------------------------------------------------------------------------
 
 
-@models.call(*ENTRIES, weight=Weight.ENTRY, tags=("opens a region",))
+@models.call(*_OF_TORCH, weight=Weight.ENTRY, tags=("opens a region",))
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     first = arguments.positional[0] if arguments.positional else None
     if isinstance(first, _CALLABLE):

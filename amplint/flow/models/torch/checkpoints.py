@@ -102,14 +102,15 @@ def _save(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return NONE
 
 
-def saved(api: Api, value: Value, node: Node) -> None:
-    """Tells what is written to a checkpoint, on a path of its own for each alternative of what is in it."""
+def saved(api: Api, value: Value, node: Node, place: Place | None = None) -> None:
+    """Tells what is written to a checkpoint, on a path of its own for each alternative of what is in it. ``place``:
+    where a handler was made that writes it here."""
 
     def tell(found: _Found) -> None:
         names = tuple(optimizer for optimizer, _ in found.optimizers)
         api.emit(
             StateSaved(
-                api.place(node),
+                place or api.place(node),
                 regions(api),
                 names,
                 found.scalers,

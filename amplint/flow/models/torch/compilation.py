@@ -7,16 +7,15 @@ from amplint.events import Captured, CompiledBegan, CompiledEnded, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import gradients, regions
-from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote, Frozen
+from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote
+from amplint.flow.models.torch.weights import is_module, takes_gradients
 from amplint.flow.state.values import (
     BoundMethod,
     ContextManager,
     Decorated,
     External,
     FunctionValue,
-    Instance,
     Partial,
-    Unknown,
     Value,
 )
 from amplint.lowering.program import Node
@@ -113,9 +112,7 @@ def _graph(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _tell(api: Api, name: str, first: Value, node: Node) -> None:
     """Tells that a callable is recorded, or that what follows is."""
     identity = api.identity_of(first)
-    trains = is_module(api, first) and identity is not None
-    if trains and identity is not None:
-        trains = not any(note.frozen for note in api.notes(identity, Frozen))
+    trains = identity is not None and is_module(api, first) and takes_gradients(api, identity)
     place = _decorated_at(api, first)
     api.emit(Captured(api.place(node), regions(api), CAPTURES[name], trains, place))
 
@@ -129,10 +126,3 @@ def _decorated_at(api: Api, value: Value) -> Place | None:
         found = [part.place for part in api.decorators(value) if isinstance(part, Autocast)]
         return found[0] if found else None
     return None
-
-
-def is_module(api: Api, value: Value) -> bool:
-    """Whether a value is a torch module."""
-    if isinstance(value, Unknown):
-        return value.kind == MODULE
-    return isinstance(value, Instance) and api.derives_from(value, "torch.nn.")

@@ -35,14 +35,7 @@ MOST_WRAPPERS = 2
 """So many functions of the project are looked into for the context that they make of a flag."""
 _CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "double"})
 _HALF_TYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
-_ABOUT_AUTOCAST = (
-    "torch.is_autocast_",
-    "torch.get_autocast_",
-    "torch.set_autocast_",
-    "torch.amp.",
-    "torch.cuda.amp.",
-    "torch.cpu.amp.",
-)
+_ABOUT_AUTOCAST = ("torch.is_autocast_", "torch.get_autocast_", "torch.set_autocast_")
 _PRODUCTS = frozenset(
     {"matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "linear"}
     | {

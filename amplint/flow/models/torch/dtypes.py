@@ -5,6 +5,7 @@ from __future__ import annotations
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import DefaultType, DTypeValue, TypeInfo
 from amplint.flow.state.conditions import choice, is_true
 from amplint.flow.state.symbols import Symbol, symbol
@@ -193,4 +194,4 @@ def _promoted(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 def is_asked(api: Api) -> bool:
     """Whether the code on this path knows what half type it deals with."""
-    return api.known_truth(Unknown(ASKED)) is True
+    return api.known_truth(Unknown(ASKED)) is True or knows_of_autocast(api)

@@ -10,10 +10,6 @@ from amplint.events import (
     Certainty,
     DType,
     Forward,
-    Operand,
-    Regions,
-    ThreadBegan,
-    ThreadEnded,
     enabled_region,
 )
 from amplint.flow.core.api import Api, Arguments
@@ -22,17 +18,19 @@ from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.layers import call_layer, layer_of
 from amplint.flow.models.torch.modules import OF_TORCH
 from amplint.flow.models.torch.operations import operand, resolved
+from amplint.flow.models.torch.threads import in_thread, replicated
 from amplint.flow.models.torch.values import (
     MODULE,
     Compiled,
     CompiledNote,
-    OpenRegions,
     Prepared,
-    Replicated,
+    Replicas,
     Tensor,
 )
-from amplint.flow.models.torch.weights import is_module, may_be_cast, trains
-from amplint.flow.state.values import BoundMethod, FunctionValue, Instance, Unknown, Value
+from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
+from amplint.flow.state.conditions import leaves
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import NONE, BoundMethod, FunctionValue, Instance, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -56,13 +54,20 @@ def _call_unknown(api: Api, value: Unknown, name: str, arguments: Arguments, nod
     return call_module(api, value, arguments, node)
 
 
+@models.method(Replicas, "__call__", "forward")
+def _call_replicas(api: Api, value: Replicas, name: str, arguments: Arguments, node: Node) -> Value:
+    """``nn.DataParallel(model)(x)``: in threads, if the regions in them differ from those around."""
+    inside = replicated(api)
+    if inside is None:
+        return call_module(api, value.module, arguments, node)
+    return in_thread(
+        api, "nn.DataParallel", lambda: call_module(api, value.module, arguments, node), node, inside
+    )
+
+
 def call_module(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
-    """``module(x)``: its forward, in the threads of nn.DataParallel or compiled if it was asked for."""
-    identity = api.identity_of(value)
-    assert identity is not None
-    inside = _replicated(regions(api)) if api.notes(identity, Replicated) else None
-    if inside is not None:
-        return _in_threads(api, inside, lambda: run(api, value, arguments, node), node)
+    """``module(x)``: its forward, compiled if that was asked for."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
     note = api.note(identity, CompiledNote)
     if note is None:
         return run(api, value, arguments, node)
@@ -87,9 +92,7 @@ def run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -
     if forward is None:
         return _each(api, arguments, lambda given: _opaque(api, value, given, node), node)
     assert isinstance(value, Instance)
-    api.emit(
-        Forward(api.place(node), regions(api), value.identity, trains(api, value.identity), gradients(api))
-    )
+    _tell(api, value, arguments, node)
     result = api.call(BoundMethod(value, "forward", forward), arguments, node)
     prepared = api.note(value.identity, Prepared)
     return api.unknown(node) if prepared is not None and prepared.float32_out else result
@@ -120,49 +123,45 @@ def _each(api: Api, arguments: Arguments, function: Callable[[Arguments], Value]
 def _opaque(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
     """The result of a module from out of sight. Most end in a layer that autocast runs in half precision; what holds
     for the whole output need not hold for its parts."""
-    identity = api.identity_of(value)
-    assert identity is not None
-    place = api.place(node)
-    inputs = _inputs(api, arguments) if isinstance(value, Unknown) and not may_be_cast(api, identity) else ()
-    api.emit(Forward(place, regions(api), identity, trains(api, identity), gradients(api), True, inputs))
+    identity = _tell(api, value, arguments, node, opaque=True)
     prepared = api.note(identity, Prepared)
     if prepared is not None and prepared.float32_out:
         return Tensor(DType.FLOAT32, whole_output=True)
     region = enabled_region(regions(api))
     if region is None or region.dtype is None or not region.dtype.is_half or region.framework:
         return api.unknown(node)
-    return Tensor(region.dtype, Certainty.LIKELY, born=place, born_in=region, whole_output=True)
+    return Tensor(region.dtype, Certainty.LIKELY, born=api.place(node), born_in=region, whole_output=True)
 
 
-def _inputs(api: Api, arguments: Arguments) -> tuple[Operand, ...]:
-    """The tensors among the arguments that the code itself has cast to half precision."""
-    return tuple(
-        operand(api, item, written)
-        for item, written in zip(arguments.positional, arguments.nodes, strict=False)
-        if isinstance(item, Tensor) and item.is_half and item.half_by_user is not None
-    )
+def _tell(
+    api: Api, value: Instance | Unknown, arguments: Arguments, node: Node, *, opaque: bool = False
+) -> Symbol:
+    """Tells that a module runs."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
+    given = zip(arguments.positional, arguments.nodes, strict=False)
+    halves = [(argument, written) for argument, written in given if any(map(_cast_by_hand, leaves(argument)))]
+    if halves and _may_be_cast(api, value):
+        halves = []
+
+    def tell(values: tuple[Value, ...]) -> Value:
+        inputs = tuple(
+            operand(api, item, written)
+            for item, (_, written) in zip(values, halves, strict=True)
+            if _cast_by_hand(item)
+        )
+        trained, recorded = trains(api, identity), gradients(api)
+        api.emit(Forward(api.place(node), regions(api), identity, trained, recorded, opaque, inputs))
+        return NONE
+
+    resolved(api, tuple(argument for argument, _ in halves), tell, node)
+    return identity
 
 
-# nn.DataParallel -------------------------------------------------------------------------------------------------
+def _cast_by_hand(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.is_half and value.half_by_user is not None
 
 
-def _replicated(outside: Regions) -> Regions | None:
-    """The regions in which nn.DataParallel runs its replicas, if they differ from those around it: it keeps
-    whether autocast is on, and not the type (torch/nn/parallel/parallel_apply.py of torch 2.13.0)."""
-    region = enabled_region(outside)
-    if region is None or region.framework or region.assumed or region.dtype is not DType.BFLOAT16:
-        return None
-    return (replace(region, dtype=DType.FLOAT16, identity=("replica", region.identity)),)
-
-
-def _in_threads(api: Api, inside: Regions, action: Callable[[], Value], node: Node) -> Value:
-    """Runs something as a thread of nn.DataParallel does."""
-    outside = regions(api)
-    place = api.place(node)
-    api.surround(OpenRegions(inside))
-    api.emit(ThreadBegan(place, inside, "nn.DataParallel", outside))
-    result = action()
-    api.surround(OpenRegions(inside))
-    api.emit(ThreadEnded(place, inside))
-    api.surround(OpenRegions(outside))
-    return result
+def _may_be_cast(api: Api, module: Instance | Unknown) -> bool:
+    """Whether parameters of a module may have been cast, which then needs inputs of their type."""
+    parts = parts_of(api, module) if isinstance(module, Instance) else (module.symbol,)
+    return any(may_be_cast(api, part) for part in parts)

@@ -49,10 +49,12 @@ _OF_DATA = frozenset({"tensor", "as_tensor", "asarray", "scalar_tensor"})
 @models.namespace("torch.", "torch.nn.functional.", "torch.Tensor.", *_SUBMODULES)
 def _function(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
     """A function of torch of a name that has no model of its own."""
+    legacy = TENSOR_TYPES.get(name.rpartition(".")[2])
+    if legacy is not None:
+        return Tensor(legacy)
     short = _short(name)
     if short is None:
-        legacy = TENSOR_TYPES.get(name.rpartition(".")[2])
-        return Tensor(legacy) if legacy is not None else about_the_machine(name, arguments)
+        return about_the_machine(name, arguments)
     training = _training(api, short, arguments, node)
     if training is not None:
         return training

@@ -3,7 +3,7 @@ for its ``__instancecheck__``."""
 
 from __future__ import annotations
 
-from amplint.amp.wrappers import PARALLEL
+from amplint.amp.wrappers import DATA_PARALLEL, PARALLEL
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import (
@@ -12,7 +12,7 @@ from amplint.flow.models.torch.values import (
     Gradient,
     Parallel,
     Parameters,
-    Replicated,
+    Replicas,
     Scaler,
     Tensor,
 )
@@ -87,13 +87,14 @@ def _is_module(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 @models.call(*_check(*sorted(PARALLEL)))
 def _is_wrapper(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """``isinstance(model, nn.DataParallel)``: the wrapper is not told from what it wraps."""
+    """``isinstance(model, nn.DataParallel)``. Wrappers for several processes are not told from what they wrap."""
     value = arguments.positional[0]
+    replicates = name.removesuffix(".__instancecheck__") in DATA_PARALLEL
+    if isinstance(value, Replicas):
+        return Constant(replicates)
     identity = api.identity_of(value)
     if identity is None:
         return api.unknown(node)
-    if "DataParallel" in name and "Distributed" not in name and api.note(identity, Replicated) is not None:
-        return TRUE
     if isinstance(value, Instance) and not api.notes(identity, Parallel):
         return FALSE
     return Unknown(symbol("isinstance", identity, name))

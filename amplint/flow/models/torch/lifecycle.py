@@ -5,6 +5,7 @@ from __future__ import annotations
 from amplint.events import AmpHidden, FunctionEnded, LoopEnded, LoopIterated, ObjectMade
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Hooks, Registry
+from amplint.flow.models.frameworks.scales import may_step
 from amplint.flow.models.torch import losses, optimizers
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.regions import back_to
@@ -47,6 +48,8 @@ class _Lifecycle(Hooks):
         """A call is not followed."""
         if effects:
             api.emit(AmpHidden(api.place(node), regions(api)))
+        else:
+            may_step(api, node)
         return losses.out_of_sight(api, arguments, node)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from amplint.amp.regions import default_dtype
 from amplint.events import DType, Place, Region, RegionEntered, RegionExited, Regions, innermost
 from amplint.flow.core.api import Api
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.values import Autocast, OpenRegions, RegionDefaults
+from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import Choice, Unknown, Value
 from amplint.lowering import program as ir
@@ -125,6 +128,19 @@ def back_to(api: Api, before: Regions) -> None:
     known = {region.identity for region in before}
     for region in reversed(regions(api)):
         if region.identity not in known:
+            close_region(api, region)
+
+
+def closed(api: Api, before: Value, nodes: Sequence[Node]) -> None:
+    """The end of a ``with`` that entered contexts at these nodes; ``before`` is what OpenRegions was before it, which
+    may be a Choice. What the block itself has opened is left on every path, even where it is not known any more
+    which context was entered on it."""
+    known = {
+        region.identity for leaf in leaves(before) if isinstance(leaf, OpenRegions) for region in leaf.regions
+    }
+    places = {api.place(node) for node in nodes}
+    for region in reversed(regions(api)):
+        if region.place in places and region.identity not in known:
             close_region(api, region)
 
 

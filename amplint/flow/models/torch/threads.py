@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from amplint.events import DType, Regions, ThreadBegan, ThreadEnded, enabled_region
@@ -144,13 +145,18 @@ def run(api: Api, how: str, function: Value, arguments: Arguments, node: Node, i
     the present one has a region open."""
     if isinstance(function, External):
         return api.unknown(node)
+    return in_thread(api, how, lambda: api.call(function, arguments, node), node, inside)
+
+
+def in_thread(api: Api, how: str, action: Callable[[], Value], node: Node, inside: Regions) -> Value:
+    """Does something as another thread does it."""
     outside, thread = regions(api), api.ambient(InThread)
     is_told = enabled_region(outside) is not None and not outside[0].assumed
     api.surround(OpenRegions(inside))
     api.surround(InThread(True))
     if is_told:
         api.emit(ThreadBegan(api.place(node), inside, how, outside))
-    result = api.call(function, arguments, node)
+    result = action()
     api.surround(OpenRegions(inside))
     if is_told:
         api.emit(ThreadEnded(api.place(node), inside))

@@ -8,7 +8,7 @@ from typing import ClassVar
 from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import Note, Value
+from amplint.flow.state.values import Instance, Note, Unknown, Value
 
 MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
 """The kinds of unknowns: what the code does with an object from out of sight."""
@@ -98,6 +98,18 @@ class Parameters(Value):
     module: Symbol
     named: bool = False
     one: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas(Value):
+    """``nn.DataParallel(module)``, which runs replicas of the module in threads."""
+
+    module: Instance | Unknown
+
+    @property
+    def identity(self) -> Symbol:
+        """What names the module."""
+        return self.module.identity if isinstance(self.module, Instance) else self.module.symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +349,6 @@ class Items(Note):
     """What is in a Sequential, a ModuleList or a ModuleDict: a Sequence or a Mapping."""
 
     items: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Replicated(Note):
-    """nn.DataParallel runs replicas of the module in threads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from amplint.flow.models.torch.values import (
     Items,
     Known,
     ParametersCast,
+    Replicas,
     Tensor,
 )
 from amplint.flow.state.conditions import apply, leaves
@@ -31,6 +32,8 @@ _NO_MODULES = ("torch.autograd.", "torch.nn.Parameter", "torch.optim.", "torch.u
 def is_module(api: Api, value: Value) -> bool:
     """Whether a value is a torch module: an object of a class that inherits from one of torch.nn, or that has a
     forward and inherits from something outside."""
+    if isinstance(value, Replicas):
+        return True
     if isinstance(value, Unknown):
         return value.kind == MODULE
     if not isinstance(value, Instance):
@@ -58,7 +61,8 @@ def parts_of(api: Api, value: Value) -> Iterator[Symbol]:
 
 
 def _parts(api: Api, value: Value, seen: set[Symbol]) -> Iterator[tuple[Value, Symbol]]:
-    for one in leaves(value):
+    for leaf in leaves(value):
+        one = leaf.module if isinstance(leaf, Replicas) else leaf
         if isinstance(one, Tensor):
             if one.parameter_of is not None and one.parameter_of not in seen:
                 seen.add(one.parameter_of)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from amplint.amp.wrappers import DATA_PARALLEL, PARALLEL, TRANSPARENT_CALLS
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.python.copying import copied
 from amplint.flow.models.torch.values import (
     MODULE,
     Buffers,
@@ -17,14 +18,14 @@ from amplint.flow.models.torch.values import (
     Parallel,
     ParametersCast,
     Prepared,
-    Replicated,
+    Replicas,
     ShardedNote,
     Tensor,
 )
 from amplint.flow.models.torch.weights import is_module
-from amplint.flow.state.conditions import apply
+from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import Instance, Mapping, Note, Sequence, Unknown, Value
+from amplint.flow.state.values import BoundMethod, Instance, Mapping, Note, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -43,16 +44,34 @@ def _same(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return arguments.get(0, "module") or api.unknown(node)
 
 
-@models.call(*sorted(PARALLEL))
+@models.call(*sorted(PARALLEL - DATA_PARALLEL))
 def _parallel(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``DistributedDataParallel(model)``: the module that it runs."""
     module = _module(api, arguments, node)
     identity = api.identity_of(module)
     if identity is not None:
         api.set_note(identity, Parallel())
-        if name in DATA_PARALLEL:
-            api.set_note(identity, Replicated())
     return module
+
+
+@models.call(*sorted(DATA_PARALLEL))
+def _replicas(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``nn.DataParallel(model)``."""
+    module = _module(api, arguments, node)
+    return Replicas(module) if isinstance(module, (Instance, Unknown)) else module
+
+
+@models.into(models.attributes, Replicas)
+def _attribute(api: Api, base: Replicas, name: str, node: Node) -> Value | None:
+    """``wrapped.module``."""
+    return base.module if name == "module" else None
+
+
+@models.method(Replicas)
+def _method(api: Api, base: Replicas, name: str, arguments: Arguments, node: Node) -> Value:
+    """``wrapped.parameters()`` are those of the module."""
+    result = api.call(BoundMethod(base.module, name), arguments, node)
+    return base if result == base.module else result
 
 
 def _module(api: Api, arguments: Arguments, node: Node) -> Value:
@@ -94,7 +113,6 @@ def _checkpoint_sequential(api: Api, name: str, arguments: Arguments, node: Node
 _NOTES: tuple[type[Note], ...] = (
     ParametersCast,
     Frozen,
-    Replicated,
     Parallel,
     CompiledNote,
     ShardedNote,
@@ -107,17 +125,40 @@ _NOTES: tuple[type[Note], ...] = (
 def _deepcopy(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``copy.deepcopy(model)`` is another module: what is cast or frozen from here on is the copy."""
     first = arguments.get(0, "x")
-    return _copied(api, first, api.fresh(node, "copy"), {}) if first is not None else api.unknown(node)
+    if first is None:
+        return api.unknown(node)
+    if _holds_modules(api, first):
+        return _copied(api, first, api.fresh(node, "copy"), {})
+    return copied(api, first, node, deep=True)
 
 
 @models.call("copy.copy")
 def _copy(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """A shallow copy of a module has the same parameters."""
-    return arguments.get(0, "x") or api.unknown(node)
+    first = arguments.get(0, "x")
+    if first is None:
+        return api.unknown(node)
+    return first if is_module(api, first) else copied(api, first, node, deep=False)
+
+
+def _holds_modules(api: Api, value: Value) -> bool:
+    """Whether a value is a module, a parameter, or a collection with one in it."""
+    parts: list[Value] = []
+    match value:
+        case Tensor():
+            return value.parameter_of is not None
+        case Sequence():
+            parts = list(value.items)
+        case Mapping():
+            parts = [*(item for _, item in value.items), *value.rest]
+    return is_module(api, value) or any(_holds_modules(api, one) for part in parts for one in leaves(part))
 
 
 def _copied(api: Api, value: Value, by: Symbol, done: dict[Symbol, Value]) -> Value:
     match value:
+        case Replicas():
+            inner = _copied(api, value.module, by, done)
+            return Replicas(inner) if isinstance(inner, (Instance, Unknown)) else inner
         case Sequence():
             items = tuple(_each(api, item, by, done) for item in value.items)
             return replace(value, items=items, identity=None)
@@ -130,9 +171,9 @@ def _copied(api: Api, value: Value, by: Symbol, done: dict[Symbol, Value]) -> Va
             _copy_notes(api, value.parameter_of, owner)
             return replace(value, parameter_of=owner)
         case Unknown() if is_module(api, value):
-            copied = Unknown(symbol("copy", value.symbol, by), MODULE)
-            _copy_notes(api, value.symbol, copied.symbol)
-            return copied
+            made = Unknown(symbol("copy", value.symbol, by), MODULE)
+            _copy_notes(api, value.symbol, made.symbol)
+            return made
         case Instance() if is_module(api, value):
             return _copied_module(api, value, by, done)
     return value
@@ -147,15 +188,15 @@ def _copied_module(api: Api, value: Instance, by: Symbol, done: dict[Symbol, Val
     known = done.get(value.identity)
     if known is not None:
         return known
-    copied = done[value.identity] = replace(value, identity=symbol("copy", value.identity, by))
-    assert isinstance(copied, Instance)
-    _copy_notes(api, value.identity, copied.identity)
+    made = replace(value, identity=symbol("copy", value.identity, by))
+    done[value.identity] = made
+    _copy_notes(api, value.identity, made.identity)
     items = api.note(value.identity, Items)
     if items is not None:
-        api.set_note(copied.identity, Items(_each(api, items.items, by, done)))
+        api.set_note(made.identity, Items(_each(api, items.items, by, done)))
     for name, held in api.attributes_of(value).items():
-        api.store(copied.identity, name, _each(api, held, by, done))
-    return copied
+        api.store(made.identity, name, _each(api, held, by, done))
+    return made
 
 
 def _copy_notes(api: Api, old: Symbol, new: Symbol) -> None:
