@@ -113,6 +113,9 @@ class ProjectView(Protocol):
     ) -> FunctionValue | None:
         """A method; ``after``: only of classes that come after that one, as ``super()`` looks."""
 
+    def may_keep(self, value: ClassValue) -> bool:
+        """Whether a call of a class may give an object that was made before."""
+
     def find_setter(self, value: ClassValue, name: str) -> FunctionValue | None:
         """The setter of a property."""
 

@@ -33,6 +33,9 @@ _CACHES = frozenset(
     {"functools.lru_cache", "functools.cache", "functools.cached_property", "cachetools.cached"}
 )
 
+_HAND_ON = ("dataclasses.", "attr.", "attrs.", "typing.", "functools.total_ordering")
+"""How the decorators begin that give the class itself."""
+
 
 class View:
     """A project: names, classes, uses and effects behind one interface."""
@@ -166,6 +169,32 @@ class View:
     ) -> FunctionValue | None:
         """A method; ``after``: only of classes that come after that one."""
         return self.classes.find_method(value, name, after=after)
+
+    def may_keep(self, value: ClassValue) -> bool:
+        """Whether a call of a class may give an object that was made before: as its ``__new__``, its metaclass or a
+        decorator of it likes."""
+        return any(
+            isinstance(base, ClassValue) and ("__new__" in base.outline.methods or self._keeps(base))
+            for base in self.bases(value)
+        )
+
+    def _keeps(self, value: ClassValue) -> bool:
+        match self.classes.metaclass(value):
+            case ClassValue() as metaclass:
+                if self.find_method(metaclass, "__call__") is not None:
+                    return True
+            case External() | None:
+                pass
+            case _:
+                return True
+        decorators = value.outline.node.decorator_list if value.outline.node is not None else ()
+        return not all(self._leaves_alone(value.file, decorator) for decorator in decorators)
+
+    def _leaves_alone(self, file: ProjectFile, decorator: ast.expr) -> bool:
+        """Whether a decorator of a class is known to hand the class on."""
+        node = decorator.func if isinstance(decorator, ast.Call) else decorator
+        found = self.resolve(file, ast.unparse(node))
+        return isinstance(found, External) and found.name.startswith(_HAND_ON)
 
     def find_setter(self, value: ClassValue, name: str) -> FunctionValue | None:
         """The setter of a property."""
