@@ -511,6 +511,9 @@ class ScalerMade(Event):
 
     scaler: Hashable
     enabled: bool | None
+    anew: bool = True
+    """Whether the object in whose constructor it is built is made each time that the code around runs again; True
+    for scalers that no constructor builds."""
 
 
 @dataclass(frozen=True, slots=True)
