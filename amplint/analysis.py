@@ -13,7 +13,7 @@ import libcst as cst
 
 from amplint.config import Settings, fixable_codes
 from amplint.events import Place
-from amplint.findings import Crash, Finding, Fix, Level, Span
+from amplint.findings import Assumed, Assumption, Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, Mend, Refusal, offered
 from amplint.flow import reaching
 from amplint.flow.attributes import dotted_name
@@ -138,7 +138,8 @@ def _judge_reached(
             reaching.walk(engine, loaded, one)
             drafts = report.drafts[before:]
             del report.drafts[before:]
-            report.drafts += [_by_call(draft, one) for draft in drafts if _holds_for_any_caller(draft)]
+            kept = [_by_call(draft, one) for draft in drafts if _holds_for_any_caller(draft)]
+            report.drafts += [draft for draft in kept if draft is not None]
     engine.reached.clear()
 
 
@@ -146,14 +147,13 @@ def _holds_for_any_caller(draft: Draft) -> bool:
     return isinstance(draft.rule, FlowRule) and draft.rule.holds_for_any_caller
 
 
-def _by_call(draft: Draft, one: Reached) -> Draft:
+def _by_call(draft: Draft, one: Reached) -> Draft | None:
     call = f"`{one.call.text}` on line {one.call.span.line} of {one.call.path}"
     if one.name == CALLED:
         said = f"{call} calls what it is given there, and this may be it."
     else:
         said = f"It is reached by {call}, as far as the name tells."
-    level = max(draft.level, Level.WARNING, key=lambda level: level.rank)
-    return replace(draft, message=f"{draft.message} {said}", level=level)
+    return draft.resting_on((Assumption(Assumed.REACHES, said),), f"{draft.message} {said}")
 
 
 def _judge_files(
