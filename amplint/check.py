@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.bounds import TorchBounds
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_project_torch
 from amplint.gating import gate_of, gated
@@ -64,6 +65,8 @@ class CheckResult(NamedTuple):
     """Whether unsafe fixes are to be shown as fixes that will be made."""
     done: str = ""
     """A line about what was fixed or silenced."""
+    torch: TorchBounds | None = None
+    """The torch releases that the findings hold for; None where no file was analysed."""
 
 
 def files_to_check(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> Discovery:
@@ -138,9 +141,10 @@ def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
 
     forget()  # the text may be another one than in an earlier run in this process
     candidate = Candidate(str(stdin.path.absolute()), display, len(stdin.data), text)
-    verdict: Verdict = judge_group(_job([stdin.path], settings, ()), [candidate])
+    job = _job([stdin.path], settings, ())
+    verdict: Verdict = judge_group(job, [candidate])
     findings = tuple(sorted(verdict.findings, key=lambda finding: finding.order))
-    return CheckResult(findings, 1, verdict.crashes, {}, {display: text})
+    return CheckResult(findings, 1, verdict.crashes, {}, {display: text}, torch=job.settings.torch)
 
 
 def _judge(
@@ -196,7 +200,8 @@ def _judge(
         if finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in silencing
     ]
     ordered = sorted(_once(kept), key=lambda finding: finding.order)
-    return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources)
+    torch = job.settings.torch
+    return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources, torch=torch)
 
 
 def _once(findings: Iterable[Finding]) -> Iterable[Finding]:

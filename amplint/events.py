@@ -370,7 +370,7 @@ class CacheCleared(Event):
 @dataclass(frozen=True, slots=True)
 class Forward(Event):
     """A module ran. ``trains`` says that its parameters take gradients as far as is known. ``inputs`` are
-    the tensors that the code itself cast to half precision, if the ops of the module are out of sight."""
+    the tensors that the code itself cast to half precision, unless the module was cast as well."""
 
     module: Hashable
     trains: bool = True
@@ -590,6 +590,16 @@ class GradientsRead(Event):
     """Whether it limits the gradients in place."""
     limit: float | None = None
     """The largest norm or value that it allows, where it is a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkScaled(Event):
+    """A framework computed gradients of a loss that it has multiplied by its scale, if it scales losses: so does
+    ``accelerator.backward(loss)``. Whoever limits or measures them before the framework divides them sees them too
+    large. ``float16`` says that it surely scales. Only the flow tells of it; a run shows what the framework's scaler
+    does."""
+
+    float16: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,7 +223,7 @@ def apply(
     device = policy_device(walker.path.regions[-1] if walker.path.regions else None, walker.engine.device)
     in_place = ops.is_in_place(name)
     plain = plain_name(name)
-    policy = ops.policy_of(plain, device)
+    policy = ops.policy_of(plain, device, walker.engine.torch)
     if policy is None:
         return UNKNOWN
     if region is not None and policy is Policy.BANNED and _on_the_cpu(values, nodes or []):
@@ -605,7 +605,7 @@ def method(walker: Expressions, node: cst.Call, base: Value, name: str, given: A
     if not is_tensor and not any(isinstance(value, Tensor) for value in values):
         region = enabled_region(walker.path.regions)
         device = policy_device(region, walker.engine.device)
-        policy = ops.policy_of(name, device)
+        policy = ops.policy_of(name, device, walker.engine.torch)
         if region is None or policy not in (Policy.LOWER, Policy.FLOAT32) or name not in ops.TENSOR_ONLY:
             return None
     dtype = given.keyword("dtype")
@@ -654,7 +654,7 @@ def _put(
     region = enabled_region(walker.path.regions)
     if name == plain and region is not None:
         device = policy_device(region, walker.engine.device)
-        if ops.policy_of(plain, device) is Policy.PROMOTE:
+        if ops.policy_of(plain, device, walker.engine.torch) is Policy.PROMOTE:
             return
     target = operand(walker, base, text)
     value = operand(walker, source, node)

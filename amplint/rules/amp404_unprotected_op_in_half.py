@@ -84,7 +84,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.amp.ops import NO_BFLOAT16_KERNEL, NO_HALF_KERNEL
+from amplint.amp.ops import lacks_kernel
+from amplint.amp.versions import Bounds
 from amplint.events import DType, Op, Operand, Region, enabled_region, innermost
 from amplint.findings import Level
 from amplint.fixes.base import Mend, NoMend
@@ -118,7 +119,7 @@ class UnprotectedOpInHalf(FlowRule):
             return (
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
-        effect, level = _raises(event, operand)
+        effect, level = _raises(event, operand, self.setting.torch)
         if not effect and region is not None:
             effect = _suffers(event, operand, region)
         if not effect:
@@ -149,10 +150,10 @@ def _mend(event: Op, operand: Operand) -> Mend:
     return CastOperands(tuple(halves), FLOAT32_RESULT)
 
 
-def _raises(event: Op, operand: Operand) -> tuple[str, Level]:
+def _raises(event: Op, operand: Operand, torch: Bounds) -> tuple[str, Level]:
     name = event.name
     bfloat16 = operand.dtype is DType.BFLOAT16
-    if name in NO_HALF_KERNEL or (bfloat16 and name in NO_BFLOAT16_KERNEL):
+    if operand.dtype is not None and lacks_kernel(name, operand.dtype.value, torch):
         effect = f"`{name}` has no kernel for this dtype and raises RuntimeError. Cast the operand with `.float()`."
         return effect, Level.ERROR
     if event.sensitivity == "fourier":

@@ -100,6 +100,11 @@ class Bindings:
         found = self._state.get(name)
         return found.options if found is not None else ()
 
+    def always(self, name: str) -> bool:
+        """Whether the body binds a name whatever conditions hold."""
+        found = self._state.get(name)
+        return found is not None and found.complete
+
     def names(self) -> list[str]:
         """The names that the body binds, in order."""
         return list(self.all)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
 
 from amplint.flow.project.classes import Classes
+from amplint.flow.project.edges import Edges
 from amplint.flow.project.meanings import Assigned, Folder, Meaning, Member
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue, ModuleFile
@@ -25,6 +26,16 @@ class Tree:
         self.project = Project([root / name for name in files], root)
         self.names = Names(self.project, knows)
         self.classes = Classes(self.names)
+
+    def edges(self, files: Sequence[str] | None = None) -> Edges:
+        chosen = self.files() if files is None else [self.file(name) for name in files]
+        return Edges(self.classes, chosen)
+
+    def names_of_files(self) -> list[str]:
+        return list(self._paths)
+
+    def files(self) -> list[ProjectFile]:
+        return [self.file(name) for name in self._paths]
 
     def file(self, name: str) -> ProjectFile:
         found = self.project.load(self.root / name)

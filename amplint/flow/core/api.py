@@ -20,7 +20,7 @@ from amplint.flow.state.values import (
     Unknown,
     Value,
 )
-from amplint.lowering.program import Expression, Node
+from amplint.lowering.program import Expression, Node, Program
 from amplint.source.project import ProjectFile
 
 A = TypeVar("A", bound=Ambient)
@@ -214,6 +214,12 @@ class Api(Protocol):
 
     def resolve(self, name: str, file: ProjectFile | None = None) -> Value | None:
         """What a dotted name means in a file, the present one if none is given."""
+
+    def program_of(self, function: FunctionValue) -> Program | None:
+        """A function lowered."""
+
+    def imported(self, target: str) -> Value:
+        """What an import of this name binds in the present file."""
 
     def place_of(self, function: FunctionValue) -> Place | None:
         """Where the name of a function stands."""

@@ -8,7 +8,7 @@ from functools import partial
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import CallModel, MethodModel
-from amplint.flow.state.conditions import Condition, atoms, both
+from amplint.flow.state.conditions import Condition, atoms, both, without
 from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.store import Ambient, Key, State
 from amplint.flow.state.symbols import Symbol, symbol
@@ -172,6 +172,8 @@ def call_method(
     if isinstance(receiver, Constant) and receiver.value is None:
         raise Dead
     receiver = m.contents(receiver)
+    if isinstance(receiver, Unknown):
+        m.exists(receiver)
     if isinstance(receiver, Instance) or (isinstance(receiver, ClassValue) and not inherited):
         for outside in m.outside(receiver):
             model = m.registry.calls.get(f"{outside}.{name}")
@@ -194,7 +196,7 @@ def _by_method(
 
 
 def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node: Node) -> Value:
-    result = m.unfollowed(given, isinstance(receiver, (Unknown, Instance)), node)
+    result = m.unfollowed(replace(given, receiver=receiver), False, node)
     if isinstance(receiver, Unknown) and not given.all and name != "__call__":
         # the same question to the same object
         return Unknown(symbol("call", receiver.symbol, name))
@@ -351,10 +353,30 @@ def _walked(
     made = _definition(function)
     if made is not None:
         caller.defined.pop(made, None)
+    end = _seen_outside(after.condition, context, program)
     writes = {key: value for key, value in after.heap.items() if before.heap.get(key) is not value}
-    return Summary(
-        frame.reads, writes, after.condition, after.ambient, result, frame.graph, context, frame.makes
-    )
+    return Summary(frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes)
+
+
+def _seen_outside(condition: Condition, context: Symbol, program: Program) -> Condition:
+    """What a caller can know of the condition under which a call comes to its end: nobody outside asks again for
+    what came about inside."""
+    own = (program.path, *program.root, program.number)
+    for atom in atoms(condition):
+        if _is_inside(atom, context, own, {}):
+            condition = without(condition, atom)
+    return condition
+
+
+def _is_inside(part: Symbol, context: Symbol, own: tuple[object, ...], known: dict[Symbol, bool]) -> bool:
+    if part is context:
+        return True
+    found = known.get(part)
+    if found is None:
+        named = part.parts[0] == "parameter" and part.parts[1 : 1 + len(own)] == own
+        inner = (piece for piece in part.parts if isinstance(piece, Symbol))
+        found = known[part] = named or any(_is_inside(piece, context, own, known) for piece in inner)
+    return found
 
 
 def run_generator(

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import Condition, either, equals, is_none, is_true, negation
+from amplint.flow.state.conditions import Condition, asked, either, equals, is_none, is_true, negation
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
-    Choice,
     ClassValue,
     Constant,
+    Exists,
     External,
     FunctionValue,
     Instance,
@@ -48,7 +48,7 @@ def compare(m: Machine, how: str, left: Value, right: Value, node: Node) -> Valu
                 return found
         return negation(m.truth(compare(m, positive, left, right, node)))
     if NONE in (left, right) and how in ("is", "=="):
-        return _is_none(right if left == NONE else left)
+        return _is_none(m, right if left == NONE else left)
     if how == "in":
         return _contained(m, left, m.contents(right), node)
     found = _by_model(m, how, left, right, node)
@@ -75,19 +75,19 @@ def _by_model(m: Machine, how: str, left: Value, right: Value, node: Node) -> Va
     return None
 
 
-def _is_none(value: Value) -> Condition:
+def _is_none(m: Machine, value: Value) -> Condition:
     match value:
         case Constant():
             return Constant(value.value is None)
         case Unknown():
-            return Choice(is_none(value.symbol), TRUE, FALSE)
+            return FALSE if m.note(value.symbol, Exists) is not None else asked(is_none(value.symbol))
     return FALSE
 
 
 def _equal(m: Machine, left: Value, right: Value, node: Node) -> Value:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, (Unknown, Number)) and _is_constant(m, other):
-            return Choice(equals(one.symbol, other), TRUE, FALSE)
+            return asked(equals(one.symbol, other))
     if _is_constant(m, left) and _is_constant(m, right):
         return Constant(left == right)
     if isinstance(left, (ClassValue, External, FunctionValue)) and isinstance(
@@ -100,7 +100,7 @@ def _equal(m: Machine, left: Value, right: Value, node: Node) -> Value:
     if first is second:
         return TRUE
     first, second = sorted((first, second), key=lambda part: part.order)
-    return Choice(symbol("same", first, second), TRUE, FALSE)
+    return asked(symbol("same", first, second))
 
 
 def _is_constant(m: Machine, value: Value) -> bool:
@@ -114,7 +114,7 @@ def _ordered(m: Machine, how: str, left: Value, right: Value, node: Node) -> Val
         return m.unknown(node)
     if how in (">", "<="):
         one, other = other, one
-    atom: Condition = Choice(symbol("less", one, other), TRUE, FALSE)
+    atom: Condition = asked(symbol("less", one, other))
     return atom if how in ("<", ">") else negation(atom)
 
 
@@ -139,7 +139,7 @@ def _contained(m: Machine, left: Value, right: Value, node: Node) -> Value:
     if one is None or other is None:
         found_ = _by_model(m, "in", left, right, node)
         return found_ if found_ is not None else m.unknown(node)
-    return Choice(symbol("in", one, other), TRUE, FALSE)
+    return asked(symbol("in", one, other))
 
 
 def named(value: Value) -> Symbol | None:
@@ -164,16 +164,16 @@ def truth(m: Machine, value: Value) -> Condition:
         case Constant():
             return Constant(bool(value.value))
         case Unknown():
-            return Choice(is_true(value.symbol), TRUE, FALSE)
+            return TRUE if m.note(value.symbol, Exists) is not None else asked(is_true(value.symbol))
         case Number():
-            return Choice(is_true(value.symbol), TRUE, FALSE)
+            return asked(is_true(value.symbol))
         case Text():
             return TRUE
     value = m.contents(value)
     if isinstance(value, Sequence):
         if value.exact or value.prefix:
             return Constant(bool(value.items))
-        return Choice(is_true(symbol("filled", m.frame.context, len(value.items))), TRUE, FALSE)
+        return asked(is_true(symbol("filled", m.frame.context, len(value.items))))
     if isinstance(value, Mapping) and (value.items or not value.rest):
         return Constant(bool(value.items))
     model = m.registry.truths.get(type(value))

@@ -271,8 +271,9 @@ def display(m: Machine, node: ir.Display) -> Value:
                 items.append(m.each(value, partial(_item_of, m, element)))
         else:
             items.append(m.evaluate(element))
-    identity = m.fresh_display(node) if node.kind == "list" else None
-    return Sequence(tuple(items), exact, identity=identity)
+    return _kept(
+        m, Sequence(tuple(items), exact, identity=m.fresh_display(node) if node.kind == "list" else None)
+    )
 
 
 def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
@@ -293,7 +294,14 @@ def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
             items.append((key.value, value))
         else:
             rest.append(value)
-    return Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node))
+    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def _kept(m: Machine, value: Sequence | Mapping) -> Value:
+    """A list or dict, whose contents are in the store from now on."""
+    if value.identity is not None:
+        m.store(value.identity, "[]", value)
+    return value
 
 
 def formatted(m: Machine, node: ir.Formatted) -> Value:
@@ -378,7 +386,7 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
     if node.kind == "dict":
         return _dict_of(m, keys, results, node)
     identity = m.fresh_display(node) if node.kind == "list" else None
-    return Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity)
+    return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
 
 
 def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: list[Value]) -> None:
@@ -416,7 +424,7 @@ def _dict_of(m: Machine, keys: list[Value], values: list[Value], node: ir.Compre
             items.append((key.value, value))
         else:
             rest.append(value)
-    return Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node))
+    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
 
 
 def opaque(m: Machine, node: ir.Opaque) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,14 +16,12 @@ from amplint.flow.core.machine import Frame, Lines, ProjectView
 from amplint.flow.core.names import Names
 from amplint.flow.core.registry import CallModel, EnterModel, ExitModel, Registry, Weight
 from amplint.flow.core.statements import RUN, bind
-from amplint.flow.state.conditions import Condition
+from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, Key, State, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
-    FALSE,
     NONE,
-    TRUE,
     Choice,
     ClassValue,
     Constant,
@@ -79,8 +77,11 @@ class Interpreter(Names):
     def _run_module(self, program: ir.Program) -> None:
         self.run(program.body)
 
-    def walk_function(self, function: FunctionValue, receiver: Value | None = None) -> Graph | None:
-        """The events of a function that nobody in sight calls, with unknown arguments."""
+    def walk_function(
+        self, function: FunctionValue, receiver: Value | None = None, around: Ambient | None = None
+    ) -> Graph | None:
+        """The events of a function that nobody in sight calls, with unknown arguments. ``around``: an ambient
+        value that it has to expect of its callers."""
         program = self.project.program(function)
         if program is None:
             return None
@@ -93,7 +94,44 @@ class Interpreter(Names):
             self.attempt(lambda: bind_parameters(self.machine, program, given))
             run_body(self.machine, program)
 
-        return self._walk(frame, lambda: self._decorated_run(function, program, run))
+        return self._walk(frame, lambda: self._decorated_run(function, program, run), around)
+
+    def walk_definitions(
+        self, file: ProjectFile, program: ir.Program, parts: Sequence[FunctionValue]
+    ) -> Graph:
+        """The events of the decorators of functions, and of classes that models want to know of: what happens when
+        a file is imported."""
+        frame = Frame(program, file, symbol("import", file.display))
+
+        def run() -> None:
+            for part in parts:
+                self._define(part)
+            for value in self.project.classes_in(file):
+                self._define_class(value)
+
+        return self._walk(frame, run)
+
+    def _define(self, function: FunctionValue) -> None:
+        program = self.project.program(function)
+        if program is None or not program.decorators:
+            return
+        frame = self.frame
+        self.frame = Frame(
+            program, function.file, symbol("define", program.path, *program.root), graph=frame.graph
+        )
+        plain = FunctionValue(function.file, function.outline, undecorated=True)
+        self.attempt(partial(self._apply_quietly, plain, program.decorators))
+        self.frame = frame
+
+    def _apply_quietly(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> None:
+        self._apply(function, decorators)
+
+    def _define_class(self, value: ClassValue) -> None:
+        for key in self.outside(value):
+            model = self.registry.definitions.get(key)
+            if model is not None:
+                model(self.machine, value)
+                return
 
     def _decorated_run(self, function: FunctionValue, program: ir.Program, run: Callable[[], None]) -> None:
         """Runs a function inside the contexts that decorate it."""
@@ -114,9 +152,11 @@ class Interpreter(Names):
     def _enter(self, node: ir.Node, context: Value) -> Value:
         return self.enter(context, node)
 
-    def _walk(self, frame: Frame, run: Callable[[], None]) -> Graph:
+    def _walk(self, frame: Frame, run: Callable[[], None], around: Ambient | None = None) -> Graph:
         self.state = State()
         self.state.ambient = {type(value): value for value in self.registry.ambients}
+        if around is not None:
+            self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))
@@ -477,7 +517,7 @@ class Interpreter(Names):
                 if value is None or isinstance(value, Unknown):
                     continue
                 atom = symbol("set by", base.identity, name, index)
-                found = value if found is None else join_values(Choice(atom, TRUE, FALSE), value, found)
+                found = value if found is None else join_values(asked(atom), value, found)
         finally:
             self._elsewhere.discard(key)
         return found

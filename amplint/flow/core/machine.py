@@ -21,6 +21,7 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     ModuleFile,
+    Unknown,
     Value,
 )
 from amplint.lowering.program import (
@@ -131,6 +132,9 @@ class ProjectView(Protocol):
         self, function: FunctionValue | None, file: ProjectFile, name: str, line: int
     ) -> ClassValue | None:
         """The class of a class statement at a line of a file."""
+
+    def classes_in(self, file: ProjectFile) -> Sequence[ClassValue]:
+        """The classes that are defined in a file, those inside functions included."""
 
     def attribute_stores(self, value: ClassValue, name: str) -> Sequence[Lines]:
         """The simple statements ``self.name = …`` in methods other than the constructor."""
@@ -278,9 +282,6 @@ class Machine(Api, Protocol):
     def class_here(self, node: DefineClass) -> Value:
         """The class of a class statement."""
 
-    def imported(self, target: str) -> Value:
-        """What an import in the present file binds."""
-
     def set_name(self, target: Name, value: Value) -> None:
         """Binds a name."""
 
@@ -311,9 +312,6 @@ class Machine(Api, Protocol):
     def cut(self, function: FunctionValue, given: Arguments, node: Node) -> Value:
         """What a call gives that is not followed."""
 
-    def program_of(self, function: FunctionValue) -> Program | None:
-        """A function lowered."""
-
     def decorated(self, function: FunctionValue) -> Value:
         """A function of a file with its decorators applied."""
 
@@ -325,6 +323,9 @@ class Machine(Api, Protocol):
 
     def model_of(self, table: Mapping[type[Value] | str, M], value: Value) -> M | None:
         """The model of a table for a value."""
+
+    def exists(self, value: Unknown) -> None:
+        """Notes that an unknown value is an object: a method of it is called."""
 
     def is_noted(self, owner: Symbol) -> bool:
         """Whether something is known of an object: a note, an attribute."""

@@ -11,17 +11,15 @@ from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.paths import Paths
 from amplint.flow.core.registry import DecorateModel, DiscardModel, Registry
-from amplint.flow.state.conditions import within
+from amplint.flow.state.conditions import asked, within
 from amplint.flow.state.store import State, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
-    TRUE,
     UNBOUND,
     Choice,
     ClassValue,
     Closure,
-    Constant,
     Decorated,
     External,
     FunctionValue,
@@ -197,7 +195,7 @@ class Names(Paths):
             if value is None:
                 continue
             atom = symbol("binding", file.display, name, index)
-            found = value if found is None else join_values(Choice(atom, TRUE, Constant(False)), value, found)
+            found = value if found is None else join_values(asked(atom), value, found)
         self._globals[key] = found
         return found
 

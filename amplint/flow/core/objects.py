@@ -189,7 +189,7 @@ def iterate(m: Machine, value: Value, node: Node) -> Value:
         case Mapping() if not value.rest:
             return one_of(m, tuple(Constant(key) for key, _ in value.items), node)
         case Mapping():
-            return m.unknown(node)
+            return Unknown(symbol("one of many", m.unknown(node).symbol))
         case Iteration():
             return _another(m, value.each, node)
         case Constant(value=None):
@@ -202,7 +202,7 @@ def iterate(m: Machine, value: Value, node: Node) -> Value:
                     return found
     model = m.model_of(m.registry.iterations, value)
     found = model(m, value, node) if model is not None else None
-    return found if found is not None else m.unknown(node)
+    return found if found is not None else Unknown(symbol("one of many", m.unknown(node).symbol))
 
 
 def _another(m: Machine, value: Value, node: Node) -> Value:

@@ -17,6 +17,8 @@ from amplint.flow.state import values as kinds
 from amplint.flow.state.conditions import (
     Condition,
     apply,
+    asked,
+    atoms,
     both,
     bounded,
     branches,
@@ -37,6 +39,7 @@ from amplint.flow.state.values import (
     UNBOUND,
     Choice,
     Constant,
+    Exists,
     Instance,
     Mapping,
     Note,
@@ -49,7 +52,7 @@ from amplint.lowering.program import Node
 A = TypeVar("A", bound=Ambient)
 N = TypeVar("N", bound=Note)
 M = TypeVar("M")
-MOST_COMBINATIONS = 16
+MOST_COMBINATIONS = 8
 """So many combinations of alternatives of the arguments of one call are told apart."""
 
 
@@ -210,7 +213,7 @@ class Paths:
     def _first(self, one: State, other: State, merged: State, node: Node | None) -> Condition:
         """What tells the first of two states from the other."""
         if both(one.condition, other.condition) != FALSE:
-            return Choice(self._apart(node), TRUE, FALSE)
+            return asked(self._apart(node))
         return within(one.condition, merged.condition)
 
     def join(self, states: Sequence[State], node: Node) -> State:
@@ -234,7 +237,7 @@ class Paths:
         for index, (other, value) in enumerate(live[1:]):
             if both(condition, other.condition) != FALSE:
                 apart = symbol("apart", self.frame.context, node.number, index, *self.frame.rounds)
-                first: Condition = Choice(apart, TRUE, FALSE)
+                first: Condition = asked(apart)
             else:
                 first = within(condition, either(condition, other.condition))
             result = join_values(first, result, value)
@@ -421,8 +424,11 @@ class Paths:
         return name in self.registry.calls
 
     def exists(self, value: Unknown) -> None:
-        """Goes on only where an unknown value is not None: something of it is used."""
-        self.assume(negation(Choice(is_none(value.symbol), TRUE, FALSE)))
+        """Notes that an unknown value is an object: a method of it is called. Ends the path where it is None."""
+        if is_none(value.symbol) in atoms(self.state.condition):
+            self.assume(negation(asked(is_none(value.symbol))))
+        if self.note(value.symbol, Exists) is None:
+            self.set_note(value.symbol, Exists())
 
     def identity_of(self, value: Value) -> Symbol | None:
         """What names an object."""

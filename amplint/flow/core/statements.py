@@ -10,14 +10,13 @@ from amplint.flow.core.api import Dead
 from amplint.flow.core.comparisons import compare
 from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import either, negation
+from amplint.flow.state.conditions import asked, either, negation
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
-    Choice,
     Constant,
     External,
     Iteration,
@@ -294,7 +293,7 @@ def try_(m: Machine, node: ir.Try) -> None:
         m.run(node.other)
     else:
         before = m.state.fork()
-        raised = Choice(symbol("raised", m.frame.context, node.number, *m.frame.rounds), TRUE, FALSE)
+        raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.rounds))
         m.frame.branches += 1
         m.branch(negation(raised), node, lambda: _tried(m, node), lambda: _handled(m, node, before, 0))
         m.frame.branches -= 1
@@ -322,7 +321,7 @@ def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:
     if index + 1 == len(node.handlers):
         run()
         return
-    this = Choice(symbol("handler", m.frame.context, node.number, index, *m.frame.rounds), TRUE, FALSE)
+    this = asked(symbol("handler", m.frame.context, node.number, index, *m.frame.rounds))
     m.branch(this, node, run, lambda: _handled(m, node, before, index + 1))
 
 
@@ -362,7 +361,7 @@ def _fits(m: Machine, node: ir.Match, case: ir.Case, index: int, subject: Value)
     if case.anything:
         return TRUE
     if case.constants is None:
-        return Choice(symbol("fits", m.frame.context, node.number, index, *m.frame.rounds), TRUE, FALSE)
+        return asked(symbol("fits", m.frame.context, node.number, index, *m.frame.rounds))
     found: Value = FALSE
     for part in case.constants:
         constant = m.evaluate(part)

@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -34,6 +35,9 @@ from amplint.source.modules import Location
 from amplint.source.outline import FunctionOutline, dotted
 from amplint.source.project import Project, ProjectFile
 
+_ALL = re.compile(rb"^__all__[ \t]*=[ \t]*[\[(]([^\])]*)[\])][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
+_QUOTED = re.compile(rb"[\w]+")
+_STAR = re.compile(rb"import[\s\\]*\*")
 _BUILTINS = frozenset(dir(builtins))
 _MOST_MEANINGS = 8
 _MOST_STEPS = 32
@@ -51,6 +55,7 @@ class Names:
         self._knows = knows
         self._globals: dict[tuple[str, str], tuple[Meaning, ...]] = {}
         self._functions: dict[FunctionOutline, FunctionValue] = {}
+        self._listed: dict[Path, frozenset[bytes] | None] = {}
         self._cut = False
 
     # what is asked
@@ -100,6 +105,11 @@ class Names:
             self._functions[outline] = known
         return known
 
+    def starred(self, file: ProjectFile, star: Star) -> ProjectFile | None:
+        """The module of the project of which a star import takes the names."""
+        found = self._module(file, star.module, None)
+        return found.file if isinstance(found, ModuleFile) and found.file is not file else None
+
     # scopes
 
     def _in_scopes(self, file: ProjectFile, name: str, scope: Scope | None) -> tuple[Meaning, ...]:
@@ -111,7 +121,7 @@ class Names:
                 bindings = facts.bindings_of(scope)
                 if name in bindings.all and name not in bindings.elsewhere:
                     return self._bound(file, facts, bindings, name)
-                if is_function and name in _parameters(scope):
+                if is_function and facts.of(scope).is_local(name):
                     return ()
             innermost = False
             scope = facts.around(scope)
@@ -175,14 +185,44 @@ class Names:
 
     def _given(self, file: ProjectFile, star: Star, name: str, way: Way) -> tuple[Meaning, ...]:
         """What ``from module import *`` of the project gives for a name; stars of outside come last of all."""
-        source = self._module(file, star.module, name)
-        if not isinstance(source, ModuleFile) or source.file is file:
+        if not self._may_give(file, star, name):
             return ()
-        exports = facts_of(source.file.outline).exports
+        source = self.starred(file, star)
+        if source is None:
+            return ()
+        exports = facts_of(source.outline).exports
         if (name.startswith("_") if exports is None else name not in exports) or name == "__all__":
             return ()
-        found = self._global(source.file, name, way)
-        return found or (self._submodule(source, name) if exports is not None else ())
+        found = self._global(source, name, way)
+        return found or (self._submodule(ModuleFile(source), name) if exports is not None else ())
+
+    def _may_give(self, file: ProjectFile, star: Star, name: str | None) -> bool:
+        """Whether the bytes of a module that nobody has read so far allow that it gives a name (None: one of a star
+        import in it): packages hand on hundreds of modules by stars, of which one has the name."""
+        found = self._first(file, star.module)
+        if found is None or found.is_folder or self.project.is_loaded(found.path):
+            return True
+        data = self.project.bytes_of(found.path)
+        if name is None or name.encode() not in data:
+            return _STAR.search(data) is not None or (name is not None and not name.isascii())
+        exports = self._exports(found.path, data)
+        return exports is None or name.encode() in exports
+
+    def _exports(self, path: Path, data: bytes) -> frozenset[bytes] | None:
+        """``__all__`` of a module that nobody has read, if it is one plain list."""
+        if path not in self._listed:
+            lists = _ALL.findall(data) if data.count(b"__all__") == 1 else []
+            plain = len(lists) == 1 and b"\\" not in lists[0]
+            self._listed[path] = frozenset(_QUOTED.findall(lists[0])) if plain else None
+        return self._listed[path]
+
+    def _first(self, file: ProjectFile, module: str) -> Location | None:
+        """The place of a module, if there is one place alone that it can mean."""
+        level = len(module) - len(module.lstrip("."))
+        if level:
+            return self.project.modules.relative(file.path, level, module[level:])
+        found = self.project.modules.absolute(file.path, module)
+        return found[0] if len(found) == 1 and not found[0].weak else None
 
     def _outside(self, file: ProjectFile, facts: FileFacts, name: str) -> tuple[Meaning, ...]:
         """A name that nothing in sight binds: of a star import of a package outside, or a builtin."""
@@ -202,6 +242,8 @@ class Names:
         if str(file.path) in way:
             return found
         for star in reversed(facts_of(file.outline).bindings.stars):
+            if not self._may_give(file, star, None):
+                continue
             match self._module(file, star.module, None):
                 case External(name=name) as outside if not name.startswith(UNSEEN):
                     found.append(outside)
@@ -236,6 +278,8 @@ class Names:
             found = self.project.modules.relative(file.path, level, name)
             return self._at(found, UNSEEN + module) if found is not None else External(UNSEEN + module)
         locations = self.project.modules.absolute(file.path, name)
+        if len(locations) == 1 and not locations[0].weak:
+            return self._at(locations[0], name)
         for location in locations:
             if self._binds(location, wanted) if wanted is not None else self._accepts(file, location, name):
                 return self._at(location, name)
@@ -327,14 +371,6 @@ class Names:
 
 def _joined(package: str, name: str) -> str:
     return f"{package}{name}" if package.endswith(".") else f"{package}.{name}"
-
-
-def _parameters(scope: Scope) -> set[str]:
-    arguments = scope.arguments if isinstance(scope, FunctionOutline) else None
-    if arguments is None:
-        return set()
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    return {part.arg for part in (*every, arguments.vararg, arguments.kwarg) if part is not None}
 
 
 def _unique(found: Iterable[Meaning]) -> tuple[Meaning, ...]:

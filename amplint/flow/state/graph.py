@@ -12,10 +12,22 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from amplint.events import Event, Place
-from amplint.flow.state.conditions import Condition, Known, evaluate, implied
-from amplint.flow.state.values import FALSE, TRUE, Choice
+from amplint.flow.state.conditions import (
+    Condition,
+    atoms,
+    both,
+    bounded,
+    either,
+    negation,
+    subject_of,
+    without,
+)
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import FALSE, TRUE
 
 MOST_PATHS = 96
+MOST_ASKED = 24
+"""A path knows how so many questions came out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +50,12 @@ class Calls:
 class Graph:
     """The items of one function, in order."""
 
-    __slots__ = ("_kinds", "items")
+    __slots__ = ("_asked_after", "_kinds", "items")
 
     def __init__(self) -> None:
         self.items: list[Happens | Calls] = []
         self._kinds: frozenset[type[Event]] | None = None
+        self._asked_after: list[frozenset[Symbol]] | None = None
 
     @property
     def kinds(self) -> frozenset[type[Event]]:
@@ -56,6 +69,22 @@ class Graph:
                     found |= item.graph.kinds
             self._kinds = frozenset(found)
         return self._kinds
+
+    def asked_after(self, index: int) -> frozenset[Symbol]:
+        """What the conditions of the items after this one ask for, those of called functions included. Asked for when
+        the graph is complete; -1 stands for all items."""
+        if self._asked_after is None:
+            found: frozenset[Symbol] = frozenset()
+            after = [found]
+            for item in reversed(self.items):
+                own = frozenset(map(subject_of, atoms(item.condition)))
+                if isinstance(item, Calls):
+                    own |= item.graph.asked_after(-1)
+                if not own <= found:
+                    found = found | own
+                after.append(found)
+            self._asked_after = after[::-1]
+        return self._asked_after[index + 1]
 
     def events(self) -> Iterator[Event]:
         """All events, each once for each call that leads to it, whatever their conditions."""
@@ -71,7 +100,8 @@ S = TypeVar("S", bound=Hashable)
 
 @dataclass(slots=True)
 class _Path(Generic[S]):
-    known: Known
+    condition: Condition
+    """Under which the items so far have led to the state, as far as it is asked again."""
     state: S
 
 
@@ -86,10 +116,13 @@ class Run(Generic[S]):
 
     def over(self, graph: Graph, start: S) -> list[S]:
         """The states at the end."""
-        return [path.state for path in self._walk(graph, [_Path({}, start)], ())]
+        return [path.state for path in self._walk(graph, [_Path(TRUE, start)], frozenset(), ())]
 
-    def _walk(self, graph: Graph, paths: list[_Path[S]], calls: tuple[Place, ...]) -> list[_Path[S]]:
-        for item in graph.items:
+    def _walk(
+        self, graph: Graph, paths: list[_Path[S]], later: frozenset[Symbol], calls: tuple[Place, ...]
+    ) -> list[_Path[S]]:
+        """``later``: what the callers ask for when the graph is through."""
+        for index, item in enumerate(graph.items):
             if isinstance(item, Happens):
                 if type(item.event) not in self.kinds:
                     continue
@@ -97,12 +130,13 @@ class Run(Generic[S]):
                 continue
             inside, outside = self._divided(paths, item.condition)
             if isinstance(item, Calls):
-                inside = self._walk(item.graph, inside, (*calls, item.place)) if inside else []
+                asked = later | graph.asked_after(index)
+                inside = self._walk(item.graph, inside, asked, (*calls, item.place)) if inside else []
             elif inside:
                 event = _reached_by(item.event, calls)
                 for path in inside:
                     path.state = self.hear(path.state, event)
-            paths = self._merged(inside + outside)
+            paths = self._merged(inside + outside, graph, index, later)
         return paths
 
     def _divided(self, paths: list[_Path[S]], condition: Condition) -> tuple[list[_Path[S]], list[_Path[S]]]:
@@ -111,36 +145,33 @@ class Run(Generic[S]):
             return paths, []
         inside: list[_Path[S]] = []
         outside: list[_Path[S]] = []
-        pending = [(path, condition) for path in reversed(paths)]
-        while pending:
-            path, open_question = pending.pop()
-            left = evaluate(open_question, path.known)
-            if isinstance(left, Choice):
-                for side, truth in ((left.other, False), (left.then, True)):
-                    pending.append((_Path({**path.known, left.atom: truth}, path.state), side))
-            else:
-                (outside if left == FALSE else inside).append(path)
+        for path in paths:
+            for side, question in ((inside, condition), (outside, negation(condition))):
+                where = both(path.condition, question)
+                if where != FALSE:
+                    side.append(_Path(where, path.state))
         return inside, outside
 
-    def _merged(self, paths: list[_Path[S]]) -> list[_Path[S]]:
-        """One path for each state, which knows what all that had it knew."""
-        if len(paths) == 1:
-            return paths
-        merged: dict[S, _Path[S]] = {}
+    def _merged(
+        self, paths: list[_Path[S]], graph: Graph, index: int, later: frozenset[Symbol]
+    ) -> list[_Path[S]]:
+        """One path for each state, under the conditions of all that had it. What is not asked again after the item
+        of this index is dropped from them."""
+        merged: dict[S, Condition] = {}
         for path in paths:
-            known = merged.get(path.state)
-            if known is None:
-                merged[path.state] = path
-            else:
-                common = {
-                    atom: truth
-                    for atom, truth in known.known.items()
-                    if path.known.get(atom) is truth or implied(atom, path.known) is truth
-                }
-                merged[path.state] = _Path(common, path.state)
-        result = list(merged.values())
+            before = merged.get(path.state)
+            merged[path.state] = path.condition if before is None else either(before, path.condition)
+        asked = later | graph.asked_after(index)
+        result = [_Path(_still_asked(where, asked), state) for state, where in merged.items()]
         self.cut = self.cut or len(result) > MOST_PATHS
         return result[:MOST_PATHS]
+
+
+def _still_asked(condition: Condition, asked: frozenset[Symbol]) -> Condition:
+    for atom in atoms(condition):
+        if subject_of(atom) not in asked:
+            condition = without(condition, atom)
+    return bounded(condition, MOST_ASKED)
 
 
 def _reached_by(event: Event, calls: Sequence[Place]) -> Event:

@@ -8,7 +8,10 @@ from typing import TypeVar
 
 from amplint.flow.state.conditions import (
     MOST_ALTERNATIVES,
+    MOST_ATOMS,
     Condition,
+    asked,
+    atoms,
     bounded,
     either,
     is_possible,
@@ -23,10 +26,12 @@ from amplint.flow.state.values import (
     UNBOUND,
     Choice,
     Constant,
+    Iteration,
     Mapping,
     Note,
     Number,
     Sequence,
+    Text,
     Unknown,
     Value,
 )
@@ -119,7 +124,7 @@ def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
         return other if one.condition == FALSE else one
     condition = bounded(either(one.condition, other.condition))
     if is_possible(one.condition, other.condition):
-        first: Condition = Choice(apart, TRUE, FALSE)
+        first: Condition = asked(apart)
     else:
         first = within(one.condition, condition)
     joined = one.fork(condition)
@@ -131,9 +136,15 @@ def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
         joined._heap_shared = False
     if one.ambient is not other.ambient:
         joined.ambient = {
-            kind: join_values(first, one.ambient[kind], other.ambient[kind]) for kind in one.ambient
+            kind: _joined_ambient(first, one.ambient[kind], other.ambient[kind]) for kind in one.ambient
         }
     return joined
+
+
+def _joined_ambient(first: Condition, one: Value, other: Value) -> Value:
+    """Ambient values are told apart as long as that is possible; then those of the first state stand for both."""
+    found = select(first, one, other)
+    return one if isinstance(found, Choice) and len(found.atoms) > MOST_ATOMS else found
 
 
 def _joined(
@@ -181,11 +192,13 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
     dicts and tuples of the same shape are joined part by part."""
     if one == other:
         return one
+    if _is_plain(one) and _is_plain(other):
+        numbers = isinstance(one, (Number, Constant)) and isinstance(other, (Number, Constant))
+        made = symbol("joined", _named(first), _name_of(one), _name_of(other))
+        return Number(made) if numbers else Unknown(made)
     match one, other:
-        case ((Unknown() | Number()), (Unknown() | Number())) if _kind(one) == _kind(other):
-            made = symbol("joined", _named(first), one.symbol, other.symbol)
-            both_numbers = isinstance(one, Number) and isinstance(other, Number)
-            return Number(made) if both_numbers else Unknown(made, _kind(one))
+        case Unknown(), Unknown() if one.kind == other.kind:
+            return Unknown(symbol("joined", _named(first), one.symbol, other.symbol), one.kind)
         case Sequence(), Sequence() if (
             one.exact
             and other.exact
@@ -197,7 +210,36 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
         case Mapping(), Mapping() if one.identity is other.identity:
             return _joined_mappings(first, one, other)
     found = select(first, one, other)
-    return found if _count(found) <= MOST_ALTERNATIVES else generalised(found)
+    if isinstance(found, Choice) and (len(found.atoms) > MOST_ATOMS or _count(found) > MOST_ALTERNATIVES):
+        return generalised(found)
+    return found
+
+
+_DEEPEST = 3
+
+
+def _is_plain(value: Value, depth: int = 0) -> bool:
+    """Whether nobody asks which of several such values it is: data, numbers, texts, and collections of them. Flags,
+    None and strings that are known tell something."""
+    match value:
+        case Unknown():
+            return value.kind is None
+        case Number() | Text():
+            return True
+        case Constant():
+            return type(value.value) is int
+        case Sequence() if value.identity is None:
+            return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value.items)
+        case Iteration():
+            return depth < _DEEPEST and _is_plain(value.each, depth + 1)
+    return False
+
+
+def _name_of(value: Value) -> Symbol:
+    """What stands for a plain value in the name of a joined one."""
+    if isinstance(value, (Unknown, Number)):
+        return value.symbol
+    return symbol("plain", type(value).__name__, value.value if isinstance(value, Constant) else None)
 
 
 def _kind(value: Value) -> str | None:
@@ -234,10 +276,4 @@ def generalised(tree: Value) -> Value:
 
 
 def _named_tree(tree: Value) -> Symbol:
-    return symbol("over", *sorted((atom for atom in _atoms(tree)), key=lambda atom: atom.order))
-
-
-def _atoms(tree: Value) -> set[Symbol]:
-    if not isinstance(tree, Choice):
-        return set()
-    return {tree.atom} | _atoms(tree.then) | _atoms(tree.other)
+    return symbol("over", *sorted(atoms(tree), key=lambda atom: atom.order))

@@ -11,10 +11,12 @@ class Symbol:
     """An interned tuple, such as ``symbol("attribute", args, "amp")`` for ``args.amp``. Two symbols of the same
     parts are the same object, so that hashing costs nothing however deep the parts go."""
 
-    __slots__ = ("_order", "parts")
+    __slots__ = ("_order", "index", "parts")
 
-    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+    def __init__(self, parts: tuple[Hashable, ...], index: int) -> None:
         self.parts = parts
+        self.index = index
+        """Counts symbols in the order in which they came about: questions of a program are asked in that order."""
         self._order: str | None = None
 
     @property
@@ -43,7 +45,7 @@ def symbol(*parts: Hashable) -> Symbol:
     key = tuple((type(part), part) if isinstance(part, (bool, int, float)) else part for part in parts)
     found = _interned.get(key)
     if found is None:
-        found = _interned[key] = Symbol(parts)
+        found = _interned[key] = Symbol(parts, len(_interned))
     return found
 
 

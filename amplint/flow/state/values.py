@@ -48,6 +48,15 @@ class Note(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Exists(Note):
+    """A method of an unknown object was called: it is not None from there on."""
+
+    def joined(self, other: Note | None) -> Note | None:
+        """It holds where it holds on both paths."""
+        return self if other == self else None
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown(Value):
     """Anything. ``symbol`` stands for it where it is compared or tested again; ``kind`` is what the code does with
     it: the name of a kind that a model has registered, such as "module", or None."""
@@ -63,7 +72,10 @@ class Constant(Value):
     value: object
 
     def __hash__(self) -> int:
-        return hash((type(self.value), self.value))
+        value = self.value
+        if isinstance(value, slice):  # it has no hash before Python 3.12
+            value = (value.start, value.stop, value.step)
+        return hash((type(self.value), value))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -76,13 +88,21 @@ class Constant(Value):
 NONE, TRUE, FALSE = Constant(None), Constant(True), Constant(False)
 
 
-@dataclass(frozen=True, slots=True)
 class Choice(Value):
-    """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone."""
+    """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone, which make but
+    one node of the same parts, so that equal trees are the same object."""
 
-    atom: Symbol
-    then: Value
-    other: Value
+    __slots__ = ("atom", "atoms", "other", "then")
+
+    def __init__(self, atom: Symbol, then: Value, other: Value, atoms: frozenset[Symbol]) -> None:
+        self.atom = atom
+        self.then = then
+        self.other = other
+        self.atoms = atoms
+        """All atoms in the tree."""
+
+    def __repr__(self) -> str:
+        return f"Choice({self.atom}, {self.then}, {self.other})"
 
 
 @dataclass(frozen=True, slots=True)

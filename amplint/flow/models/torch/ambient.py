@@ -5,9 +5,9 @@ from __future__ import annotations
 from amplint.events import Regions
 from amplint.flow.core.api import Api
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.torch.values import GradientMode, OpenRegions
+from amplint.flow.models.torch.values import GradientMode, InThread, OpenRegions, RegionDefaults
 
-models = Registry(ambients=[OpenRegions(), GradientMode()])
+models = Registry(ambients=[OpenRegions(), GradientMode(), InThread(), RegionDefaults()])
 
 
 def regions(api: Api) -> Regions:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
 from amplint.flow.state.store import Ambient
-from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import Note, Value
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import Instance, Note, Unknown, Value
 
 MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
 """The kinds of unknowns: what the code does with an object from out of sight."""
@@ -27,17 +27,19 @@ class DTypeValue(Value):
 
 @dataclass(frozen=True, slots=True)
 class TypeInfo(Value):
-    """``torch.finfo(dtype)``."""
+    """``torch.finfo(dtype)``; None where the type is not known."""
 
-    dtype: DType
+    dtype: DType | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceValue(Value):
-    """A ``torch.device``: its type if that is known, "cuda" or "cpu", and the string that it was made of."""
+    """A ``torch.device``: its type if that is known, "cuda" or "cpu", and the string that it was made of. ``symbol``
+    stands for one of which the type is not known."""
 
     device: str | None = None
     text: str | None = None
+    symbol: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,6 @@ class TorchVersion(Value):
 
 
 # tensors and modules ---------------------------------------------------------------------------------------------
-
-MOST_KEYS = 3
-"""So deep the parts of what a module gave back are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,6 @@ class Tensor(Value):
         """Whether a call that is given it is followed."""
         return self.is_half
 
-    def part(self, key: object) -> Tensor:
-        """A part of what a module gave back."""
-        return replace(self, element=(*self.element, key)) if len(self.element) < MOST_KEYS else self
-
     def moved(self) -> Tensor:
         """The same data in another shape."""
         return replace(self, parameter_of=None, whole_output=False) if self.whole_output else self
@@ -106,9 +101,21 @@ class Parameters(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Replicas(Value):
+    """``nn.DataParallel(module)``, which runs replicas of the module in threads."""
+
+    module: Instance | Unknown
+
+    @property
+    def identity(self) -> Symbol:
+        """What names the module."""
+        return self.module.identity if isinstance(self.module, Instance) else self.module.symbol
+
+
+@dataclass(frozen=True, slots=True)
 class StateDict(Value):
-    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "module" or, for an object that nothing is
-    known of, "object"."""
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "scheduler", "module" or, for an object that
+    nothing is known of, "object"."""
 
     matters: ClassVar[bool] = True
     kind: str
@@ -126,6 +133,10 @@ class Optimizer(Value):
     matters: ClassVar[bool] = True
     identity: Symbol
     modules: frozenset[Symbol] = frozenset()
+
+    def another(self) -> Value:
+        """It, as one of several of which a loop takes another one in each round."""
+        return replace(self, identity=symbol("one of many", self.identity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +173,14 @@ class ScaledLoss(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class Scale(Value):
+    """The scale of a scaler, ``scaler.get_scale()``, or a number in proportion to it, or to its inverse."""
+
+    scaler: Symbol
+    inverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ScaledGradient(Value):
     """What ``torch.autograd.grad`` gives for a scaled output, and what is in proportion to it."""
 
@@ -195,13 +214,18 @@ class Autocast(Value):
     switch: Value | None = None
     cache_enabled: bool | None = None
     framework: bool = False
+    decorates: bool = False
+    """Whether it was put around a function: then the region stands where the context was made, and each call enters
+    the same object."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradientSwitch(Value):
-    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``."""
+    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``. ``before`` is how it was before
+    the call of the last one, which switches at once and goes back when it is left as a context."""
 
     on: bool
+    before: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +248,30 @@ class OpenRegions(Ambient):
 
 @dataclass(frozen=True, slots=True)
 class GradientMode(Ambient):
-    """Whether gradients are recorded."""
+    """Whether gradients are recorded. ``before`` is how it was before each context that is open now, outermost
+    first."""
 
     on: bool = True
+    before: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InThread(Ambient):
+    """Whether the code runs in another thread than the one that started it."""
+
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDefaults(Ambient):
+    """The types that ``torch.set_autocast_dtype`` has set for regions of a device; None where that is not known."""
+
+    dtypes: tuple[tuple[str, DType | None], ...] = ()
+
+    def of(self, device: str | None, otherwise: DType) -> DType:
+        """The type that a region for a device runs in if none is given."""
+        known = dict(self.dtypes)
+        return known[device] or DType.HALF if device is not None and device in known else otherwise
 
 
 # notes -----------------------------------------------------------------------------------------------------------
@@ -241,11 +286,62 @@ class Frozen(Note):
 
 @dataclass(frozen=True, slots=True)
 class ParametersCast(Note):
-    """The parameters of a module were cast as a whole, at ``place`` if the code names a half type there.
-    Parameters that the class makes itself are cast, too."""
+    """The parameters of a module, or one of them alone, were cast, at ``place`` if the code names a half type there.
+    ``dtype`` is None where the type is not known."""
 
-    dtype: DType
+    dtype: DType | None
     place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CastsMade(Note):
+    """Modules were cast on one of the paths that led here. ``unclear``: which of the modules that are known share
+    their parameters with those that were cast is not known."""
+
+    unclear: bool = False
+
+    def joined(self, other: Note | None) -> Note:
+        """What may have happened on either path."""
+        return CastsMade(self.unclear or (isinstance(other, CastsMade) and other.unclear))
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultType(Note):
+    """``torch.set_default_dtype(dtype)`` was called; None where the type is not known."""
+
+    dtype: DType | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedAsType(Note):
+    """An unknown was given as the type of something: ``torch.zeros(2, dtype=x)``."""
+
+    def joined(self, other: Note | None) -> Note:
+        """What one path shows of a value holds on the other, too."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Note):
+    """The object that an identity names, for who has the identity alone."""
+
+    value: Value
+
+    def joined(self, other: Note | None) -> Note:
+        """The same object on both paths."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers(Note):
+    """The names of the attributes of a module that are buffers: a cast of the module casts them."""
+
+    names: tuple[str, ...] = ()
+
+    def joined(self, other: Note | None) -> Note:
+        """The names of either path."""
+        more = other.names if isinstance(other, Buffers) else ()
+        return Buffers(tuple(dict.fromkeys((*self.names, *more))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +352,8 @@ class Items(Note):
 
 
 @dataclass(frozen=True, slots=True)
-class Replicated(Note):
-    """nn.DataParallel runs replicas of the module in threads."""
+class Parallel(Note):
+    """A wrapper such as DistributedDataParallel stands for the module: ``wrapped.module`` is the module itself."""
 
 
 @dataclass(frozen=True, slots=True)
