@@ -26,6 +26,8 @@ models.kinds += [
     Kind(SCALER, all_of=frozenset({"scale", "step"})),
 ]
 
+UNSCALES = "unscales gradients"
+"""The tag of keys that divide gradients by the scale."""
 _STAGES = "_per_optimizer_states"
 """torch's own record of what each optimizer has gone through since the last update."""
 _OWNERS: tuple[type[Value] | str, ...] = (Scaler, SCALER, *sorted(SCALERS))
@@ -151,7 +153,7 @@ def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
     return loss if event.enabled is False else scaled(scaler.identity, loss)
 
 
-@_for_all("unscale_")
+@_for_all("unscale_", tags=(SCALES_LOSSES, UNSCALES))
 def _unscale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.unscale_(optimizer)``."""
     optimizer = arguments.get(0, "optimizer")
@@ -183,7 +185,7 @@ def _update(api: Api, base: Value, name: str, arguments: Arguments, node: Node) 
     return NONE
 
 
-@_for_all("get_scale")
+@_for_all("get_scale", tags=(SCALES_LOSSES,))
 def _get_scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.get_scale()``."""
     scaler = as_scaler(base)
