@@ -10,7 +10,7 @@ from enum import Enum
 from amplint.confirm.recording import CPU, KILLED, RAISED, SIMULATED, TIMED_OUT, Reached, Recording, Seen
 from amplint.findings import Finding, Span
 from amplint.rules.base import FlowRule, Rule
-from amplint.rules.jury import OF_TEXT, heard_by, shown_by
+from amplint.rules.dispatcher import OF_TEXT, heard_by, shown_by
 
 _OPS = frozenset({"Op", "IndexPut", "Converted"})
 """Events that are told of only where half-precision tensors are part of them."""

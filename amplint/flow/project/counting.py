@@ -66,9 +66,9 @@ def _decided(outer: ast.AST, inner: ast.AST, counter: str, names: set[str]) -> i
 
 def _outcomes(statement: ast.stmt, counter: str, names: set[str]) -> Iterator[str]:
     """``is_last`` for ``is_last = i == n - 1``."""
-    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Compare):
-        if asks(statement.value, counter, names):
-            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
+    match statement:
+        case ast.Assign(targets=targets, value=ast.Compare() as test) if asks(test, counter, names):
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 def asks(test: ast.expr, counter: str, names: set[str]) -> Rounds:
