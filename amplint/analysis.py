@@ -16,7 +16,6 @@ from amplint.fixes.base import Files, Mend, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
 from amplint.flow.state.graph import Run
-from amplint.questions import Questions
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
@@ -71,8 +70,7 @@ class Analysis:
             contexts=settings.autocast_contexts,
             backward_functions=settings.backward_functions,
         )
-        self.questions = Questions()
-        self.dispatcher = Dispatcher(self.flow_rules, self.report, self.questions)
+        self.dispatcher = Dispatcher(self.flow_rules, self.report, self.driver.questions)
 
     def _loaded(self, source: SourceFile) -> ProjectFile | None:
         try:
@@ -120,7 +118,6 @@ class Analysis:
     def _hear(self, walk: Walk) -> None:
         self.entries += 1
         self.cut += walk.cut
-        self.questions.about(walk)
         for listener in self.dispatcher.listeners():
             before = len(self.report.drafts)
             try:

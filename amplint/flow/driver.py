@@ -20,6 +20,7 @@ from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.names import Names
+from amplint.flow.project.questions import Questions
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
@@ -75,6 +76,8 @@ class Driver:
         self.effects = Effects(self._edges, known)
         self.calls = CallGraph(self.effects, self.files)
         self.view = View(self.effects)
+        self.questions = Questions(self.view, known.kinds)
+        """What rules may ask about the events."""
         self.interpreter = Interpreter(known, self.view, settings)
 
     def walks(self) -> Iterator[Walk]:

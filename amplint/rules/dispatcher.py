@@ -188,4 +188,13 @@ def finding_of(draft: Draft) -> Finding:
         dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span))
     )
     rule = draft.rule
-    return Finding(rule.code, rule.name, draft.level, draft.message, place.path, place.span, unique)
+    return Finding(
+        rule.code,
+        rule.name,
+        draft.level,
+        draft.message,
+        place.path,
+        place.span,
+        unique,
+        assumes=draft.assumes,
+    )
