@@ -310,8 +310,13 @@ def formatted(m: Machine, node: ir.Formatted) -> Value:
         if isinstance(part, str):
             start += part if known else ""
             continue
-        value = m.evaluate(part)
+        first, *specs = part.parts if isinstance(part, ir.Opaque) and part.parts else (part,)
+        value = m.evaluate(first)
         m.each(value, partial(_formatted, m, part))
+        if first is not part:  # {x:.2f}: nothing is known of the text
+            value = m.unknown(part)
+            for spec in specs:
+                m.evaluate(spec)
         if known and isinstance(value, Constant) and isinstance(value.value, (str, int)):
             start += str(value.value)
         else:
