@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from amplint.flow.core.api import Arguments
+from amplint.flow.core.calls import named_in_settings
 from amplint.flow.core.comparisons import compare
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import both, negation
@@ -15,6 +16,7 @@ from amplint.flow.state.values import (
     Choice,
     Constant,
     FunctionValue,
+    Instance,
     Mapping,
     Sequence,
     Super,
@@ -112,6 +114,8 @@ def call(m: Machine, node: ir.Call) -> Value:
 
 def _call_method(m: Machine, base: Value, function: ir.Attribute, given: Arguments, node: ir.Call) -> Value:
     if isinstance(base, Unknown) and m.load(base.symbol, function.name) is None:
+        return m.call_method(base, function.name, given, node)
+    if isinstance(base, Instance) and named_in_settings(m, f".{function.name}") is not None:
         return m.call_method(base, function.name, given, node)
     callee = m.attribute(base, function.name, function)
     return m.each(callee, lambda value: m.call(value, given, node))
