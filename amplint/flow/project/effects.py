@@ -45,6 +45,11 @@ class Keys:
         for (_, method), (_, about) in registry.methods.items():
             if method is not None:
                 self._methods[method] = _both(self._methods.get(method, _NOTHING), about)
+        for (of, method), (_, about) in registry.methods.items():
+            if of == "" and method is not None:
+                # what it does to whatever it is called on; the tags of a kind are those of that kind alone
+                weight = self._methods[method].weight
+                self._methods[method] = About(weight, about.tags)
         for name, about in registry.abouts.items():
             if name.startswith("."):
                 self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
