@@ -17,7 +17,6 @@ from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, Mend, Refusal, offered
 from amplint.flow import reaching
 from amplint.flow.attributes import dotted_name
-from amplint.flow.discarded import tell_of_discarded
 from amplint.flow.engine import Engine, entry_points
 from amplint.flow.functions import tell_of_definitions
 from amplint.flow.optimizers import tell_of_classes
@@ -197,7 +196,6 @@ def _judge_file(
     if not flow_rules:
         return
     tell_of_definitions(engine, file)
-    tell_of_discarded(engine, file)
     for outline, assumed in entry_points(engine, file):
         if outline is file.outline.module:
             engine.run_module(file)

@@ -694,9 +694,6 @@ class LoopIterated(Event):
 
     loop: Hashable
     number: int
-    dropped_elsewhere: bool = False
-    """Whether the ways through the body on which an optimizer steps without a scaler drop gradients after it, while
-    nothing does on those on which a scaler steps. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

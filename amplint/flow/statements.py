@@ -16,7 +16,7 @@ from amplint.events import (
     RegionDropped,
     Rounds,
 )
-from amplint.flow import attributes, calls, contexts, dropping, modules, scaling, tensors
+from amplint.flow import attributes, calls, contexts, modules, scaling, tensors
 from amplint.flow.expressions import Expressions, Leave
 from amplint.flow.paths import OUTSIDE, Path, merge, split
 from amplint.flow.values import (
@@ -349,7 +349,7 @@ class Walker(Expressions):
         endless = isinstance(node, cst.While) and _endless(node)
         rounds = len(items) if items is not None else (2 if scope.loops < _DEEP or endless else 1)
         before = path
-        entered, seen, dropped = path.round, 0, False
+        entered, seen = path.round, 0
         for number in range(rounds):
             starting: list[Path] = []
             for start in paths:
@@ -358,7 +358,7 @@ class Walker(Expressions):
                     way.iteration += 1
                 way.round = 0
                 self.path = way
-                self.emit(LoopIterated(self.place(node), way.regions, id(node), number, dropped))
+                self.emit(LoopIterated(self.place(node), way.regions, id(node), number))
                 if isinstance(node, cst.For):
                     item = items[number] if items is not None else None
                     starting.extend(
@@ -370,7 +370,7 @@ class Walker(Expressions):
                         (starting if truth else exits).append(done)
             paths = self.run_suite(node.body, merge(starting)) if starting else []
             ends = [way.round for way in paths + scope.continues]
-            seen, dropped = reduce(or_, ends, seen), dropping.elsewhere(node, ends)
+            seen = reduce(or_, ends, seen)
             paths = merge(paths + scope.continues)
             scope.continues = []
             if not paths or (items is None and number == 0 and _unchanged(before, paths)):
