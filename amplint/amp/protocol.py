@@ -70,7 +70,7 @@ class Fault(enum.Enum):
 class Breach(NamedTuple):
     """A break of the protocol at ``place``, and the other call that makes it one. ``limit`` is what a clip
     allows, ``how`` what was called there, ``enabled`` whether the scaler is known to be on, ``initial`` the scale
-    that it starts with, if that is known."""
+    that it starts with, if that is known; ``switched`` says that a flag switches the scaler."""
 
     fault: Fault
     place: Place
@@ -79,6 +79,7 @@ class Breach(NamedTuple):
     limit: float | None = None
     enabled: bool | None = None
     initial: float | None = INITIAL_SCALE
+    switched: bool = False
 
 
 class Read(NamedTuple):
@@ -170,6 +171,7 @@ class Known(NamedTuple):
     home: Hashable = None
     enabled: bool | None = None
     initial: float | None = INITIAL_SCALE
+    switched: bool = False
 
 
 _ANY = Held()
@@ -305,6 +307,8 @@ class _Move:
         if self.breaches and initial != {INITIAL_SCALE}:
             scale = initial.pop() if len(initial) == 1 else None
             self.breaches = [breach._replace(initial=scale) for breach in self.breaches]
+        if self.breaches and any(known.switched for known in self.scalers.values()):
+            self.breaches = [breach._replace(switched=True) for breach in self.breaches]
         if any(breach.fault in _RAISING for breach in self.breaches):
             return _OVER, tuple(self.breaches)
         optimizers = tuple(self.optimizers.values())
@@ -374,7 +378,7 @@ class _Move:
             return
         known = self.scalers.get(event.scaler, Known(event.scaler))._replace(initial=event.initial)
         if event.enabled is not None:
-            known = known._replace(enabled=event.enabled)
+            known = known._replace(enabled=event.enabled, switched=event.switch is not None)
         match event.act:
             case "scale":
                 if event.scaler in event.scaled_by:

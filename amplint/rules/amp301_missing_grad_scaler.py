@@ -96,6 +96,7 @@ from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.findings import Level
 from amplint.rules.base import Report, line_of, opened
 from amplint.rules.float16_training import Float16Training, Trained
+from amplint.rules.ledger import of_regions
 
 _SCALES = "a scaler is there"
 _IDLE = ("state_dict", "load_state_dict")
@@ -132,4 +133,5 @@ class MissingGradScaler(Float16Training):
             f"become zero, and the weights they belong to stop learning. Train with `{scaler}`, or in bfloat16."
         )
         trail = (opened(region), (step.place, "the optimizer uses these gradients"))
-        report.add(self, backward.place, message, trail=trail)
+        assumes = of_regions(region, seen_from=backward.place)
+        report.add(self, backward.place, message, trail=trail, assumes=assumes)

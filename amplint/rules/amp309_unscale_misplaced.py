@@ -108,7 +108,7 @@ from collections.abc import Hashable
 
 from amplint.amp.protocol import Breach, Fault
 from amplint.events import AmpHidden, Backward, FrameworkUnscaled, OptimizerStepped, Place, ScalerUsed
-from amplint.findings import Level
+from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
 from amplint.rules.base import Report, line_of
@@ -146,9 +146,9 @@ class UnscaleMisplaced(ProtocolRule):
         )
         level = None if event.float16 else Level.WARNING
         mend = NoMend("which parameters share a limit, only the author knows")
-        report.add(
-            self, event.place, message, level=level, trail=((state, "unscaled before here"),), mend=mend
-        )
+        assumes = () if event.float16 else (Assumption(Assumed.FLAG, 'with `mixed_precision="fp16"`'),)
+        trail = ((state, "unscaled before here"),)
+        report.add(self, event.place, message, level=level, trail=trail, mend=mend, assumes=assumes)
         return event.place
 
     def on_optimizer_stepped(self, state: Place | None, event: OptimizerStepped, report: Report) -> Hashable:

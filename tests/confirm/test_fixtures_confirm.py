@@ -34,8 +34,6 @@ NOT_SEEN = {
         "the attribute is missing before torch is called: a run shows it by the exception",
     ),
     "autocast-lost-in-threads/bad_data_parallel.py": "there is one device, so that nothing is replicated",
-    "autocast-state-leaked/bad_set_up.py": "autocast is off again when the program ends",
-    "autocast-state-leaked/bad_switch.py": "autocast is off again when the program ends",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
     "half-input/bad_kept_model.py": "a type that is not spelt out is taken for the one in use",

@@ -8,7 +8,7 @@ import pytest
 from listening import Holds
 
 from amplint.events import Backward, LoopIterated, OptimizerStepped, ScalerUsed
-from amplint.flow.paths import MAX_PATHS
+from amplint.flow.state.graph import MOST_PATHS
 
 HEAD = dedent("""
     import torch
@@ -582,4 +582,4 @@ def test_order_of_what_a_scaler_does(holds: Holds) -> None:
 def test_paths_are_bounded(holds: Holds) -> None:
     flags = "\n".join(f"    if a.f{i}: loss.backward()" for i in range(10))
     tape = holds(HEAD + f"def main(a, loss):\n{flags}\n")
-    assert len(tape.ways) <= MAX_PATHS
+    assert len(tape.ways) <= MOST_PATHS

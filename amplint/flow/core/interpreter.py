@@ -96,6 +96,22 @@ class Interpreter(Names):
 
         return self._walk(frame, lambda: self._decorated_run(function, program, run), around)
 
+    def truth_of(self, file: ProjectFile, program: ir.Program) -> Condition:
+        """The condition under which an expression is true that stands alone in a program."""
+        context = symbol("alone", file.display)
+        kept = self.frame if hasattr(self, "frame") else None
+        self.frame = Frame(program, file, context) if kept is None else kept
+        found: list[Condition] = []
+
+        def evaluate() -> Value:
+            for statement in program.body:
+                if isinstance(statement, ir.Evaluate):
+                    found.append(self.test(statement.value))
+            return NONE
+
+        self.apart(program, file, context, evaluate)
+        return found[0] if found else asked(symbol("alone", "unknown"))
+
     def walk_definitions(
         self, file: ProjectFile, program: ir.Program, parts: Sequence[FunctionValue]
     ) -> Graph:

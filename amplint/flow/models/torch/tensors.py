@@ -31,6 +31,7 @@ from amplint.flow.models.torch.values import (
     Frozen,
     Gradient,
     Parameters,
+    Scale,
     ScaledGradient,
     ScaledLoss,
     Tensor,
@@ -155,7 +156,7 @@ def _truth(api: Api, value: Tensor) -> Value | None:
 @models.into(models.operators, Tensor)
 def _operate(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
     """``x + y``, ``x += y``, ``-x``, ``x < y``."""
-    if any(isinstance(value, (ScaledLoss, ScaledGradient, Gradient)) for value in (left, right)):
+    if any(isinstance(value, (ScaledLoss, ScaledGradient, Gradient, Scale)) for value in (left, right)):
         return None
     if operator in _COMPARISONS:
         return INTEGER_TENSOR
