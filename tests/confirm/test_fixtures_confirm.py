@@ -39,10 +39,6 @@ NOT_SEEN = {
     "half-input/bad_kept_model.py": "a type that is not spelt out is taken for the one in use",
     "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
     "misplaced-argument/bad_device_for_old_class.py": "the region raises before the scaler is used",
-    **{
-        f"missing-grad-scaler/bad_given_scaler_{name}.py": "a run does not see that an argument is not kept"
-        for name in ("branch", "default", "overwritten", "precision")
-    },
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
     "scheduler-on-skipped-step/bad_same_scale.py": "a run does not see what the scheduler depends on",
     "scheduler-on-skipped-step/bad_scale_differs.py": "a run does not see what the scheduler depends on",
