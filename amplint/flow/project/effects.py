@@ -43,6 +43,10 @@ class Keys:
         for (_, method), (_, about) in registry.methods.items():
             if method is not None:
                 self._methods[method] = _both(self._methods.get(method, _NOTHING), about)
+        for (owner, method), (_, about) in registry.methods.items():
+            if owner == "" and method is not None:
+                # what objects out of sight may do with it says more than what some kind of them does
+                self._methods[method] = About(self._methods[method].weight, about.tags)
         for name, about in registry.abouts.items():
             if name.startswith("."):
                 self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
@@ -66,7 +70,8 @@ class Keys:
         return _NOTHING
 
     def of_method(self, name: str) -> About:
-        """What is registered of methods of that name, whatever they are methods of."""
+        """What is registered of methods of that name: the greatest weight, whatever they are methods of, and the tags of
+        those of any object, or else of all."""
         return self._methods.get(name, _NOTHING)
 
 
