@@ -34,7 +34,9 @@ from amplint.source.outline import collect_import
 from amplint.source.project import Project, ProjectFile, Unparsable
 from amplint.source.slices import Slice
 
-_VERSION = re.compile(r"version|(?:has|get)attr\(\s*torch|torch\w*\d", re.IGNORECASE)
+_VERSION = re.compile(r"version|(?:has|get)attr\(\s*torch", re.IGNORECASE)
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+_NAMES_TORCH = re.compile(r"torch(\w*)", re.IGNORECASE)
 
 
 @dataclass
@@ -280,7 +282,7 @@ class View:
     def guard(self, test: cst.BaseExpression) -> str | None:
         """What a condition says about torch's version."""
         parts = _conjuncts(test)
-        concerned = [part for part in parts if _VERSION.search(self._spelt_out(part))]
+        concerned = [part for part in parts if _is_about_version(self._spelt_out(part))]
         if not concerned:
             return None
         walker = Walker(self.engine, Scope(self.file, self.piece, None), Way(self.engine.base))
@@ -296,11 +298,19 @@ class View:
     def _spelt_out(self, test: cst.BaseExpression) -> str:
         """A condition with the module-level assignments of its names."""
         text = self.code(test)
-        for name in re.findall(r"\b[A-Za-z_]\w*\b", text):
+        for name in _NAME.findall(text):
             for first, last in self.file.outline.assigned.get(name, [])[:2]:
                 text += "".join(self.file.lines[first - 1 : min(last, first + 3)])
             text += "".join(_assignments(self.piece.text, name)[:2])
         return text
+
+
+def _is_about_version(text: str) -> bool:
+    """Whether a condition may be about the version of torch, as ``IS_TORCH_2`` may."""
+    if _VERSION.search(text) is not None:
+        return True
+    rests = _NAMES_TORCH.findall(text)
+    return any(character.isdecimal() for rest in rests for character in rest)
 
 
 @lru_cache(maxsize=1024)
