@@ -73,6 +73,10 @@ class Place:
         """The source text on one line, shortened."""
         return self._describe()
 
+    def reached_by(self, calls: tuple[Place, ...]) -> Place:
+        """The same place, reached by these calls."""
+        return Place(self.path, self.key, self._locate, self._describe, calls)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and self.key == other.key and self.path == other.path
 
@@ -366,7 +370,7 @@ class CacheCleared(Event):
 @dataclass(frozen=True, slots=True)
 class Forward(Event):
     """A module ran. ``trains`` says that its parameters take gradients as far as is known. ``inputs`` are
-    the tensors that the code itself cast to half precision, if the ops of the module are out of sight."""
+    the tensors that the code itself cast to half precision, unless the module was cast as well."""
 
     module: Hashable
     trains: bool = True
@@ -507,15 +511,9 @@ class ScalerMade(Event):
 
     scaler: Hashable
     enabled: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class ScalerDiscarded(Event):
-    """A function that is given a scaler as ``parameter`` leaves None in ``target`` and has no use for the scaler;
-    given none, it builds one there. It is read off the text: only the flow tells of it."""
-
-    parameter: str
-    target: str
+    anew: bool = True
+    """Whether the object in whose constructor it is built is made each time that the code around runs again; True
+    for scalers that no constructor builds."""
 
 
 class Rounds(enum.IntEnum):
@@ -586,6 +584,16 @@ class GradientsRead(Event):
     """Whether it limits the gradients in place."""
     limit: float | None = None
     """The largest norm or value that it allows, where it is a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameworkScaled(Event):
+    """A framework computed gradients of a loss that it has multiplied by its scale, if it scales losses: so does
+    ``accelerator.backward(loss)``. Whoever limits or measures them before the framework divides them sees them too
+    large. ``float16`` says that it surely scales. Only the flow tells of it; a run shows what the framework's scaler
+    does."""
+
+    float16: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -677,9 +685,6 @@ class LoopIterated(Event):
 
     loop: Hashable
     number: int
-    dropped_elsewhere: bool = False
-    """Whether the ways through the body on which an optimizer steps without a scaler drop gradients after it, while
-    nothing does on those on which a scaler steps. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from amplint.events import (
     INITIAL_SCALE,
@@ -22,7 +22,6 @@ from amplint.events import (
     FunctionEnded,
     GradientsRead,
     GradientsZeroed,
-    LoopEnded,
     LoopIterated,
     OptimizerMade,
     OptimizerStepped,
@@ -71,7 +70,7 @@ class Fault(enum.Enum):
 class Breach(NamedTuple):
     """A break of the protocol at ``place``, and the other call that makes it one. ``limit`` is what a clip
     allows, ``how`` what was called there, ``enabled`` whether the scaler is known to be on, ``initial`` the scale
-    that it starts with, if that is known."""
+    that it starts with, if that is known; ``switched`` says that a flag switches the scaler."""
 
     fault: Fault
     place: Place
@@ -80,6 +79,7 @@ class Breach(NamedTuple):
     limit: float | None = None
     enabled: bool | None = None
     initial: float | None = INITIAL_SCALE
+    switched: bool = False
 
 
 class Read(NamedTuple):
@@ -119,10 +119,6 @@ class Held:
     """The backward pass that they came from."""
     applied: Place | None = None
     """The scaler's step that applied the gradients which are still there."""
-    applied_from: Place | None = None
-    """The backward pass that they came from."""
-    kept_in: Hashable = None
-    """The loop in which other ways drop such gradients."""
     added: tuple[Place, Place] | None = None
     """The step that applied gradients, and the backward pass that then added to them."""
 
@@ -150,8 +146,6 @@ class Held:
             last=False,
             source=None,
             applied=None,
-            applied_from=None,
-            kept_in=None,
             added=None,
         )
 
@@ -177,6 +171,7 @@ class Known(NamedTuple):
     home: Hashable = None
     enabled: bool | None = None
     initial: float | None = INITIAL_SCALE
+    switched: bool = False
 
 
 _ANY = Held()
@@ -220,6 +215,16 @@ _START = State()
 _OVER = State(over=True)
 
 
+class Surroundings(Protocol):
+    """What the machine asks of whoever produces the events, about the code around them. For rules it is Context."""
+
+    def may_be_unscaled(self, event: ScalerUsed) -> bool:
+        """Whether the gradients that a scaler divides here may be divided already."""
+
+    def rounds(self, event: ScalerUsed) -> Rounds:
+        """In which rounds of the loop around an event it happens."""
+
+
 class GradScalerProtocol:
     """Moves the state from event to event. For rules it is PROTOCOL."""
 
@@ -229,7 +234,6 @@ class GradScalerProtocol:
         FunctionEnded,
         GradientsRead,
         GradientsZeroed,
-        LoopEnded,
         LoopIterated,
         OptimizerMade,
         OptimizerStepped,
@@ -242,11 +246,11 @@ class GradScalerProtocol:
         """Nothing has happened."""
         return _START
 
-    def hear(self, state: State, event: Event) -> tuple[State, tuple[Breach, ...]]:
+    def hear(self, state: State, event: Event, around: Surroundings) -> tuple[State, tuple[Breach, ...]]:
         """The next state, and what the event breaks."""
         if state.over:
             return state, ()
-        move = _Move(state)
+        move = _Move(state, around)
         match event:
             case ScalerUsed():
                 move.used(event)
@@ -268,10 +272,6 @@ class GradScalerProtocol:
                 )
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
-                if isinstance(event, LoopIterated) and event.dropped_elsewhere:
-                    move.kept(event.loop)
-            case LoopEnded():
-                move.not_kept(event.loop)
             case AmpHidden():
                 return replace(_START, several=True), ()
         return move.end()
@@ -287,8 +287,9 @@ def _home(place: Place) -> Hashable:
 class _Move:
     """One step of the machine, on the state in parts that can be changed."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, around: Surroundings) -> None:
         self.state = state
+        self.around = around
         self.optimizers = {held.optimizer: held for held in state.optimizers}
         self.others = state.others
         self.several = state.several
@@ -306,6 +307,8 @@ class _Move:
         if self.breaches and initial != {INITIAL_SCALE}:
             scale = initial.pop() if len(initial) == 1 else None
             self.breaches = [breach._replace(initial=scale) for breach in self.breaches]
+        if self.breaches and any(known.switched for known in self.scalers.values()):
+            self.breaches = [breach._replace(switched=True) for breach in self.breaches]
         if any(breach.fault in _RAISING for breach in self.breaches):
             return _OVER, tuple(self.breaches)
         optimizers = tuple(self.optimizers.values())
@@ -375,7 +378,7 @@ class _Move:
             return
         known = self.scalers.get(event.scaler, Known(event.scaler))._replace(initial=event.initial)
         if event.enabled is not None:
-            known = known._replace(enabled=event.enabled)
+            known = known._replace(enabled=event.enabled, switched=event.switch is not None)
         match event.act:
             case "scale":
                 if event.scaler in event.scaled_by:
@@ -431,7 +434,7 @@ class _Move:
                 self.break_(Fault.UNSCALED_AFTER_STEP, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.UNSCALED and event.act == "unscale_" and held.staged is not None:
             # the same call in another round may not run, whatever a walk takes for possible
-            if event.rounds is Rounds.ANY or held.staged != event.place:
+            if held.staged != event.place or self.around.rounds(event) is Rounds.ANY:
                 self.break_(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.READY:
             self.judge_division(event, held, known)
@@ -447,16 +450,13 @@ class _Move:
             self.plain = None
             self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
             self.tell_losses(event.place)
-            source = held.fresh or held.source
-            held = replace(
-                held.without_gradients(), stage=Stage.STEPPED, applied=event.place, applied_from=source
-            )
+            held = replace(held.without_gradients(), stage=Stage.STEPPED, applied=event.place)
         else:
             held = replace(
                 held,
                 stage=Stage.UNSCALED,
                 divided=event.place,
-                last=event.rounds is Rounds.ONE,
+                last=self.around.rounds(event) is Rounds.ONE,
                 source=held.fresh or held.source,
                 fresh=None,
                 fresh_by=(),
@@ -469,9 +469,9 @@ class _Move:
     def judge_any(self, event: ScalerUsed, known: Known) -> None:
         """What was clipped too early, whichever optimizer it is that the scaler divides: none was divided since this
         scaler alone scaled all there is."""
-        if event.unscaled_elsewhere:
+        if self.plain is not None or not self.reads or self.around.may_be_unscaled(event):
             return
-        if self.plain is None and all(
+        if all(
             held.fresh is not None and held.divided is None and held.fresh_by == (event.scaler,)
             for held in self.each()
         ):
@@ -578,26 +578,10 @@ class _Move:
                 continue
             before = held.fresh_by if held.fresh is not None else ()
             by = tuple(dict.fromkeys((*before, *event.scaled_by)))[-_MOST:]
-            if held.applied is not None and self.adds(event, held):
+            if held.applied is not None and held.optimizer in event.kept:
                 held = replace(held, added=(held.applied, event.place))
-            changed.append(
-                replace(held, fresh=event.place, fresh_by=by, applied=None, applied_from=None, kept_in=None)
-            )
+            changed.append(replace(held, fresh=event.place, fresh_by=by, applied=None))
         self.put(changed)
-
-    def adds(self, event: Backward, held: Held) -> bool:
-        """Whether a backward pass surely adds to gradients that the scaler's step has applied."""
-        if held.optimizer in event.kept:
-            return True
-        return held.kept_in is not None and (not self.several or held.applied_from == event.place)
-
-    def kept(self, loop: Hashable) -> None:
-        """A loop goes on in which nobody drops the gradients that a scaler's step has applied."""
-        self.put([replace(held, kept_in=loop) if held.applied else held for held in self.each()])
-
-    def not_kept(self, loop: Hashable) -> None:
-        """What follows the loop may drop them."""
-        self.put([replace(held, kept_in=None) if held.kept_in == loop else held for held in self.each()])
 
     def stepped(self, event: OptimizerStepped) -> None:
         """An optimizer stepped without a scaler: what a scaler does is told by ScalerUsed."""

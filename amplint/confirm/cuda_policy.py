@@ -10,12 +10,10 @@ are slow or missing.
 
 from __future__ import annotations
 
-import json
 import warnings
 import weakref
 from collections.abc import Callable
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,8 +21,13 @@ from torch import Tensor
 
 from amplint.amp import ops
 from amplint.amp.ops import Policy
+from amplint.confirm.release import RELEASE, TORCH
 
-_APPENDED_DTYPE = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
+_APPENDED_DTYPE = {
+    "norm.Scalar": "norm.ScalarOpt_dtype",
+    "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype",
+    "norm.names_ScalarOpt_dim": "norm.names_ScalarOpt_dim_dtype",
+}
 """Overloads in whose place autocast calls one that takes a type."""
 _BAN = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
@@ -66,14 +69,11 @@ class WeightCache:
 
     def _usable(self, copy: Tensor) -> bool:
         # since torch 2.11 a copy made under no_grad is not used where gradients are wanted
-        return copy.requires_grad or not torch.is_grad_enabled() or _TORCH < (2, 11)
+        return copy.requires_grad or not torch.is_grad_enabled() or RELEASE < (2, 11)
 
     def clear(self) -> None:
         """Drops all copies."""
         self._copies.clear()
-
-
-_TORCH = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
 
 class CudaPolicy:
@@ -87,13 +87,15 @@ class CudaPolicy:
 
     def install(self) -> None:
         """Registers a kernel for each overload that has one on CUDA or on the CPU."""
-        for name in sorted(registered("AutocastCPU") | {name for name in _policies() if _exists(name)}):
+        # releases before 2.8 override without being asked for it
+        override = {"allow_override": True} if RELEASE >= (2, 8) else {}
+        for name in sorted(name for name in {*_cast_on_cpu(), *_policies()} if _exists(name)):
             op = _overload(name)
             passes = policy_of(name) is None
             kernel = self._only_on_cpu(name, op) if passes else self._kernel(name, op)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch says that it had a kernel before
-                self._library.impl(name, kernel, with_keyset=passes, allow_override=True)
+                self._library.impl(name, kernel, with_keyset=passes, **override)
 
     def close(self) -> None:
         """Takes the kernels away again."""
@@ -141,8 +143,8 @@ class CudaPolicy:
     def _on_cpu(self, name: str, op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
         """What a region for the CPU does, by the public name of the op."""
         base = name.partition(".")[0]
-        policy = ops.policy_of(_SAME_ON_CPU.get(base, base), "cpu")
-        if name not in registered("AutocastCPU"):
+        policy = ops.policy_of(_SAME_ON_CPU.get(base, base), "cpu", TORCH)
+        if name not in _cast_on_cpu():
             policy = None
         if policy is Policy.LOWER:
             return lambda args, kwargs: self._lower(op, args, kwargs, self._dtype_of("cpu"))
@@ -169,13 +171,16 @@ class CudaPolicy:
 
 @lru_cache(maxsize=1)
 def _policies() -> dict[str, str]:
-    table = json.loads((Path(ops.__file__).parent / "overloads.json").read_bytes())
-    return {name: policy for policy, names in table.items() if isinstance(names, list) for name in names}
+    return ops.overload_policies(TORCH)
+
+
+@lru_cache(maxsize=1)
+def _cast_on_cpu() -> frozenset[str]:
+    return ops.overloads_on_cpu(TORCH)
 
 
 def policy_of(name: str) -> str | None:
-    """What autocast on CUDA does to an overload: "lower", "float32", "optional_dtype" and "appended_dtype"
-    (float32 unless the code asks for another type), "promote", "banned", "recurrent", or None."""
+    """What autocast on CUDA does to an overload in the installed torch; see ``ops.overload_policies``."""
     return _policies().get(name)
 
 
@@ -191,13 +196,6 @@ def _with_appended_dtype(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     elif len(args) == 3:
         kwargs.setdefault("keepdim", False)
     return op(*args, **kwargs, dtype=torch.float32 if _eligible(args[0]) else args[0].dtype)
-
-
-@lru_cache(maxsize=8)
-def registered(key: str) -> frozenset[str]:
-    """The overloads for which the installed torch has a kernel under a dispatch key, as they were measured."""
-    names: list[str] = ops.table()["registered"][key]
-    return frozenset(name for name in names if _exists(name))
 
 
 def _exists(name: str) -> bool:

@@ -117,6 +117,8 @@ class Recording:
     device: str
     device_name: str = ""
     torch: str = ""
+    op_table: str = ""
+    """Which measured policies the run was read with, and simulated by: "op table of torch 2.13"."""
     command: tuple[str, ...] = ()
     exact: bool = True
     """Whether places are exact; before Python 3.11 they are lines."""
@@ -306,6 +308,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
         device=str(value["device"]),
         device_name=str(value["device_name"]),
         torch=str(value["torch"]),
+        op_table=str(value.get("op_table", "")),
         command=tuple(map(str, value["command"])),
         exact=bool(value["exact"]),
         told=tuple(map(str, value["told"])),

@@ -202,8 +202,6 @@ class _Watcher:
         if made is not None:
             made.entered = True
         if not here.regions:
-            here.repeats.clear()
-            here.iteration = 0
             here.cache = object()
         here.entered.append((id(context), region))
         here.regions = self._shared((*here.regions, region))

@@ -79,18 +79,21 @@ class Session:
         """Puts the process under the probe. Raises Unusable."""
         import torch
 
+        from amplint.amp.ops import name_of_table
         from amplint.confirm.lines import LineCounts
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
         from amplint.confirm.processes import observe_processes
+        from amplint.confirm.release import TORCH
         from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept
         from amplint.confirm.tracer import Tracer
-        from amplint.rules import all_rules
-        from amplint.rules.base import FlowRule
+        from amplint.rules import rule_classes
+        from amplint.rules.base import FlowRule, Setting
 
         self.device, self.device_name = chosen_device(self.order.device)
-        self.torch = torch.__version__
-        rules = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
+        self.torch, self.op_table = torch.__version__, name_of_table(TORCH)
+        setting = Setting(TORCH, torch_stated=True)
+        rules = [rule(setting) for rule in rule_classes() if issubclass(rule, FlowRule)]
         steps = self.order.steps
         self.observer = (
             Tracer(steps)
@@ -114,6 +117,7 @@ class Session:
             device="cpu" if self.device == recordings.CPU else "cuda",
             level=level,
         )
+        self.observer.ask(self.probe.context)
         self.probe.start()
         self.probe.waker = self._wake
         self._stop.enter_context(observe_processes(self, begin, join))
@@ -256,6 +260,7 @@ class Session:
             device=self.device,
             device_name=self.device_name,
             torch=self.torch,
+            op_table=self.op_table,
             command=self.order.command,
             exact=sys.version_info >= (3, 11),
             told=events_told(),

@@ -11,6 +11,7 @@ from torch import Tensor
 from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.amp.scalers import COMBINES, JOINS, KEEPS, LIMITS, NORMS
+from amplint.confirm.release import TORCH
 
 CASTS = {
     "float": torch.float32,
@@ -127,10 +128,10 @@ def _named(func: Any, name: str) -> Function:
         name,
         plain,
         in_place,
-        None if filler else ops.policy_of(plain, "cuda"),
-        None if filler else ops.policy_of(plain, "cpu"),
+        None if filler else ops.policy_of(plain, "cuda", TORCH),
+        None if filler else ops.policy_of(plain, "cpu", TORCH),
         ops.sensitivity_of(plain),
-        ops.KINDS_OF_WEIGHTS.get(plain),
+        ops.weights_meet_half(plain, TORCH),
         name in CASTS or name in ("to", "type"),
         method,
         plain in KEEPS | COMBINES | JOINS or plain in _ARITHMETIC,

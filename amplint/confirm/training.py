@@ -89,8 +89,6 @@ class _Watcher:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self._scalers_made: dict[Hashable, Site] = {}
-        self._scaling = False
-        """Whether a scaler was used so far, or the scale asked for."""
         self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
         self._applied: dict[Hashable, _Applied] = {}
@@ -124,22 +122,21 @@ class _Watcher:
         multiplied = _multiplied(outputs)
         by_hand = not self._scalers_made and multiplied
         plain = direct and not scaled_by and not multiplied
-        self.watch.tell(
-            Backward(
-                site,
-                self.watch.here.regions,
-                _how(site),
-                bool(scaled_by),
-                self._iteration(site),
-                scaled_by,
-                self._loss(outputs),
-                not scaled_by and (not direct or by_hand),
-                inputs_given,
-                self._scaling,
-                self._at_hand() if plain and self._scalers_made else None,
-                kept,
-            )
+        event = Backward(
+            site,
+            self.watch.here.regions,
+            _how(site),
+            bool(scaled_by),
+            scaled_by=scaled_by,
+            loss=self._loss(outputs),
+            unclear=not scaled_by and (not direct or by_hand),
+            partial=inputs_given,
+            kept=kept,
         )
+        at_hand = self._at_hand() if plain and self._scalers_made else None
+        if at_hand is not None:
+            self.watch.context.note_at_hand(event, at_hand)
+        self.watch.tell(event)
 
     def _kept(self, site: Site) -> frozenset[Hashable]:
         """The optimizers whose gradients a scaler's step has applied and nobody has touched since. Of others it tells
@@ -201,16 +198,6 @@ class _Watcher:
         if scaled is not None:
             return scaled.loss
         return self.watch.losses.of(outputs[0])
-
-    def _iteration(self, site: Site) -> int:
-        """How often the most repeated backward or step inside the outermost region has run."""
-        here = self.watch.here
-        if not here.regions:
-            return 0
-        times = here.repeats.get(site.key, 0) + 1
-        here.repeats[site.key] = times
-        here.iteration = max(here.iteration, times)
-        return here.iteration
 
     def scalers_of(self, output: Any) -> tuple[Hashable, ...]:
         """The scalers that multiplied a tensor, or something that it was computed from."""
@@ -293,10 +280,9 @@ class _Watcher:
                 name,
                 here.scaler is not None,
                 self._casts(optimizer),
-                self._iteration(site),
-                here.scaler,
-                self.watch.owners.of_optimizer(optimizer),
-                framework,
+                scaler=here.scaler,
+                modules=self.watch.owners.of_optimizer(optimizer),
+                framework=framework,
                 in_sight=name in self._optimizers_made,
                 closure=closure,
             )
@@ -465,7 +451,8 @@ class _Watcher:
                 loss = self.watch.losses.of(given)
                 before = self.watch.scaled.of(given)
                 scaled_by = before.by if before is not None else ()
-        self._scaling = self._scaling or act not in ("state_dict", "load_state_dict")
+        if act not in ("state_dict", "load_state_dict"):
+            self.watch.context.scaling = True
         name = self.watch.scalers.of(scaler)
         self.watch.numbers.scaler(name, scaler)
         self.watch.tell(

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
+from amplint.confirm.answers import RunContext
 from amplint.confirm.levels import Level
 from amplint.confirm.numbers import Numbers
 from amplint.confirm.patches import Patches
@@ -63,8 +64,6 @@ class ThreadState(threading.local):
         super().__init__()
         self.entered: list[tuple[int, Region]] = []
         self.regions: Regions = ()
-        self.repeats: dict[Hashable, int] = {}
-        self.iteration = 0
         self.backward = 0
         self.forward = 0
         self.scaler: Hashable = None
@@ -82,7 +81,8 @@ class Watch:
     ``is_user_file`` says of a file name, as code objects have it, whether it is the user's code; displayed
     paths are relative to ``root``; ``device`` is the device that the run is on, or is taken to be on, as a
     rule "cuda". ``notes`` says in words what the probe changed or could not do; ``errors`` are tracebacks of
-    what a listener or the probe itself raised, which never reaches the user's code.
+    what a listener or the probe itself raised, which never reaches the user's code. ``context`` knows what rules may
+    ask.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class Watch:
         level: Level = Level.FUNCTIONS,
     ) -> None:
         self.listener = listener
+        self.context = RunContext()
         self.device = device
         self.level = level
         self.sites = Sites(is_user_file, root)

@@ -1,10 +1,11 @@
-"""The number of findings for each rule."""
+"""The number of findings for each rule, and which releases of torch they hold for."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 
+from amplint.amp.ops import name_of_table
 from amplint.check import CheckResult
 from amplint.report.text import LEVEL_COLORS, Style, ending
 
@@ -24,4 +25,5 @@ def render_statistics(result: CheckResult, style: Style, *, as_json: bool) -> st
         f"{count:>{width}}  {code}  {style.paint(f'{level.value:<7}', LEVEL_COLORS[level.value])}  {name}"
         for (code, name, level), count in rows
     ]
-    return "\n".join([*lines, *ending(result, Style())]) + "\n"
+    read = [] if result.torch is None else [f"Read with the {name_of_table(result.torch)}."]
+    return "\n".join([*lines, *read, *ending(result, Style())]) + "\n"

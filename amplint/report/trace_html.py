@@ -47,7 +47,7 @@ def _facts(recording: Recording) -> str:
     size = sum(cast.size for cast in recording.casts)
     facts = {
         "device": device,
-        "torch": recording.torch,
+        "torch": f"{recording.torch}, {recording.op_table}" if recording.op_table else recording.torch,
         "steps": str(recording.steps),
         "end": recording.ended,
         "cast by autocast": f"{amount(size)} in {counted(sum(c.count for c in recording.casts), 'cast')}",

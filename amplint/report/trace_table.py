@@ -71,6 +71,7 @@ def render_json(recording: Recording) -> str:
         "device": recording.device,
         "device_name": recording.device_name,
         "torch": recording.torch,
+        "op_table": recording.op_table,
         "command": list(recording.command),
         "steps": recording.steps,
         "ended": recording.ended,

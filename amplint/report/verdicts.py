@@ -46,6 +46,7 @@ def render_json(result: CheckResult, crossed: CrossCheck, style: Style) -> str:
         "device": recording.device,
         "device_name": recording.device_name,
         "torch": recording.torch,
+        "op_table": recording.op_table,
         "command": list(recording.command),
         "steps": recording.steps,
         "skipped": recording.skipped,
@@ -150,6 +151,7 @@ def described_run(recording: Recording) -> str:
     place = {SIMULATED: "CUDA simulated on CPU", CPU: "the CPU"}.get(
         recording.device, recording.device_name or "CUDA"
     )
+    table = f", {recording.op_table}" if recording.op_table else ""
     ranks = f", {len(recording.ranks)} ranks" if len(recording.ranks) > 1 else ""
     end = {
         "finished": "it finished",
@@ -163,6 +165,6 @@ def described_run(recording: Recording) -> str:
     command = escaped(" ".join(recording.command))
     skipped = f", {recording.skipped} of them skipped by the scaler" if recording.skipped else ""
     return (
-        f"Ran {command} on {place} (torch {recording.torch}{ranks}): "
+        f"Ran {command} on {place} (torch {recording.torch}{table}{ranks}): "
         f"{counted(recording.steps, 'optimizer step')}{skipped}; {escaped(end)}."
     )

@@ -169,56 +169,71 @@ from amplint.events import (
 from amplint.findings import Level
 from amplint.fixes.regions import NarrowRegion
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.ledger import of_open
 
 
 @dataclass(frozen=True)
-class Update:
-    """The parameter update that the open region has seen."""
+class Seen:
+    """What the open regions have seen: where gradients were computed, with the calls that led there, and the latest
+    parameter update. ``told``: it was told of."""
 
-    place: Place
-    iteration: int
+    passes: tuple[tuple[Place, tuple[Place, ...]], ...] = ()
+    update: Place | None = None
     told: bool = False
 
 
+MOST = 16
+"""So many backward passes are kept in mind."""
+
+
 class EpochWideAutocast(FlowRule):
-    """The state is None or the update seen inside the outermost region; it stays once it was told of."""
+    """See Seen for the state."""
 
     level = Level.ERROR
     shown_by = (RegionExited,)
     evidence = ("loss",)
 
-    def again(self, state: Update | None) -> Hashable:
-        return state and replace(state, told=False)
+    def start(self) -> Seen:
+        return Seen()
 
-    def on_optimizer_stepped(self, state: Update | None, event: OptimizerStepped, report: Report) -> Hashable:
+    def again(self, state: Seen) -> Hashable:
+        return replace(state, told=False)
+
+    def on_optimizer_stepped(self, state: Seen, event: OptimizerStepped, report: Report) -> Hashable:
         # parameters that are half already are never cast, so no copy of them goes stale
-        if not event.regions or event.casts or (state is not None and state.told):
+        if not event.regions or event.casts or state.told:
             return state
-        return Update(event.place, event.iteration)
+        return replace(state, update=event.place)
 
-    def on_region_exited(self, state: Hashable, event: RegionExited, report: Report) -> Hashable:
-        return state if event.regions else None
+    def on_region_exited(self, state: Seen, event: RegionExited, report: Report) -> Hashable:
+        return state if event.regions else Seen()
 
-    def on_cache_cleared(self, state: Update | None, event: CacheCleared, report: Report) -> Hashable:
-        return state if state is not None and state.told else None
+    def on_cache_cleared(self, state: Seen, event: CacheCleared, report: Report) -> Hashable:
+        return state if state.told else replace(state, update=None)
 
-    def on_forward(self, state: Update | None, event: Forward, report: Report) -> Hashable:
-        if state is not None and not state.told and event.trains and _caches(event.regions):
-            return self._tell(state, event.regions, event.place, "the forward", report)
+    def on_forward(self, state: Seen, event: Forward, report: Report) -> Hashable:
+        if state.update is not None and not state.told and event.trains and _caches(event.regions):
+            return self._tell(state, state.update, event, "the forward", report)
         return state
 
-    def on_backward(self, state: Update | None, event: Backward, report: Report) -> Hashable:
-        # a backward of a later iteration needs a forward after the update, wherever that hides
-        if state is None or state.told or event.iteration <= state.iteration or not _caches(event.regions):
+    def on_backward(self, state: Seen, event: Backward, report: Report) -> Hashable:
+        if not event.regions or state.told:
             return state
-        return self._tell(
-            state, event.regions, event.place, "the next iteration's forward, before the backward", report
-        )
+        this = (event.place, event.place.calls)
+        if this not in state.passes:
+            return replace(state, passes=(*state.passes, this)[-MOST:])
+        if state.update is None or not _caches(event.regions):
+            return state
+        # it runs once more, which needs a forward after the update, wherever that hides
+        what = "the next iteration's forward, before the backward"
+        return self._tell(state, state.update, event, what, report)
 
-    def _tell(self, update: Update, regions: Regions, use: Place, what: str, report: Report) -> Hashable:
-        region = regions[0]
+    def _tell(
+        self, state: Seen, update: Place, event: Forward | Backward, what: str, report: Report
+    ) -> Hashable:
+        region, use = event.regions[0], event.place
         place = region.place
-        step = line_of(update.place, place)
+        step = line_of(update, place)
         message = (
             f"one autocast region spans the parameter update on {step} and {what} on {line_of(use, place)}: "
             "torch casts a weight once for a whole region, so every later forward uses the weights from before "
@@ -227,12 +242,14 @@ class EpochWideAutocast(FlowRule):
         )
         trail = (
             opened(region),
-            (update.place, "the parameters are updated here"),
+            (update, "the parameters are updated here"),
             (use, "they are used here again"),
         )
-        mend = NarrowRegion(place, update.place, caching(regions))
-        report.add(self, place, message, trail=trail, subject=place, mend=mend)
-        return replace(update, told=True)
+        mend = NarrowRegion(place, update, caching(event.regions))
+        report.add(
+            self, place, message, trail=trail, subject=place, mend=mend, assumes=of_open(event.regions, place)
+        )
+        return replace(state, told=True)
 
 
 def _caches(regions: Regions) -> bool:

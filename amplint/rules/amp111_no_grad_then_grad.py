@@ -30,14 +30,15 @@ from torch import nn
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 model = nn.Linear(8, 8).to(device)
-x = torch.randn(4, 8, device=device)
+x = torch.randn(4, 8, device=device, requires_grad=True)
 
 with torch.autocast(device, dtype=torch.bfloat16):
     with torch.no_grad():
         guess = model(x)
     loss = model(x + guess).sum()
 loss.backward()
-assert (model.weight.grad is not None) or torch.__version__ < "2.11"
+old = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 11)
+assert (model.weight.grad is None) == old
 ```
 
 ## Use instead
@@ -82,6 +83,7 @@ from amplint.events import CacheCleared, Forward, Place, RegionExited, enabled_r
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.ledger import of_open, of_torch
 
 MENDED = (2, 11)
 """The first torch release without the fault."""
@@ -130,4 +132,5 @@ class NoGradThenGrad(FlowRule):
         )
         trail = (opened(region), (first, "the weights are cast here, without gradients"))
         mend = SwitchCacheOff(caching(event.regions))
-        report.add(self, event.place, message, level=level, trail=trail, mend=mend)
+        assumes = (*of_open(event.regions, event.place), *of_torch(self.setting.torch, "<", MENDED))
+        report.add(self, event.place, message, level=level, trail=trail, mend=mend, assumes=assumes)

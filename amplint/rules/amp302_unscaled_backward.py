@@ -105,6 +105,7 @@ from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, line_of, opened
 from amplint.rules.float16_training import Float16Training, Trained
 from amplint.rules.grad_scaler import ProtocolRule, call, number, where
+from amplint.rules.ledger import of_regions
 
 
 class UnscaledBackward(ProtocolRule, Float16Training):
@@ -117,10 +118,12 @@ class UnscaledBackward(ProtocolRule, Float16Training):
 
     def concerns(self, event: Backward) -> bool:
         """Whether nothing scales the loss, and a scaler is there that could."""
-        return event.at_hand is not None and not (event.scaled or event.unclear or event.partial)
+        if event.scaled or event.unclear or event.partial:
+            return False
+        return self.context.scaler_at_hand(event) is not None
 
     def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:
-        place, region, scaler = backward.place, trained.region, backward.at_hand
+        place, region, scaler = backward.place, trained.region, trained.scaler
         assert scaler is not None
         message = (
             f"{call(place)} runs on a loss out of the float16 region on {line_of(region.place, place)} that "
@@ -134,7 +137,9 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             (scaler.made, "a gradient scaler is made here"),
             (step.place, "the optimizer uses these gradients"),
         )
-        report.add(self, place, message, trail=trail, mend=TrainThroughScaler(place, step.place, scaler.name))
+        mend = TrainThroughScaler(place, step.place, scaler.name)
+        assumes = of_regions(region, seen_from=place)
+        report.add(self, place, message, trail=trail, mend=mend, assumes=assumes)
 
     def mend_of(self, breach: Breach) -> Mend:
         """The loss is scaled by the scaler that steps."""

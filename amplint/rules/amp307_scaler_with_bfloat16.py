@@ -90,6 +90,7 @@ from amplint.events import DType, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.fixes.scaling import SwitchScalerOff
 from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.ledger import of_regions, of_scaler
 
 _OTHER = "another type"
 
@@ -112,7 +113,7 @@ class ScalerWithBfloat16(FlowRule):
             return state
         if event.enabled is not True or (event.switch is not None and event.switch != state.switch):
             return state
-        if state.chosen and (event.switch is not None or event.optional):
+        if state.chosen and (event.switch is not None or self.context.is_optional(event)):
             # one flag chooses the type and another the scaler: they may well exclude each other
             return state
         where = line_of(state.place, event.made)
@@ -122,5 +123,7 @@ class ScalerWithBfloat16(FlowRule):
             "until an overflow makes it skip a good step. Drop it, or give it `enabled=dtype == torch.float16`."
         )
         trail = (opened(state), (event.place, "the loss is scaled here"))
-        report.add(self, event.made, message, trail=trail, mend=SwitchScalerOff(event.made, state.place))
+        mend = SwitchScalerOff(event.made, state.place)
+        assumes = (*of_regions(state, seen_from=event.made), *of_scaler(event))
+        report.add(self, event.made, message, trail=trail, mend=mend, assumes=assumes)
         return state

@@ -104,7 +104,6 @@ from dataclasses import dataclass, replace
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed, StateSaved
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.grad_scaler import belongs
 
 MOST = 4
 
@@ -148,7 +147,7 @@ class ScalerNotSaved(FlowRule):
         return ()
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not belongs(known.optimizer, event.identity))
+        return tuple(known for known in state if not self.context.belongs(known.optimizer, event.identity))
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.made is None:
@@ -162,11 +161,15 @@ class ScalerNotSaved(FlowRule):
         return (*state, Stepped(event.optimizer, event.scaler, event.made))[-MOST:]
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
-        if event.complete and event.restored and not event.scalers:
+        if event.prepared and event.complete and not event.scalers and self._is_resumed_without(event):
             for made, taken in zip(event.prepared, event.taken, strict=False):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)
         return tuple(self._judge(known, event, report) for known in state)
+
+    def _is_resumed_without(self, event: StateSaved) -> bool:
+        """Whether somebody may go on from a checkpoint, and nobody minds the scaler of the framework."""
+        return self.context.may_be_resumed(event) and not self.context.framework_saves_scaler(event)
 
     def _tell_of_accelerator(
         self, made: Place, taken: Place | None, event: StateSaved, report: Report
@@ -183,13 +186,13 @@ class ScalerNotSaved(FlowRule):
         report.add(self, event.place, message, trail=trail, subject=made)
 
     def _judge(self, known: Stepped, event: StateSaved, report: Report) -> Stepped:
-        if known.optimizer not in event.optimizers or not event.complete or not event.restored:
+        if known.optimizer not in event.optimizers or not event.complete:
             return known
         if known.scaler in event.scalers:
             report.withdraw(self, known.made)
             return known
         taken = event.taken[event.optimizers.index(known.optimizer)] if event.taken else None
-        if taken is not None and taken in known.told:
+        if (taken is not None and taken in known.told) or not self.context.may_be_resumed(event):
             return known
         where = line_of(known.made, event.place)
         message = (

@@ -82,6 +82,7 @@ from collections.abc import Hashable
 from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.ledger import of_regions
 
 
 class ScalerEnabledMismatch(FlowRule):
@@ -103,7 +104,9 @@ class ScalerEnabledMismatch(FlowRule):
         if isinstance(state, Region):
             if event.act == "scale":
                 self._compare(state, event, event.made, report)
-        elif state is True and event.act == "step" and event.switch is None and not event.region_in_reach:
+        elif state is True and event.act == "step" and event.switch is None:
+            if self.context.half_may_exist(event):
+                return state
             message = (
                 "this gradient scaler is enabled, but nothing here runs in half precision: it costs a "
                 "synchronisation in each step and gains nothing. Open an autocast region around the forward, or "
@@ -114,15 +117,20 @@ class ScalerEnabledMismatch(FlowRule):
         return state
 
     def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
-        if event.switch is None or not _is_flag(event.switch) or region.framework or not region.enabled:
+        if (
+            event.switch is None
+            or not self.context.is_flag(event.switch)
+            or region.framework
+            or not region.enabled
+        ):
             return
-        if event.decided:
+        if self.context.is_decided(event):
             # so may the region depend on it
             return
         if region.conditional:
-            if region.dtype is DType.BFLOAT16 or not _is_flag(region.switch):
+            if region.dtype is DType.BFLOAT16 or not self.context.is_flag(region.switch):
                 return
-            if region.switch == event.switch or _settings(region.switch) & _settings(event.switch):
+            if region.switch == event.switch or self.context.are_of_one(region.switch, event.switch):
                 return
             how = "another flag"
         elif region.dtype is DType.FLOAT16 and region.switch is None:
@@ -134,31 +142,6 @@ class ScalerEnabledMismatch(FlowRule):
             f"a flag switches this gradient scaler and {how} the float16 region on {where}: with the scaler off "
             "and the region on, small gradients become zero. Switch both by one flag."
         )
-        report.add(self, made, message, trail=(opened(region), (event.place, "the loss is scaled here")))
-
-
-_COMPUTED = frozenset({"==", "<", "<=", ">", ">=", "and", "or", "not", "none", "in", "is", "has", "torch"})
-
-
-def _is_flag(switch: Hashable) -> bool:
-    """Whether a switch is an argument, an attribute or an item, and nothing that was computed."""
-    if not isinstance(switch, tuple) or not switch or switch[0] in _COMPUTED:
-        return False
-    if isinstance(switch[0], str) and switch[0].startswith("__"):
-        return False
-    return not all(isinstance(part, int) for part in switch)
-
-
-def _settings(switch: Hashable) -> set[Hashable]:
-    """The objects that a flag is a setting of: the one whose attribute or item it is and those that hold that one in
-    turn, or the function whose parameter it is. An object of which a method is walked has other things than settings,
-    and counts only for attributes of its own."""
-    found: set[Hashable] = set()
-    while isinstance(switch, tuple) and len(switch) in (2, 3):
-        owner, last = switch[0], switch[-1]
-        if found and not (isinstance(last, str) or "[]" in switch):
-            break
-        if not found or (isinstance(owner, tuple) and owner[0] not in ("made", "self")):
-            found.add(owner)
-        switch = owner
-    return found
+        trail = (opened(region), (event.place, "the loss is scaled here"))
+        assumes = of_regions(region, seen_from=made)
+        report.add(self, made, message, trail=trail, assumes=assumes)

@@ -84,13 +84,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.amp.ops import NO_BFLOAT16_KERNEL, NO_HALF_KERNEL
+from amplint.amp.ops import lacks_kernel
+from amplint.amp.versions import Bounds
 from amplint.events import DType, Op, Operand, Region, enabled_region, innermost
 from amplint.findings import Level
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
+from amplint.rules.ledger import FLOAT16, Assumptions, of_operand, of_regions
 
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
 _DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
@@ -99,6 +101,9 @@ _UNLISTED = {
     "special.exp2": "overflows beyond 16 in float16, where `exp` would run in float32",
     "nansum": "overflows beyond 65504 in float16, where `sum` would run in float32",
 }
+
+_OVERFLOW = _SUMS | _UNLISTED.keys()
+"""Ops that harm in float16 and not in bfloat16."""
 
 
 class UnprotectedOpInHalf(FlowRule):
@@ -114,11 +119,15 @@ class UnprotectedOpInHalf(FlowRule):
             return (
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
-        effect, level = _raises(event, operand)
+        effect, level = _raises(event, operand, self.setting.torch)
         if not effect and region is not None:
             effect = _suffers(event, operand, region)
         if not effect:
             return state
+        float16: Assumptions = ()
+        if operand.dtype is DType.HALF and level is Level.WARNING and event.name in _OVERFLOW:
+            float16 = (FLOAT16,)
+            effect = f"{FLOAT16.text}, {effect}"
         protection = "autocast does not cast it" if region is not None else "it is not cast"
         if innermost(event.regions) is not None and region is None:
             protection = "autocast is switched off here"
@@ -126,7 +135,9 @@ class UnprotectedOpInHalf(FlowRule):
             f"`{operand.place.text}` is {type_name(operand)} ({made_half(operand, event.place)}) and {protection}: "
             f"{effect}"
         )
-        report.add(self, event.place, message, level=level, trail=birth(operand), mend=_mend(event, operand))
+        assumes = (*float16, *of_operand(operand, event.place), *of_regions(region, seen_from=event.place))
+        mend = _mend(event, operand)
+        report.add(self, event.place, message, level=level, trail=birth(operand), mend=mend, assumes=assumes)
         return state
 
 
@@ -139,10 +150,10 @@ def _mend(event: Op, operand: Operand) -> Mend:
     return CastOperands(tuple(halves), FLOAT32_RESULT)
 
 
-def _raises(event: Op, operand: Operand) -> tuple[str, Level]:
+def _raises(event: Op, operand: Operand, torch: Bounds) -> tuple[str, Level]:
     name = event.name
     bfloat16 = operand.dtype is DType.BFLOAT16
-    if name in NO_HALF_KERNEL or (bfloat16 and name in NO_BFLOAT16_KERNEL):
+    if operand.dtype is not None and lacks_kernel(name, operand.dtype.value, torch):
         effect = f"`{name}` has no kernel for this dtype and raises RuntimeError. Cast the operand with `.float()`."
         return effect, Level.ERROR
     if event.sensitivity == "fourier":

@@ -11,6 +11,7 @@ from amplint.events import (
     Forward,
     OptimizerStepped,
     Region,
+    ScalerAtHand,
     ThreadBegan,
     ThreadEnded,
     enabled_region,
@@ -27,6 +28,8 @@ class Trained:
 
     region: Region
     backward: Backward | None = None
+    scaler: ScalerAtHand | None = None
+    """The scaler that could have scaled the loss, if there is one."""
 
 
 class Float16Training(FlowRule):
@@ -65,7 +68,9 @@ class Float16Training(FlowRule):
     def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
         if not isinstance(state, Trained):
             return state
-        return replace(state, backward=event) if self.concerns(event) else None
+        if not self.concerns(event):
+            return None
+        return replace(state, backward=event, scaler=self.context.scaler_at_hand(event))
 
     def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
         if not isinstance(state, Trained) or state.backward is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import ClassVar
 
 from amplint.amp.protocol import PROTOCOL, Breach, Fault
@@ -10,6 +9,7 @@ from amplint.events import Place
 from amplint.findings import Level
 from amplint.fixes.base import Mend
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import SCALER
 
 
 class ProtocolRule(FlowRule):
@@ -28,7 +28,17 @@ class ProtocolRule(FlowRule):
             # that other ways drop these gradients, a run does not show
             by_text = said.fault is Fault.ADDED_TO_APPLIED
             level = self.level_of(said)
-            report.add(self, said.place, message, trail=trail, level=level, mend=mend, told_by_text=by_text)
+            assumes = (SCALER,) if said.switched else ()
+            report.add(
+                self,
+                said.place,
+                message,
+                trail=trail,
+                level=level,
+                mend=mend,
+                told_by_text=by_text,
+                assumes=assumes,
+            )
 
     def level_of(self, breach: Breach) -> Level | None:
         """The level of one finding, None for the rule's own."""
@@ -61,8 +71,3 @@ def number(scale: float) -> str:
 def call(place: Place) -> str:
     """The text of a call."""
     return f"`{place.text}`"
-
-
-def belongs(optimizer: Hashable, made: Hashable) -> bool:
-    """Whether an optimizer is what was made, or the object that holds it."""
-    return optimizer == made or (isinstance(optimizer, tuple) and made in optimizer)

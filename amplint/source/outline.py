@@ -8,6 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amplint.source.facts import FileFacts
 
 
 class FunctionOutline:
@@ -26,6 +30,7 @@ class FunctionOutline:
         "end_line",
         "line",
         "name",
+        "node",
         "owner",
         "parameters",
         "qualified",
@@ -43,6 +48,7 @@ class FunctionOutline:
         *,
         decorated: bool = False,
         arguments: ast.arguments | None = None,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | None = None,
     ) -> None:
         self.name = name
         self.qualified = qualified
@@ -51,6 +57,7 @@ class FunctionOutline:
         self.owner = owner
         self.parameters = parameters
         self.arguments = arguments
+        self.node = node
         self.decorated = decorated
         self._body = body
         self._called: frozenset[str] | None = None
@@ -133,7 +140,7 @@ class FunctionOutline:
         while pending:
             node = pending.pop()
             if isinstance(node, ast.ClassDef):
-                found.append(_class(node, f"{self.qualified}.<locals>.{node.name}:{node.lineno}"))
+                found.append(outline_class(node, f"{self.qualified}.<locals>.{node.name}:{node.lineno}"))
             elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
                 pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
         return found
@@ -163,13 +170,20 @@ class ClassOutline:
         "line",
         "methods",
         "name",
+        "node",
         "qualified",
     )
 
     def __init__(
-        self, name: str, lines: tuple[int, int], bases: tuple[str, ...], qualified: str = ""
+        self,
+        name: str,
+        lines: tuple[int, int],
+        bases: tuple[str, ...],
+        qualified: str = "",
+        node: ast.ClassDef | None = None,
     ) -> None:
         self.name = name
+        self.node = node
         self.qualified = qualified or name
         self.line, self.end_line = lines
         self.bases = bases
@@ -231,8 +245,14 @@ class Outline:
     classes: dict[str, ClassOutline] = field(default_factory=dict)
     chunks: list[tuple[int, int]] = field(default_factory=list)
     """Line ranges of module-level statements that are neither definitions nor imports."""
+    import_lines: list[tuple[int, int]] = field(default_factory=list)
+    """Line ranges of module-level imports."""
     module: FunctionOutline | None = None
     """The module body seen as a function."""
+    tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
+    """The parsed file."""
+    facts: FileFacts | None = None
+    """See facts.facts_of."""
 
     def definitions(self) -> Iterable[FunctionOutline]:
         """All functions and methods, in no particular order."""
@@ -243,7 +263,7 @@ class Outline:
 
 def draw(tree: ast.Module) -> Outline:
     """The outline of a parsed file."""
-    outline = Outline()
+    outline = Outline(tree=tree)
     loose: list[ast.stmt] = []
     _collect(tree.body, outline, loose, top=True)
     outline.module = FunctionOutline("<module>", "<module>", (1, 0), 0, None, (), loose)
@@ -253,16 +273,17 @@ def draw(tree: ast.Module) -> Outline:
 def _collect(body: list[ast.stmt], outline: Outline, loose: list[ast.stmt], *, top: bool) -> None:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            outline.functions.setdefault(node.name, _function(node, None))
+            outline.functions.setdefault(node.name, outline_function(node, None))
             if top:
                 continue
         elif isinstance(node, ast.ClassDef):
-            outline.classes.setdefault(node.name, _class(node))
+            outline.classes.setdefault(node.name, outline_class(node))
             if top:
                 continue
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             collect_import(node, outline.imports, outline.stars)
             if top:
+                _extend(outline.import_lines, node)
                 continue
         elif isinstance(node, (ast.If, ast.Try, ast.With)):
             for block in _blocks(node):
@@ -367,7 +388,10 @@ def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline | None) -> FunctionOutline:
+def outline_function(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline | None
+) -> FunctionOutline:
+    """The outline of a function."""
     arguments = node.args
     names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     qualified = f"{owner.qualified}.{node.name}" if owner else node.name
@@ -382,6 +406,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ClassOutline 
         node.body,
         decorated=bool(node.decorator_list),
         arguments=arguments,
+        node=node,
     )
 
 
@@ -469,12 +494,15 @@ def _statements(body: list[ast.stmt], *, inner: bool = True) -> Iterable[ast.AST
             pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
 
 
-def _class(node: ast.ClassDef, qualified: str = "") -> ClassOutline:
+def outline_class(node: ast.ClassDef, qualified: str = "") -> ClassOutline:
+    """The outline of a class."""
     bases = tuple(name for name in (dotted(base) for base in node.bases) if name is not None)
-    made = ClassOutline(node.name, (_first_line(node), node.end_lineno or node.lineno), bases, qualified)
+    made = ClassOutline(
+        node.name, (_first_line(node), node.end_lineno or node.lineno), bases, qualified, node
+    )
     for statement in node.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            method = _function(statement, made)
+            method = outline_function(statement, made)
             known = made.methods.get(statement.name)
             # a property's setter must not hide its getter
             if known is None or not known.decorated:

@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 from amplint.source.decoding import SourceFile, Unreadable, decode, display_name, read_source, split_lines
+from amplint.source.modules import Modules
 from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
@@ -95,7 +96,9 @@ def _bytes_at(path: Path) -> bytes:
 class Project:
     """All files that may be read, by dotted module name."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    def __init__(self, paths: Sequence[Path], root: Path | None = None) -> None:
+        self._root = root
+        self._located: Modules | None = None
         self._paths = {path: path for path in paths}
         self._by_module: dict[str, Path] = {}
         self._modules: dict[Path, str] = {}
@@ -111,12 +114,21 @@ class Project:
 
     def extend(self, paths: Sequence[Path]) -> None:
         """Takes in further files."""
+        if any(path not in self._paths for path in paths):
+            self._located = None
         self._paths.update((path, path) for path in paths if path not in self._paths)
         for path in paths:
             if path not in self._modules:
                 name = self._module_name(path)
                 self._modules[path] = name
                 self._by_module.setdefault(name, path)
+
+    @property
+    def modules(self) -> Modules:
+        """Where the modules of the project are."""
+        if self._located is None:
+            self._located = Modules(self._paths, self._root)
+        return self._located
 
     def _module_name(self, path: Path) -> str:
         parts = [] if path.name in ("__init__.py", "__init__.pyi") else [path.stem]
@@ -142,6 +154,10 @@ class Project:
         self._loaded[source.path] = made
         self._displayed[made.display] = made
         return made
+
+    def displayed(self, display: str) -> ProjectFile | None:
+        """The file that was loaded and is displayed as this."""
+        return self._displayed.get(display)
 
     def text_of(self, display: str) -> str | None:
         """The text of a file that was read, by the name that reports call it."""

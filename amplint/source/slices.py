@@ -18,12 +18,14 @@ class Slice:
 
     def __init__(self, lines: list[str], first: int, last: int) -> None:
         """``first`` and ``last`` are line numbers of the file, from 1, both included."""
+        self.first, self.last = first, last
         text = "".join(lines[first - 1 : last])
         head = lines[first - 1]
-        self._indented = head[:1] in (" ", "\t", "\f") and bool(head.strip())
+        self.indented = head[:1] in (" ", "\t", "\f") and bool(head.strip())
+        """Whether it stands in a class, function or block."""
         self.text = text
         self._shift = first - 1
-        if self._indented:
+        if self.indented:
             newline = next((end for end in _NEWLINES if head.endswith(end)), "\n")
             text = f"if True:{newline}{text}"
             self._shift -= 1
@@ -34,7 +36,7 @@ class Slice:
     def body(self) -> list[cst.BaseStatement]:
         """The statements of the slice."""
         statements = list(self.module.body)
-        if self._indented and isinstance(statements[0], cst.If):
+        if self.indented and isinstance(statements[0], cst.If):
             return [part for part in statements[0].body.body if isinstance(part, cst.BaseStatement)]
         return [part for part in statements if isinstance(part, cst.BaseStatement)]
 

@@ -1,9 +1,8 @@
-"""What amp.ops says of ops without half-precision kernels, and of ops that refuse mixed types, is true of the
-installed torch. The CPU stands for CUDA: neither has these kernels."""
+"""What amp.ops says of ops without half-precision kernels, and of ops that refuse mixed types. That the installed
+torch lacks the kernels is measured with the rest of the table, on the CPU, which stands for CUDA here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,51 +12,52 @@ from amplint.flow import tensors
 
 torch = pytest.importorskip("torch")
 
+from op_samples import WITHOUT_HALF_KERNELS  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def _arguments(name: str, dtype: Any) -> tuple[Any, ...]:
-    matrix = torch.eye(4).to(dtype)
-    match name:
-        case "linalg.solve" | "linalg.lstsq" | "polar" | "complex":
-            return matrix, matrix
-        case "quantile" | "nanquantile":
-            return matrix, 0.5
-        case "view_as_complex":
-            return (matrix[:, :2].contiguous(),)
-        case "ctc_loss":
-            log_probabilities = torch.zeros(5, 2, 4, dtype=dtype)
-            lengths = torch.tensor([5, 5]), torch.tensor([2, 2])
-            return log_probabilities, torch.ones(2, 2, dtype=torch.long), *lengths
-    return (matrix,)
+def casts(op: str) -> bool:
+    """Whether autocast on CUDA has a kernel for an op, in any release."""
+    overloads = {
+        name.partition(".")[0]
+        for name in ops.table()["overloads"]
+        if ops.rows("overloads", name)[-1].get("cuda")
+    }
+    return op.replace("linalg.", "linalg_") in overloads
 
 
-def _function(name: str) -> Callable[..., Any]:
-    found: Any = torch.nn.functional if name == "ctc_loss" else torch
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
+@pytest.mark.parametrize("name", sorted(WITHOUT_HALF_KERNELS))
+def test_cuda_autocast_does_not_cast_what_has_no_half_kernel(name: str) -> None:
+    assert not casts(name)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", sorted(ops.NO_HALF_KERNEL))
-def test_ops_without_half_kernels_raise(name: str, dtype: Any) -> None:
-    _function(name)(*_arguments(name, torch.float32))
-    with pytest.raises(RuntimeError):
-        _function(name)(*_arguments(name, dtype))
+@pytest.mark.parametrize(
+    ("op", "dtype", "release", "lacks"),
+    [
+        ("svd", "float16", "2.6", True),
+        ("torch.linalg.inv", "half", "2.15", True),
+        ("complex", "float16", "2.13", False),
+        ("complex", "half", "2.13", False),
+        ("complex", "bfloat16", "2.13", True),
+        ("polar", "float16", "2.13", True),
+        ("polar", "float16", "2.14", False),
+        ("polar", "bfloat16", "2.14", True),
+        ("qr", "half", "2.13", True),
+        ("matmul", "half", "2.13", False),
+        ("no_such_op", "half", "2.13", False),
+    ],
+)
+def test_kernels_are_those_of_the_release(op: str, dtype: str, release: str, lacks: bool) -> None:
+    assert ops.lacks_kernel(op, dtype, ops.of_release(release)) is lacks
 
 
-@pytest.mark.parametrize("name", sorted(ops.NO_BFLOAT16_KERNEL))
-def test_ops_without_bfloat16_kernels_raise(name: str) -> None:
-    _function(name)(*_arguments(name, torch.float16))
-    with pytest.raises(RuntimeError):
-        _function(name)(*_arguments(name, torch.bfloat16))
-
-
-@pytest.mark.parametrize("name", sorted(ops.NO_HALF_KERNEL | ops.NO_BFLOAT16_KERNEL))
-def test_cuda_autocast_does_not_cast_them(name: str) -> None:
-    registered = {op.partition(".")[0] for op in ops.table()["registered"]["AutocastCUDA"]}
-    assert name.replace("linalg.", "linalg_") not in registered
+def test_a_kernel_is_missing_only_where_all_releases_that_have_the_op_lack_it() -> None:
+    assert not ops.lacks_kernel("polar", "float16", ((2, 6), None))
+    assert ops.lacks_kernel("polar", "float16", ((2, 6), (2, 13)))
+    assert ops.lacks_kernel("polar", "bfloat16", ((2, 6), None))
+    assert ops.lacks_kernel("qr", "float16", ((2, 6), None))
+    assert not ops.lacks_kernel("qr", "float16", ((2, 14), None))
 
 
 @pytest.mark.parametrize("suffix", ["", "_"])

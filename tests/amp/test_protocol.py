@@ -34,7 +34,8 @@ from amplint.events import (
 from amplint.findings import Span
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
-from amplint.rules.jury import Jury
+from amplint.rules.dispatcher import Dispatcher
+from amplint.rules.told import Told
 from amplint.source.decoding import read_source
 
 CALLS = {
@@ -181,7 +182,7 @@ RULES = [rule() for rule in rule_classes() if issubclass(rule, FlowRule) and rul
 def verdict(program: tuple[str, ...]) -> tuple[list[str], object]:
     """The rules that speak of a program, and what they remember of it."""
     report = Report()
-    jury = Jury(RULES, report)
+    jury = Dispatcher(RULES, report)
     start = place("start")
     state = jury.start()
     made: list[Event] = [
@@ -293,7 +294,7 @@ def test_the_update_of_another_scaler_leaves_the_scale_alone() -> None:
     for scaler in ("generator's", "discriminator's"):
         state, said = PROTOCOL.start(), []
         for event in [*both, replace(used, scaler=scaler, act="step", optimizer="discriminator's")]:
-            state, breaches = PROTOCOL.hear(state, event)
+            state, breaches = PROTOCOL.hear(state, event, Told())
             said += [breach.fault for breach in breaches]
         faults[scaler] = said
     assert faults == {"generator's": [Fault.UPDATED_BEFORE_STEP], "discriminator's": []}

@@ -78,6 +78,7 @@ def test_json_has_exactly_the_documented_keys(amplint, project: Path) -> None:
             "minimum": None,
         },
         "fix_note": "",
+        "assumes": [],
     }
 
 
@@ -115,10 +116,11 @@ def test_an_output_file_that_cannot_be_written_is_an_error(amplint, project: Pat
 def test_statistics(amplint, project: Path) -> None:
     (project / "bad.py").write_text(BAD + "    # BAD\n")
     (project / "worse.py").write_text("with autocast(:\n")
-    done = amplint("--statistics")
+    done = amplint("--statistics", "--torch-version=2.13")
     assert done.stdout.splitlines() == [
         "2  AMP101  warning  backward-in-autocast",
         "1  AMP902  error    syntax-error",
+        "Read with the op table of torch 2.13.",
         "Found 3 findings (1 error, 2 warnings) in 2 files; checked 2 files.",
     ]
     counts = json.loads(amplint("--statistics", "--output-format=json").stdout)

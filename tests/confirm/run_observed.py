@@ -23,7 +23,8 @@ from amplint.confirm.simulation import SimulatedCuda
 from amplint.events import Event
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
-from amplint.rules.jury import Jury, findings_of
+from amplint.rules.context import Context
+from amplint.rules.dispatcher import Dispatcher, findings_of
 
 
 class Judge:
@@ -32,12 +33,16 @@ class Judge:
     def __init__(self) -> None:
         self.report = Report()
         rules = [rule() for rule in rule_classes() if issubclass(rule, FlowRule)]
-        self._jury = Jury(rules, self.report)
-        self._states = self._jury.start()
+        self._dispatcher = Dispatcher(rules, self.report)
+        self._states = self._dispatcher.start()
+
+    def ask(self, context: Context) -> None:
+        """Whom the rules may ask."""
+        self._dispatcher.ask(context)
 
     def hear(self, event: Event) -> None:
         """Hands an event on."""
-        self._states = self._jury.hear(self._states, event)
+        self._states = self._dispatcher.hear(self._states, event)
 
 
 @contextlib.contextmanager
@@ -62,6 +67,7 @@ def run(program: Path) -> tuple[list[tuple[str, int, str]], str | None, list[str
     root, mine = main.parent, str(program)
     judge = Judge()
     probe = Probe(judge, is_user_file=lambda name: name.startswith(mine), root=root, level=Level.FUNCTIONS)
+    judge.ask(probe.context)
     raised = None
     torch.manual_seed(0)
     with as_main(main), contextlib.redirect_stdout(io.StringIO()):

@@ -152,6 +152,7 @@ def test_measuring_changes_nothing() -> None:
     rules = [rule for rule in all_rules() if isinstance(rule, FlowRule)]
     observer = Observer(rules, measure=lambda *what: probe.numbers.measured(*what))
     probe = Probe(observer, is_user_file=__file__.__eq__, root=Path(__file__).parent, device="cpu")
+    observer.ask(probe.context)
     with probe:
         assert train() == expected
     assert (probe.errors, observer.notes) == ([], {})

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from probing import Probed
 
+from amplint.amp.ops import name_of_table, of_release
 from amplint.confirm.recording import FINISHED, KILLED, RAISED, STOPPED, TIMED_OUT
+from amplint.report.verdicts import described_run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks")
 
@@ -213,3 +215,9 @@ def test_compiling_is_off_and_said(probed: Probed) -> None:
     done = probed(TRAIN + "model = torch.compile(model); step()")
     assert done.status == 0
     assert any("torch.compile was off" in note for note in done.recording.notes)
+
+
+def test_a_recording_names_the_op_table_of_its_torch(probed: Probed) -> None:
+    done = probed(TRAIN + "step()\n")
+    assert done.recording.op_table == name_of_table(of_release(done.recording.torch))
+    assert f"(torch {done.recording.torch}, op table of torch " in described_run(done.recording)

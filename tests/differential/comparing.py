@@ -73,6 +73,7 @@ def observe(script: Path, root: Path) -> Recording:
     probe = Probe(
         observer, is_user_file=lambda name: name == own, root=root, device="cuda", level=Level.FUNCTIONS
     )
+    observer.ask(probe.context)
     lines = LineCounts(lambda name: name == own)
     raised: tuple[Raised, ...] = ()
     torch.manual_seed(0)

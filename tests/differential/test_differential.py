@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from generator import program
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "differential.py"
-PROGRAMS = 500
+PROGRAMS = int(os.environ.get("AMPLINT_PROGRAMS", "500"))
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 

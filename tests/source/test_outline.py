@@ -119,6 +119,18 @@ def test_chunks_are_what_is_neither_definition_nor_import() -> None:
     assert outline.chunks == [(2, 3), (6, 7)]
 
 
+def test_imports_have_lines_of_their_own() -> None:
+    outline = outlined("""\
+        import a
+        import b; x = 1
+        if x:
+            import c
+        from d import (
+            e)
+    """)
+    assert outline.import_lines == [(1, 2), (5, 6)]
+
+
 def test_chunks_of_a_class() -> None:
     owner = outlined("""\
         class C:

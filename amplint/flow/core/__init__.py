@@ -1,0 +1,1 @@
+"""The interpreter: evaluation, branches, loops, joins, calls, summaries. Knows Python, not torch."""

@@ -1,0 +1,497 @@
+"""Calls: who is called, with what, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from amplint.flow.core.api import Arguments, Dead
+from amplint.flow.core.machine import Frame, Machine
+from amplint.flow.core.registry import CallModel, MethodModel
+from amplint.flow.state.conditions import Condition, atoms, both, without
+from amplint.flow.state.graph import Calls, Graph
+from amplint.flow.state.store import Ambient, Key, State
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    BoundMethod,
+    ClassValue,
+    Constant,
+    ContextManager,
+    Decorated,
+    External,
+    FunctionValue,
+    Instance,
+    Iteration,
+    Mapping,
+    Number,
+    Partial,
+    Sequence,
+    Super,
+    Unknown,
+    Value,
+)
+from amplint.lowering.program import Node, Parameter, Program, Return
+
+MOST_DEEP = 24
+"""So deep calls are followed."""
+SMALL = 12
+"""A function of so few statements is followed for what it returns, whether it has effects or not."""
+
+
+@dataclass(slots=True, eq=False)
+class Summary:
+    """What a call did: it does the same wherever the same is read."""
+
+    reads: dict[Key, Value | None]
+    writes: dict[Key, Value]
+    condition: Condition
+    ambient: dict[type[Ambient], Value]
+    result: Value
+    graph: Graph
+    context: Symbol
+    makes: bool
+
+
+def call(m: Machine, function: Value, given: Arguments, node: Node) -> Value:
+    """Calls a value that is no Choice; arguments that are Choices are taken apart where a model sees them."""
+    match function:
+        case FunctionValue():
+            return m.call_function(function, given, node)
+        case BoundMethod():
+            return _call_bound(m, function, given, node)
+        case ClassValue():
+            return m.construct(function, given, node)
+        case External():
+            return call_external(m, function.name, given, node)
+        case Partial():
+            return call(m, function.function, _merged(function, given, node), node)
+        case Decorated():
+            return _call_decorated(m, function, given, node)
+        case Instance():
+            return _call_instance(m, function, given, node)
+        case Constant():
+            raise Dead
+        case Unknown():
+            return call_method(m, function, "__call__", given, node)
+    return call_method(m, function, "__call__", given, node)
+
+
+def _merged(function: Partial, given: Arguments, node: Node) -> Arguments:
+    named = {name for name, _ in given.keywords}
+    kept = tuple(item for item in function.keywords if item[0] not in named)
+    return Arguments(
+        (*function.positional, *given.positional),
+        (*kept, *given.keywords),
+        (*((node,) * len(function.positional)), *given.nodes),
+        given.keyword_nodes,
+        given.unclear,
+        given.receiver,
+    )
+
+
+def _call_decorated(m: Machine, function: Decorated, given: Arguments, node: Node) -> Value:
+    m.each(function.context, lambda context: m.enter(context, node))
+    result = m.each(function.function, lambda one: call(m, one, given, node))
+
+    def leave(context: Value) -> Value:
+        m.leave(context, node)
+        return NONE
+
+    m.each(function.context, leave)
+    return result
+
+
+def _call_bound(m: Machine, bound: BoundMethod, given: Arguments, node: Node) -> Value:
+    if bound.function is not None:
+        return m.each(bound.receiver, lambda one: _call_with(m, bound, one, given, node))
+    if isinstance(bound.receiver, Super):
+        return _call_super(m, bound.receiver, bound.name, given, node)
+    return m.each(bound.receiver, lambda one: call_method(m, one, bound.name, given, node))
+
+
+def _call_with(m: Machine, bound: BoundMethod, receiver: Value, given: Arguments, node: Node) -> Value:
+    assert bound.function is not None
+    return m.call_function(bound.function, given.after(receiver, node), node)
+
+
+def _call_super(m: Machine, base: Super, name: str, given: Arguments, node: Node) -> Value:
+    """A method of a class outside, called through ``super()``."""
+    for key in m.outside(base.after):
+        model = m.registry.calls.get(f"{key}.{name}")
+        if model is not None:
+            return _by_model(m, model[0], f"{key}.{name}", replace(given, receiver=base.receiver), node)
+    if name == "__init__":
+        return NONE
+    return call_method(m, base.receiver, name, given, node, inherited=True)
+
+
+def _call_instance(m: Machine, value: Instance, given: Arguments, node: Node) -> Value:
+    for key in m.outside(value):
+        model = m.registry.instances.get(key)
+        if model is not None:
+            found = model(m, value, "__call__", given, node)
+            if found is not None:
+                return found
+    if value.made_of is not None:
+        method = m.find_method(value.made_of, "__call__")
+        if method is not None:
+            return m.call_function(method, given.after(value, node), node)
+    return call_method(m, value, "__call__", given, node)
+
+
+def call_external(m: Machine, name: str, given: Arguments, node: Node) -> Value:
+    """Calls something outside the project."""
+    own = named_in_settings(m, name)
+    if own is not None:
+        return _by_model(m, own, name, given, node)
+    found = m.registry.calls.get(name)
+    if found is None:
+        prefix = name
+        while found is None and "." in prefix:
+            prefix = prefix.rpartition(".")[0]
+            found = m.registry.namespaces.get(prefix + ".")
+    if found is not None:
+        return _by_model(m, found[0], name, given, node)
+    if m.has_methods(name):
+        return Instance(m.fresh(node), None, name)
+    return m.unfollowed(given, False, node)
+
+
+def _by_model(m: Machine, model: CallModel, name: str, given: Arguments, node: Node) -> Value:
+    def run(resolved: Arguments) -> Value:
+        found = model(m, name, resolved, node)
+        return found if found is not None else m.unfollowed(resolved, False, node)
+
+    return m.resolved(given, run)
+
+
+def call_method(
+    m: Machine, receiver: Value, name: str, given: Arguments, node: Node, *, inherited: bool = False
+) -> Value:
+    """A method that a model knows, or nobody."""
+    if isinstance(receiver, Constant) and receiver.value is None:
+        raise Dead
+    receiver = m.contents(receiver)
+    if isinstance(receiver, Unknown):
+        m.exists(receiver)
+    own = named_in_settings(m, f".{name}") if isinstance(receiver, (Unknown, Instance)) else None
+    if own is not None:
+        return _by_model(m, own, name, replace(given, receiver=receiver), node)
+    if isinstance(receiver, Instance) or (isinstance(receiver, ClassValue) and not inherited):
+        for outside in m.outside(receiver):
+            model = m.registry.calls.get(f"{outside}.{name}")
+            if model is not None:
+                return _by_model(m, model[0], f"{outside}.{name}", replace(given, receiver=receiver), node)
+    methods = m.registry.methods
+    for key in m.keys_of(receiver):
+        found = methods.get((key, name)) or methods.get((key, None))
+        if found is None:
+            continue
+        return m.resolved(given, partial(_by_method, m, found[0], receiver, name, node))
+    return _nobody_knows(m, receiver, name, given, node)
+
+
+def _by_method(
+    m: Machine, model: MethodModel, receiver: Value, name: str, node: Node, given: Arguments
+) -> Value:
+    found = model(m, receiver, name, given, node)
+    return found if found is not None else _nobody_knows(m, receiver, name, given, node)
+
+
+def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node: Node) -> Value:
+    result = m.unfollowed(replace(given, receiver=receiver), False, node)
+    if isinstance(receiver, Unknown) and not given.all and name != "__call__":
+        # the same question to the same object
+        return Unknown(symbol("call", receiver.symbol, name))
+    return result
+
+
+# functions of the project ----------------------------------------------------------------------------------------
+
+
+def call_function(m: Machine, function: FunctionValue, given: Arguments, node: Node) -> Value:
+    """Calls a function of the project: walks it, or takes what an earlier walk in the same situation gave."""
+    own = _own_model(m, function)
+    if own is not None:
+        is_method = function.outline is not None and function.outline.owner is not None
+        bound = is_method and m.kind_of_method(function) != "static method"
+        return _by_model(m, own, "", given.rest(1) if bound else given, node)
+    if not function.undecorated:
+        value = m.decorated(function)
+        if isinstance(value, FunctionValue) and value.undecorated:
+            if m.is_cached(function) and not given.unclear:
+                return _call_cached(m, value, given, node)
+            return call_function(m, value, given, node)
+        if value != function:
+            return m.each(value, lambda one: call(m, one, given, node))
+    if function.manages_context:
+        return ContextManager("generator", m.fresh(node), Partial(function, given.positional, given.keywords))
+    if not m.follows(function, given):
+        return m.cut(function, given, node)
+    program = m.program_of(function)
+    if program is None:
+        return m.cut(function, given, node)
+    given = _canonical(m, function, program, given)
+    return _summarised(m, function, program, given, node)
+
+
+def _own_model(m: Machine, function: FunctionValue) -> CallModel | None:
+    """What the settings say of a function of the project."""
+    if m.registry.own is None or function.outline is None:
+        return None
+    return named_in_settings(m, f"{function.file.module}.{function.outline.qualified}")
+
+
+def named_in_settings(m: Machine, name: str) -> CallModel | None:
+    """What the settings say of a qualified name, or of a method whose name comes after a dot."""
+    found = m.registry.own(name) if m.registry.own is not None else None
+    return found[0] if found is not None else None
+
+
+def _call_cached(m: Machine, function: FunctionValue, given: Arguments, node: Node) -> Value:
+    """The result of a function that keeps it: what the first call with these arguments gave."""
+    program = m.program_of(function)
+    if program is None:
+        return m.cut(function, given, node)
+    owner = symbol("cached", program.path, *program.root, program.number)
+    known = m.load(owner, "result")
+    if known is not None:
+        return known
+    result = call_function(m, function, given, node)
+    m.store(owner, "result", result)
+    return result
+
+
+def _canonical(m: Machine, function: FunctionValue, program: Program, given: Arguments) -> Arguments:
+    """The arguments with unknowns that come about at some node, and of which nothing is known, named after the
+    parameters: the function does the same with each of them."""
+    known = atoms(m.state.condition)
+    asked = {part for atom in known for part in atom.parts if isinstance(part, Symbol)}
+
+    def plain(value: Value, name: str) -> Value:
+        if isinstance(value, (Unknown, Number)) and _is_plain(m, value) and value.symbol not in asked:
+            return replace(
+                value, symbol=symbol("parameter", program.path, *program.root, program.number, name)
+            )
+        return value
+
+    names = [part.name for part in program.parameters if part.kind in ("positional", "normal")]
+    positional = tuple(
+        plain(value, names[index] if index < len(names) else str(index))
+        for index, value in enumerate(given.positional)
+    )
+    return replace(
+        given,
+        positional=positional,
+        keywords=tuple((key, plain(value, key)) for key, value in given.keywords),
+    )
+
+
+def _summarised(m: Machine, function: FunctionValue, program: Program, given: Arguments, node: Node) -> Value:
+    situation = (
+        program.key,
+        function.closure.identity if function.closure is not None else None,
+        function.manages_context,
+        given.positional,
+        given.keywords,
+        given.unclear,
+        tuple(m.state.ambient.items()),
+        m.silent,
+    )
+    context = symbol("call", m.frame.context, node.number, program.path, *program.root, program.number)
+    for summary in m.summaries.get(situation, ()):
+        if (not summary.makes or summary.context is context) and all(
+            m.peek(key) == value for key, value in summary.reads.items()
+        ):
+            return _apply(m, summary, node)
+    if situation in m.active:
+        m.recursion.add(situation)
+        return m.cut(function, given, node)
+    if len(m.active) >= MOST_DEEP or not m.budget_left():
+        return m.cut(function, given, node)
+    summary = _walked(m, function, program, given, node, context, situation)
+    m.summaries.setdefault(situation, []).append(summary)
+    return _apply(m, summary, node)
+
+
+def _apply(m: Machine, summary: Summary, node: Node) -> Value:
+    """Does what a call did."""
+    frame = m.frame
+    for key, value in summary.reads.items():
+        if frame.entry.get(key) is value:
+            frame.reads[key] = value
+    frame.makes = frame.makes or summary.makes
+    if summary.graph.items and not m.silent:
+        frame.graph.items.append(Calls(m.state.condition, summary.graph, m.place(node)))
+    condition = both(m.state.condition, summary.condition)
+    if condition == FALSE:
+        raise Dead
+    for key, value in summary.writes.items():
+        m.state.store(key, value)
+    m.state.condition = condition
+    m.state.ambient = summary.ambient
+    result = summary.result
+    if isinstance(result, (Unknown, Number)) and _is_plain(m, result):
+        return replace(result, symbol=m.unknown(node).symbol)
+    return result
+
+
+def _is_plain(m: Machine, value: Value) -> bool:
+    """Whether a value is an unknown of which nothing more is known than where it came about."""
+    if isinstance(value, Unknown) and value.kind is not None:
+        return False
+    return (
+        isinstance(value, (Unknown, Number))
+        and value.symbol.parts[0] == "at"
+        and not m.is_noted(value.symbol)
+    )
+
+
+def _walked(
+    m: Machine,
+    function: FunctionValue,
+    program: Program,
+    given: Arguments,
+    node: Node,
+    context: Symbol,
+    situation: object,
+) -> Summary:
+    caller, before = m.frame, m.state
+    caller.names = before.names
+    frame = Frame(program, function.file, context, function, function.closure, function.receiver, caller)
+    state = before.fork(TRUE)
+    state.enter_frame({})
+    frame.entry = before.heap
+    m.frame, m.state = frame, state
+    m.active[situation] = None
+    try:
+        m.attempt(lambda: bind_parameters(m, program, given))
+        result = run_body(m, program)
+    finally:
+        del m.active[situation]
+        m.frame, after, m.state = caller, m.state, before
+        frame.names = after.names
+    made = _definition(function)
+    if made is not None:
+        caller.defined.pop(made, None)
+    end = _seen_outside(after.condition, context, program)
+    writes = {key: value for key, value in after.heap.items() if before.heap.get(key) is not value}
+    return Summary(frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes)
+
+
+def _seen_outside(condition: Condition, context: Symbol, program: Program) -> Condition:
+    """What a caller can know of the condition under which a call comes to its end: nobody outside asks again for
+    what came about inside."""
+    own = (program.path, *program.root, program.number)
+    for atom in atoms(condition):
+        if _is_inside(atom, context, own, {}):
+            condition = without(condition, atom)
+    return condition
+
+
+def _is_inside(part: Symbol, context: Symbol, own: tuple[object, ...], known: dict[Symbol, bool]) -> bool:
+    if part is context:
+        return True
+    found = known.get(part)
+    if found is None:
+        named = part.parts[0] == "parameter" and part.parts[1 : 1 + len(own)] == own
+        inner = (piece for piece in part.parts if isinstance(piece, Symbol))
+        found = known[part] = named or any(_is_inside(piece, context, own, known) for piece in inner)
+    return found
+
+
+def run_generator(
+    m: Machine, function: FunctionValue, program: Program, given: Arguments, node: Node
+) -> Value:
+    """What a function under ``contextlib.contextmanager`` does up to its ``yield``; gives what that yields. What
+    it opened stays open."""
+    situation = (program.key, "entered", given.positional, given.keywords)
+    if situation in m.active:
+        return m.unknown(node)
+    context = symbol("call", m.frame.context, node.number, program.path, *program.root, program.number)
+    return _apply(m, _walked(m, function, program, given, node, context, situation), node)
+
+
+def _definition(function: FunctionValue) -> Symbol | None:
+    if function.program is None or function.closure is None:
+        return None
+    return symbol("defined", function.closure.identity, function.program.number)
+
+
+def run_body(m: Machine, program: Program) -> Value:
+    """Walks the body of a function in the present frame; the present state is that at its end. Gives the result."""
+    frame = m.frame
+    if program.kind == "lambda":
+        body = program.body[0]
+        assert isinstance(body, Return) and body.value is not None
+        return m.evaluate(body.value)
+    if not m.dead():
+        m.run(program.body)
+    if not m.dead():
+        frame.returns.append((m.state, NONE))
+    states: list[State] = [state for state, _ in frame.returns]
+    result = m.joined_results(frame.returns, program.node)
+    if program.is_generator:
+        if frame.function is not None and frame.function.manages_context:
+            states, result = (
+                [state for state, _ in frame.yields],
+                m.joined_results(frame.yields, program.node),
+            )
+        else:
+            result = Iteration(m.joined_results(frame.yields, program.node))
+    m.state = m.join(states, program.node) if states else m.state
+    return result
+
+
+# parameters ------------------------------------------------------------------------------------------------------
+
+
+def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
+    """Gives each parameter its argument, its default, or something unknown."""
+    named = dict(given.keywords)
+    position = 0
+    for parameter in program.parameters:
+        match parameter.kind:
+            case "*":
+                rest = given.positional[position:]
+                m.state.bind(parameter.name, Sequence(rest, not given.unclear))
+                position = len(given.positional)
+            case "**":
+                items = tuple(named.items())
+                unknown = (m.unknown(program.node),) if given.unclear else ()
+                m.state.bind(parameter.name, Mapping(items, unknown, m.fresh(program.node, "keywords")))
+            case _:
+                value: Value | None = None
+                if parameter.kind != "keyword" and position < len(given.positional):
+                    value = given.positional[position]
+                    position += 1
+                elif parameter.name in named:
+                    value = named.pop(parameter.name)
+                m.state.bind(parameter.name, _value(m, program, parameter, value, given))
+    first = program.parameters[0] if program.parameters else None
+    function = m.frame.function
+    if function is not None and function.outline is not None and function.outline.owner is not None and first:
+        receiver = m.state.names.get(first.name)
+        if isinstance(receiver, (Instance, ClassValue)) or receiver is not None:
+            m.frame.receiver = receiver
+
+
+def _value(
+    m: Machine, program: Program, parameter: Parameter, value: Value | None, given: Arguments
+) -> Value:
+    name = parameter.name
+    if value is None and not given.unclear and parameter.default is not None:
+        return m.evaluate_default(parameter)
+    if value is None:
+        own = symbol("parameter", program.path, *program.root, program.number, name)
+        value = m.default_of_unknown(parameter, own)
+    if isinstance(value, Unknown) and value.kind is None:
+        typed = m.annotated(parameter, value.symbol)
+        if typed is not None:
+            return typed
+        kind = m.kind_of_parameter(program, name)
+        return replace(value, kind=kind) if kind is not None else value
+    return value

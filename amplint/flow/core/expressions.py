@@ -1,0 +1,489 @@
+"""Evaluation of expressions: one function for each kind of node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Sequence as Sequence_
+from functools import partial
+from typing import Any
+
+from amplint.flow.core.api import Arguments
+from amplint.flow.core.calls import named_in_settings
+from amplint.flow.core.comparisons import compare
+from amplint.flow.core.machine import Machine
+from amplint.flow.state.conditions import both, leaves, negation
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import (
+    FALSE,
+    TRUE,
+    Choice,
+    Constant,
+    FunctionValue,
+    Instance,
+    Mapping,
+    Sequence,
+    Super,
+    Text,
+    Unknown,
+    Value,
+)
+from amplint.lowering import program as ir
+
+MOST_ITEMS = 8
+"""So many items of a sequence are told apart in a comprehension or a loop."""
+_LARGEST_EXPONENT = 1024
+
+
+def literal(m: Machine, node: ir.LiteralNode) -> Value:
+    return Constant(node.value)
+
+
+def name(m: Machine, node: ir.Name) -> Value:
+    return m.lookup(node.id, node)
+
+
+def attribute(m: Machine, node: ir.Attribute) -> Value:
+    base = m.evaluate(node.value)
+    return m.each(base, lambda value: m.attribute(value, node.name, node))
+
+
+def subscript(m: Machine, node: ir.Subscript) -> Value:
+    base = m.evaluate(node.value)
+    keys = tuple(m.evaluate(key) for key in node.keys)
+
+    def at(value: Value) -> Value:
+        return over(
+            m, without_masks(m, value, keys, node.keys), lambda found: m.subscript(value, found, node)
+        )
+
+    return m.each(base, at)
+
+
+def without_masks(
+    m: Machine, base: Value, keys: tuple[Value, ...], nodes: Sequence_[ir.Expression]
+) -> tuple[Value, ...]:
+    """The keys of ``base[keys]``. A comparison is one thing where the base is no list or dict: ``x[y > 0]`` is no
+    choice between ``x[True]`` and ``x[False]``."""
+    if isinstance(base, (Sequence, Mapping)):
+        return keys
+    return tuple(
+        m.unknown(node) if isinstance(key, Choice) and set(leaves(key)) <= {TRUE, FALSE} else key
+        for key, node in zip(keys, nodes, strict=True)
+    )
+
+
+def over(m: Machine, values: tuple[Value, ...], function: Callable[[tuple[Value, ...]], Value]) -> Value:
+    """Calls a function for each combination of alternatives of several values."""
+    for index, value in enumerate(values):
+        if isinstance(value, Choice):
+            return m.each(value, partial(_over_rest, m, values, index, function))
+    return function(values)
+
+
+def _over_rest(
+    m: Machine,
+    values: tuple[Value, ...],
+    index: int,
+    function: Callable[[tuple[Value, ...]], Value],
+    one: Value,
+) -> Value:
+    return over(m, (*values[:index], one, *values[index + 1 :]), function)
+
+
+def _compared(m: Machine, operator: str, node: ir.Node, two: tuple[Value, ...]) -> Value:
+    return compare(m, operator, two[0], two[1], node)
+
+
+def _formatted(m: Machine, node: ir.Node, one: Value) -> Value:
+    return m.call_method(one, "__format__", Arguments(), node)
+
+
+def _item_of(m: Machine, node: ir.Node, one: Value) -> Value:
+    return m.iterate(one, node)
+
+
+def _computed(m: Machine, node: ir.Binary, two: tuple[Value, ...]) -> Value:
+    return arithmetic(m, node.operator, two[0], two[1], node)
+
+
+def slice_key(m: Machine, node: ir.SliceKey) -> Value:
+    parts = [
+        m.evaluate(part) if part is not None else Constant(None)
+        for part in (node.lower, node.upper, node.step)
+    ]
+    known = [part.value for part in parts if isinstance(part, Constant)]
+    if len(known) == len(parts):
+        return Constant(slice(*known))
+    return Constant(slice(None, m.unknown(node).symbol))
+
+
+def call(m: Machine, node: ir.Call) -> Value:
+    function = node.function
+    if isinstance(function, ir.Name) and function.id == "super" and not node.arguments:
+        return _super(m, node)
+    if isinstance(function, ir.Attribute):
+        base = m.evaluate(function.value)
+        given = arguments(m, node)
+        return m.each(base, lambda value: _call_method(m, value, function, given, node))
+    callee = m.evaluate(function)
+    given = arguments(m, node)
+    return m.each(callee, lambda value: m.call(value, given, node))
+
+
+def _call_method(m: Machine, base: Value, function: ir.Attribute, given: Arguments, node: ir.Call) -> Value:
+    if isinstance(base, Unknown) and m.load(base.symbol, function.name) is None:
+        return m.call_method(base, function.name, given, node)
+    if isinstance(base, Instance) and named_in_settings(m, f".{function.name}") is not None:
+        return m.call_method(base, function.name, given, node)
+    callee = m.attribute(base, function.name, function)
+    return m.each(callee, lambda value: m.call(value, given, node))
+
+
+def _super(m: Machine, node: ir.Call) -> Value:
+    function, receiver = m.frame.function, m.frame.receiver
+    owner = function.outline.owner if function is not None and function.outline is not None else None
+    if receiver is None or owner is None or function is None:
+        return m.unknown(node)
+    return Super(receiver, m.class_value(function.file, owner))
+
+
+def arguments(m: Machine, node: ir.Call) -> Arguments:
+    """Evaluates the arguments of a call, in order."""
+    positional: list[Value] = []
+    keywords: list[tuple[str, Value]] = []
+    nodes: list[ir.Node] = []
+    keyword_nodes: list[tuple[str, ir.Node]] = []
+    unclear = False
+    for argument in node.arguments:
+        value = m.evaluate(argument.value)
+        if argument.star == "*":
+            value = m.contents(value)
+            if isinstance(value, Sequence) and value.exact:
+                positional.extend(value.items)
+                nodes.extend([argument.value] * len(value.items))
+            else:
+                unclear = True
+        elif argument.star == "**":
+            value = m.contents(value)
+            if isinstance(value, Mapping):
+                named = [(str(key), item) for key, item in value.items]
+                keywords.extend(named)
+                keyword_nodes.extend((key, argument.value) for key, _ in named)
+                unclear = unclear or bool(value.rest)
+            else:
+                unclear = True
+        elif argument.keyword is not None:
+            keywords.append((argument.keyword, value))
+            keyword_nodes.append((argument.keyword, argument.value))
+        else:
+            positional.append(value)
+            nodes.append(argument.value)
+    return Arguments(tuple(positional), tuple(keywords), tuple(nodes), tuple(keyword_nodes), unclear)
+
+
+def binary(m: Machine, node: ir.Binary) -> Value:
+    operands: list[ir.Binary] = []
+    left_node: ir.Expression = node
+    while isinstance(left_node, ir.Binary):
+        operands.append(left_node)
+        left_node = left_node.left
+    value = m.evaluate(left_node)
+    for part in reversed(operands):
+        right = m.evaluate(part.right)
+        value = over(m, (value, right), partial(_computed, m, part))
+    return value
+
+
+_NUMERIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "**": lambda a, b: a**b,
+}
+
+
+def arithmetic(m: Machine, operator: str, left: Value, right: Value, node: ir.Node) -> Value:
+    """``left operator right`` for values that are no Choice."""
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return _constants(m, operator, left.value, right.value, node)
+    left, right = m.contents(left), m.contents(right)
+    if isinstance(left, Sequence) and operator == "+":
+        known = len(left.items) if left.exact else left.prefix
+        if isinstance(right, Sequence):
+            prefix = known + (len(right.items) if right.exact else right.prefix) if left.exact else known
+            return Sequence(left.items + right.items, left.exact and right.exact, prefix)
+        if isinstance(right, Unknown) and known:
+            return Sequence(left.items[:known], exact=False, prefix=known)
+    return m.operate(operator, left, right, node)
+
+
+def _constants(m: Machine, operator: str, left: Any, right: Any, node: ir.Node) -> Value:
+    numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
+    text = isinstance(left, str) and isinstance(right, str) and operator == "+"
+    huge = operator == "**" and numbers and (abs(left) > _LARGEST_EXPONENT or abs(right) > _LARGEST_EXPONENT)
+    if operator in _NUMERIC and (numbers or text) and not huge:
+        try:
+            result = _NUMERIC[operator](left, right)
+        except (TypeError, ArithmeticError):
+            return m.unknown(node)
+        if isinstance(result, (int, float, str)):
+            return Constant(result)
+    if text or (isinstance(left, str) and operator == "%"):
+        return m.unknown(node)
+    return m.operate(operator, Constant(left), Constant(right), node)
+
+
+def unary(m: Machine, node: ir.Unary) -> Value:
+    if node.operator == "not":
+        return negation(m.test(node.operand))
+    value = m.evaluate(node.operand)
+
+    def negated(one: Value) -> Value:
+        if isinstance(one, Constant) and type(one.value) in (int, float):
+            number: Any = one.value
+            return (
+                Constant({"-": -number, "+": number}[node.operator])
+                if node.operator != "~"
+                else m.unknown(node)
+            )
+        return m.operate({"-": "neg", "+": "pos", "~": "invert"}[node.operator], one, None, node)
+
+    return m.each(value, negated)
+
+
+def boolean(m: Machine, node: ir.Boolean) -> Value:
+    left = m.evaluate(node.left)
+    if node.operator == "and":
+        m.discard(left, "boolean", "", node.left)
+    condition = m.truth(left)
+    if node.operator == "or":
+        return m.selected(condition, node, lambda: left, lambda: m.evaluate(node.right), flags=True)
+    return m.selected(condition, node, lambda: m.evaluate(node.right), lambda: left, flags=True)
+
+
+def conditional(m: Machine, node: ir.Conditional) -> Value:
+    condition = m.test(node.test)
+    return m.selected(condition, node, lambda: m.evaluate(node.then), lambda: m.evaluate(node.other))
+
+
+def comparison(m: Machine, node: ir.Compare) -> Value:
+    left = m.evaluate(node.left)
+    result: Value = Constant(True)
+    for operator, right_node in zip(node.operators, node.rights, strict=True):
+        right = m.evaluate(right_node)
+        found = over(m, (left, right), partial(_compared, m, operator, node))
+        result = found if len(node.operators) == 1 else both(result, m.truth(found))
+        left = right
+    return result
+
+
+def display(m: Machine, node: ir.Display) -> Value:
+    items: list[Value] = []
+    exact = node.kind != "set"
+    for element in node.elements:
+        if isinstance(element, ir.Starred):
+            value = m.contents(m.evaluate(element.value))
+            if isinstance(value, Sequence) and value.exact:
+                items.extend(value.items)
+            else:
+                exact = False
+                items.append(m.each(value, partial(_item_of, m, element)))
+        else:
+            items.append(m.evaluate(element))
+    return _kept(
+        m, Sequence(tuple(items), exact, identity=m.fresh_display(node) if node.kind == "list" else None)
+    )
+
+
+def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
+    items: list[tuple[object, Value]] = []
+    rest: list[Value] = []
+    for key_node, value_node in node.items:
+        if key_node is None:
+            inner = m.contents(m.evaluate(value_node))
+            if isinstance(inner, Mapping):
+                items.extend(inner.items)
+                rest.extend(inner.rest)
+            else:
+                rest.append(m.unknown(value_node))
+            continue
+        key = m.evaluate(key_node)
+        value = m.evaluate(value_node)
+        if isinstance(key, Constant):
+            items.append((key.value, value))
+        else:
+            rest.append(value)
+    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def _kept(m: Machine, value: Sequence | Mapping) -> Value:
+    """A list or dict, whose contents are in the store from now on."""
+    if value.identity is not None:
+        m.store(value.identity, "[]", value)
+    return value
+
+
+def formatted(m: Machine, node: ir.Formatted) -> Value:
+    start, known = "", True
+    for part in node.parts:
+        if isinstance(part, str):
+            start += part if known else ""
+            continue
+        first, *specs = part.parts if isinstance(part, ir.Opaque) and part.parts else (part,)
+        value = m.evaluate(first)
+        m.each(value, partial(_formatted, m, part))
+        if first is not part:  # {x:.2f}: nothing is known of the text
+            value = m.unknown(part)
+            for spec in specs:
+                m.evaluate(spec)
+        if known and isinstance(value, Constant) and isinstance(value.value, (str, int)):
+            start += str(value.value)
+        else:
+            known = False
+    if known:
+        return Constant(start)
+    return Text(start, m.unknown(node).symbol) if start else m.unknown(node)
+
+
+def lambda_(m: Machine, node: ir.Lambda) -> Value:
+    return nested(m, node.program)
+
+
+def nested(m: Machine, program: ir.Program) -> FunctionValue:
+    """A function that is defined here."""
+    return FunctionValue(
+        m.frame.file,
+        None,
+        program,
+        m.scope(),
+        m.frame.receiver,
+        undecorated=not program.decorators,
+    )
+
+
+def walrus(m: Machine, node: ir.Walrus) -> Value:
+    value = m.evaluate(node.value)
+    m.assign(node.target, value)
+    return value
+
+
+def await_(m: Machine, node: ir.Await) -> Value:
+    return m.evaluate(node.value)
+
+
+def yield_(m: Machine, node: ir.Yield) -> Value:
+    value: Value = m.evaluate(node.value) if node.value is not None else Constant(None)
+    if node.delegates:
+        value = m.each(value, lambda one: m.iterate(one, node))
+    m.frame.yields.append((m.state.fork(), value))
+    return m.unknown(node)
+
+
+def comprehension(m: Machine, node: ir.Comprehension) -> Value:
+    bound = dict(m.state.names)
+    source = m.contents(m.evaluate(node.clauses[0].source))
+    simple = len(node.clauses) == 1 and not node.clauses[0].tests
+    rounds, context = m.frame.rounds, m.frame.context
+    results: list[Value] = []
+    keys: list[Value] = []
+    exact = simple and isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS
+    try:
+        if exact:
+            assert isinstance(source, Sequence)
+            for number, item in enumerate(source.items):
+                m.frame.rounds = (*rounds, number)
+                m.frame.context = symbol("item", context, node.number, number)
+                m.assign(node.clauses[0].target, item)
+                _element(m, node, keys, results)
+        else:
+            m.frame.rounds = (*rounds, -1)
+            m.frame.context = symbol("one of many", context)
+            for index, clause in enumerate(node.clauses):
+                over_ = source if not index else m.contents(m.evaluate(clause.source))
+                m.assign(clause.target, m.each(over_, partial(_item_of, m, clause.source)))
+                for test in clause.tests:
+                    m.test(test)
+            _element(m, node, keys, results)
+    finally:
+        m.frame.rounds, m.frame.context = rounds, context
+    _restore(m, bound, node)
+    if node.kind == "dict":
+        return _dict_of(m, keys, results, node)
+    identity = m.fresh_display(node) if node.kind == "list" else None
+    return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
+
+
+def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: list[Value]) -> None:
+    if node.key is not None:
+        keys.append(m.evaluate(node.key))
+    results.append(m.evaluate(node.element))
+
+
+def _restore(m: Machine, names: dict[str, Value], node: ir.Comprehension) -> None:
+    """Takes the names of a comprehension's targets back; what a walrus in it has set stays."""
+    targets = {part.id for clause in node.clauses for part in _names_in(clause.target)}
+    for name_ in targets:
+        if name_ in names:
+            m.state.bind(name_, names[name_])
+        else:
+            m.unbind(name_)
+
+
+def _names_in(target: ir.Expression) -> list[ir.Name]:
+    match target:
+        case ir.Name():
+            return [target]
+        case ir.Display():
+            return [name_ for element in target.elements for name_ in _names_in(element)]
+        case ir.Starred():
+            return _names_in(target.value)
+    return []
+
+
+def _dict_of(m: Machine, keys: list[Value], values: list[Value], node: ir.Comprehension) -> Value:
+    items = []
+    rest = []
+    for key, value in zip(keys, values, strict=True):
+        if isinstance(key, Constant):
+            items.append((key.value, value))
+        else:
+            rest.append(value)
+    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def opaque(m: Machine, node: ir.Opaque) -> Value:
+    for part in node.parts:
+        m.evaluate(part)
+    return m.unknown(node)
+
+
+def starred(m: Machine, node: ir.Starred) -> Value:
+    return m.evaluate(node.value)
+
+
+EVALUATE: dict[type[ir.Expression], Callable[[Machine, Any], Value]] = {
+    ir.LiteralNode: literal,
+    ir.Name: name,
+    ir.Attribute: attribute,
+    ir.Subscript: subscript,
+    ir.SliceKey: slice_key,
+    ir.Call: call,
+    ir.Binary: binary,
+    ir.Unary: unary,
+    ir.Boolean: boolean,
+    ir.Compare: comparison,
+    ir.Conditional: conditional,
+    ir.Display: display,
+    ir.DictDisplay: dict_display,
+    ir.Formatted: formatted,
+    ir.Lambda: lambda_,
+    ir.Walrus: walrus,
+    ir.Await: await_,
+    ir.Yield: yield_,
+    ir.Comprehension: comprehension,
+    ir.Starred: starred,
+    ir.Opaque: opaque,
+}

@@ -1,0 +1,527 @@
+"""Names: what they stand for, in functions, modules and classes; and what is known of functions and classes."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from amplint.events import Place
+from amplint.flow.core.api import Arguments, Dead
+from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
+from amplint.flow.core.paths import Paths
+from amplint.flow.core.registry import DecorateModel, DiscardModel, Registry
+from amplint.flow.state.conditions import asked, within
+from amplint.flow.state.store import State, join_values
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import (
+    NONE,
+    UNBOUND,
+    Choice,
+    ClassValue,
+    Closure,
+    Decorated,
+    External,
+    FunctionValue,
+    Instance,
+    ModuleFile,
+    Number,
+    Partial,
+    Unknown,
+    Value,
+)
+from amplint.lowering import program as ir
+from amplint.source.outline import ClassOutline
+from amplint.source.project import ProjectFile
+
+BUILTINS = frozenset(dir(builtins))
+
+
+class Names(Paths):
+    """What names stand for. The half of the interpreter that knows the project."""
+
+    def __init__(self, registry: Registry, project: ProjectView) -> None:
+        super().__init__(registry)
+        self.project = project
+        self._globals: dict[tuple[str, str, int | None], Value | None] = {}
+        self._settling: dict[tuple[str, str], int] = {}
+        """Names of files of which a statement is walked now, with its first line."""
+        self._class_names: dict[tuple[ClassValue, str], Value | None] = {}
+        self._decorated: dict[int, Value] = {}
+        self._outside: dict[int, tuple[str, ...]] = {}
+        self._owners: frozenset[str] | None = None
+        self._elsewhere: set[tuple[Symbol, str]] = set()
+
+    # names -------------------------------------------------------------------------------------------------------
+
+    def lookup(self, name: str, node: ir.Node) -> Value:
+        """What a name stands for."""
+        frame = self.frame
+        if name in frame.globals or name in frame.program.global_names:
+            return self._global(frame.file, name)
+        if name in frame.program.nonlocal_names and frame.closure is not None:
+            return self._free(name, frame.closure)
+        shared = self.read((frame.context, name)) if frame.scope is not None else None
+        value = shared if shared is not None else self.state.names.get(name)
+        if value is not None:
+            return self._bound(name, value)
+        if frame.program.kind in ("function", "lambda"):
+            if name in frame.program.locals:
+                raise Dead
+            if frame.closure is not None:
+                return self._free(name, frame.closure)
+        return self._global(frame.file, name)
+
+    def _bound(self, name: str, value: Value) -> Value:
+        if not isinstance(value, Choice):
+            if value is UNBOUND:
+                raise Dead
+            return value
+        value = within(value, self.state.condition)
+        if value is UNBOUND:
+            raise Dead
+        return self.each(value, lambda one: one) if _may_be_unbound(value) else value
+
+    def _free(self, name: str, closure: Closure | None) -> Value:
+        """A name of one of the scopes around a nested function."""
+        file = self.frame.file
+        while closure is not None:
+            value = self.read((closure.identity, name))
+            if value is None:
+                value = closure.names().get(name)
+            if value is not None:
+                return self._bound(name, value)
+            closure = closure.outer
+        return self._global(file, name)
+
+    def _global(self, file: ProjectFile, name: str) -> Value:
+        found = self.global_value(file, name)
+        if found is not None:
+            return self._bound(name, found)
+        if name in BUILTINS:
+            return External(f"builtins.{name}")
+        return Unknown(symbol("global", file.display, name))
+
+    def set_name(self, target: ir.Name, value: Value) -> None:
+        """Binds a local name, or one that the function declares to be of elsewhere."""
+        name, frame = target.id, self.frame
+        if name in frame.globals or name in frame.program.global_names:
+            self.state.store((self.identity_of_file(frame.file), name), value)
+            return
+        if name in frame.program.nonlocal_names:
+            closure = frame.closure
+            while closure is not None and name not in closure.names():
+                closure = closure.outer
+            if closure is not None:
+                self.state.store((closure.identity, name), value)
+                return
+        if isinstance(value, Unknown) and value.kind is None:
+            kind = self.kind_of(target)
+            value = Unknown(value.symbol, kind) if kind is not None else value
+        if (
+            frame.program.kind == "function"
+            and type(value) in self.registry.discards
+            and not self._is_read(name)
+        ):
+            self.discard(value, "unused name", name, target)
+        self.state.bind(name, value)
+
+    def _is_read(self, name: str) -> bool:
+        function = self.frame.function
+        return function is None or function.outline is None or self.project.loads(function, name)
+
+    def unbind(self, name: str) -> None:
+        """``del name``."""
+        self.state.forget(name)
+
+    def discard(self, value: Value, how: str, name: str, node: ir.Node) -> None:
+        """Tells models of a value that is thrown away."""
+        model = self.registry.discards.get(type(value))
+        if model is not None:
+            self.resolved(Arguments(), lambda _: self._discarded(model, value, how, name, node))
+
+    def _discarded(self, model: DiscardModel, value: Value, how: str, name: str, node: ir.Node) -> Value:
+        model(self.machine, value, how, name, node)
+        return NONE
+
+    def scope(self) -> Closure:
+        """This frame as functions that are defined here see it."""
+        frame = self.frame
+        if frame.scope is None:
+            frame.scope = Closure(frame.context, lambda: self._names_of(frame), frame.closure)
+        return frame.scope
+
+    def _names_of(self, frame: Frame) -> Mapping[str, Value]:
+        return self.state.names if frame is self.frame else frame.names or {}
+
+    # modules -----------------------------------------------------------------------------------------------------
+
+    def identity_of_file(self, file: ProjectFile) -> Symbol:
+        """What names a module as an object."""
+        return symbol("module", file.display)
+
+    def identity_of_class(self, value: ClassValue) -> Symbol:
+        """What names a class as an object."""
+        return symbol("class", value.file.display, value.outline.qualified)
+
+    def member(self, base: ModuleFile, name: str) -> Value | None:
+        """``module.name``."""
+        found = self.global_value(base.file, name)
+        if found is not None:
+            return found
+        inner = self.project.imported(base.file, f"{'.' if base.file.is_package else '..'}{name}")
+        return inner if isinstance(inner, ModuleFile) else None
+
+    def global_value(self, file: ProjectFile, name: str) -> Value | None:
+        """What a name of a file stands for, or None if the file does not bind it."""
+        stored = self.read((self.identity_of_file(file), name))
+        if stored is not None:
+            return stored
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if frame.program.kind == "module" and frame.file is file and frame.function is None:
+                names = self._names_of(frame)
+                if name in names:
+                    return names[name]
+            frame = frame.caller
+        return self._global_at_end(file, name)
+
+    def _global_at_end(self, file: ProjectFile, name: str) -> Value | None:
+        line = self._settling.get((file.display, name))
+        if line is not None:  # the statement that binds it last asks for what it was before
+            return self._global_above(file, name, line) or Unknown(symbol("global", file.display, name))
+        return self._global_above(file, name, None)
+
+    def _global_above(self, file: ProjectFile, name: str, line: int | None) -> Value | None:
+        """A name of a file once the statements above a line have run, or all."""
+        key = (file.display, name, line)
+        if key in self._globals:
+            return self._globals[key]
+        self._globals[key] = Unknown(symbol("global", file.display, name))
+        found: Value | None = None
+        for index, binding in enumerate(reversed(self.project.global_bindings(file, name, line))):
+            value = self._settled(binding, file, name)
+            if value is None:
+                continue
+            atom = symbol("binding", file.display, name, index)
+            found = value if found is None else join_values(asked(atom), value, found)
+        self._globals[key] = found
+        return found
+
+    def _settled(self, binding: Binding, file: ProjectFile, name: str) -> Value | None:
+        if not isinstance(binding, Lines) or binding.file is not file:
+            return self._value_of(binding, name)
+        key = (file.display, name)
+        outer = self._settling.get(key)
+        self._settling[key] = binding.first
+        try:
+            return self._value_of(binding, name)
+        finally:
+            if outer is None:
+                del self._settling[key]
+            else:
+                self._settling[key] = outer
+
+    def _value_of(self, binding: Binding, name: str) -> Value | None:
+        if not isinstance(binding, Lines):
+            return binding
+        program = self.project.lines(binding)
+        owner = binding.owner
+        context = symbol("lines", program.path, *program.root)
+        return self.apart(program, binding.file, context, lambda: self._bound_by(program, name), owner)
+
+    def _bound_by(self, program: ir.Program, name: str) -> Value | None:
+        self.run(program.body)
+        return self.state.names.get(name) if not self.dead() else None
+
+    def apart(
+        self,
+        program: ir.Program,
+        file: ProjectFile,
+        context: Symbol,
+        action: Callable[[], Value | None],
+        owner: ClassValue | None = None,
+        receiver: Value | None = None,
+        names: dict[str, Value] | None = None,
+    ) -> Value | None:
+        """Walks something heard by nobody, outside of the present path; what it leaves of objects is there from then
+        on."""
+        kept = self.state, self.frame, self.silent, self.active
+        frame = Frame(program, file, context, None, receiver=receiver)
+        self.state = State()
+        self.state.ambient = {type(value): value for value in self.registry.ambients}
+        self.state.names = dict(names or {})
+        self.frame, self.silent, self.active = frame, True, {}
+        result: Value | None = None
+        try:
+            result = action()
+        except Dead:
+            pass
+        finally:
+            frame.names = self.state.names
+            left = self.state.heap
+            self.state, self.frame, self.silent, self.active = kept
+        for key, value in left.items():
+            self.base.setdefault(key, value)
+        return result
+
+    def imported(self, target: str) -> Value:
+        """What an import in the present file binds."""
+        return self._imported(self.frame.file, target)
+
+    def _imported(self, file: ProjectFile, target: str) -> Value:
+        found = self.project.imported(file, target)
+        if isinstance(found, tuple):
+            value = self._global_at_end(*found)
+            return value if value is not None else Unknown(symbol("global", found[0].display, found[1]))
+        if isinstance(found, External):
+            return self.external(found.name)
+        return found
+
+    # classes -----------------------------------------------------------------------------------------------------
+
+    def outside(self, value: Value) -> tuple[str, ...]:
+        """The keys under which models may know an object or a class: the qualified names of the classes outside
+        from which it derives, then their beginnings up to a dot, and "?" if not all are known."""
+        owner = value.made_of if isinstance(value, Instance) else value
+        if isinstance(value, Instance) and value.external is not None:
+            return _keys_of([value.external])
+        if not isinstance(owner, ClassValue):
+            return ()
+        known = self._outside.get(id(owner.outline))
+        if known is None:
+            names = [base.name for base in self.project.bases(owner) if isinstance(base, External)]
+            known = self._outside[id(owner.outline)] = _keys_of(names)
+        return known
+
+    def bases(self, value: ClassValue) -> list[ClassValue | External]:
+        """A class and what it inherits from."""
+        return self.project.bases(value)
+
+    def derives_from(self, value: Value, name: str) -> bool:
+        """Whether an object or class derives from a class outside."""
+        return name in self.outside(value)
+
+    def class_value(self, file: ProjectFile, outline: ClassOutline) -> ClassValue:
+        """The value of a class."""
+        return self.project.class_value(file, outline)
+
+    def find_method(self, value: ClassValue, name: str) -> FunctionValue | None:
+        """A method, inherited ones included."""
+        return self.project.find_method(value, name)
+
+    def find_method_after(self, value: ClassValue, name: str, after: ClassValue) -> FunctionValue | None:
+        """A method as ``super()`` finds it."""
+        return self.project.find_method(value, name, after)
+
+    def find_setter(self, value: ClassValue, name: str) -> FunctionValue | None:
+        """The setter of a property."""
+        return self.project.find_setter(value, name)
+
+    def kind_of_method(self, method: FunctionValue) -> str:
+        """ "property", "static method" and so on."""
+        return self.project.kind_of_method(method)
+
+    def class_attribute(self, value: ClassValue, name: str) -> Value | None:
+        """A name that the body of a class or of what it inherits from binds."""
+        key = (value, name)
+        if key not in self._class_names:
+            self._class_names[key] = None
+            binding = self.project.class_binding(value, name)
+            self._class_names[key] = self._value_of(binding, name) if binding is not None else None
+        return self._class_names[key]
+
+    def class_here(self, node: ir.DefineClass) -> Value:
+        """The class of a class statement."""
+        found = self.project.class_in(self.frame.function, self.frame.file, node.name, node.line)
+        return found if found is not None else self.unknown(node)
+
+    def has_methods(self, name: str) -> bool:
+        """Whether models know methods of a class outside."""
+        if self._owners is None:
+            self._owners = frozenset(key.rpartition(".")[0] for key in self.registry.calls)
+        return name in self._owners and name.rpartition(".")[2][:1].isupper()
+
+    # functions ---------------------------------------------------------------------------------------------------
+
+    def decorated(self, function: FunctionValue) -> Value:
+        """A function of a file with its decorators applied."""
+        if function.program is not None:
+            return function
+        key = id(function.outline)
+        known = self._decorated.get(key)
+        if known is None:
+            plain = FunctionValue(function.file, function.outline, undecorated=True)
+            self._decorated[key] = plain
+            program = self.project.program(function)
+            if program is not None and program.decorators:
+                context = symbol("decorators", program.path, *program.root)
+                made = self.apart(
+                    program, function.file, context, lambda: self._apply(plain, program.decorators)
+                )
+                self._decorated[key] = made if made is not None else plain
+            known = self._decorated[key]
+        return known
+
+    def decorate(self, function: FunctionValue, node: ir.Define) -> Value:
+        """A function that is defined here, with its decorators applied."""
+        plain = FunctionValue(
+            function.file, None, function.program, function.closure, function.receiver, undecorated=True
+        )
+        return self._apply(plain, node.program.decorators)
+
+    def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
+        value: Value = function
+        for decorator in reversed(decorators):
+            made = self.evaluate(decorator.expression)
+            value = self.each(made, partial(self._applied, value, decorator.expression))
+        return value
+
+    def _applied(self, function: Value, node: ir.Expression, decorator: Value) -> Value:
+        """``decorator(function)``. A decorator out of sight is taken to leave the function as it is."""
+        model = self.registry.decorates.get(type(decorator))
+        if model is not None:
+            asked: list[Value | None] = []
+            result = self.resolved(Arguments(), partial(self._asked, model, decorator, function, node, asked))
+            if all(one is not None for one in asked):
+                return result
+        name = decorator.function if isinstance(decorator, Partial) else decorator
+        if isinstance(name, External) and name.name not in self.registry.calls:
+            return function
+        if isinstance(decorator, (FunctionValue, Partial, External, Decorated, ClassValue)):
+            result = self.call(decorator, Arguments((function,), (), (node,)), node)
+            return result if not isinstance(result, (Unknown, Number)) else function
+        return function
+
+    def _asked(
+        self,
+        model: DecorateModel,
+        decorator: Value,
+        function: Value,
+        node: ir.Expression,
+        asked: list[Value | None],
+        given: Arguments,
+    ) -> Value:
+        found = model(self.machine, decorator, function, node)
+        asked.append(found)
+        return found if found is not None else NONE
+
+    def decorators(self, function: FunctionValue) -> list[Value]:
+        """The decorators of a function, evaluated."""
+        program = self.program_of(function)
+        if program is None:
+            return []
+        found: list[Value] = []
+
+        def evaluate() -> Value:
+            found.extend(self.evaluate(decorator.expression) for decorator in program.decorators)
+            return NONE
+
+        self.apart(program, function.file, symbol("decorators", program.path, *program.root), evaluate)
+        return found
+
+    def is_cached(self, function: FunctionValue) -> bool:
+        """Whether what a function gives is kept."""
+        return self.project.is_cached(function)
+
+    def program_of(self, function: FunctionValue) -> ir.Program | None:
+        """A function lowered."""
+        return function.program if function.program is not None else self.project.program(function)
+
+    def place_of(self, function: FunctionValue) -> Place | None:
+        """Where the name of a function stands."""
+        program = self.program_of(function)
+        if program is None:
+            return None
+        number = program.node.number
+        return Place(
+            program.path,
+            (program.path, program.root, number),
+            lambda: program.locate(number),
+            lambda: program.text_of(number),
+        )
+
+    def is_only_called(self, node: ir.Node, methods: frozenset[str]) -> bool:
+        """Whether a local name is read for nothing but calls of these methods."""
+        function = self.frame.function
+        if not isinstance(node, ir.Name) or function is None or node.id not in self.frame.program.locals:
+            return False
+        return self.project.loads_only_calls(function, node.id, methods)
+
+    # kinds -------------------------------------------------------------------------------------------------------
+
+    def kind_of(self, node: ir.Node) -> str | None:
+        """What the code does with the name or attribute that an expression is."""
+        dotted = dotted_name(node)
+        function = self.frame.function
+        if dotted is None or function is None:
+            return None
+        return self.kind_of_uses(self.project.uses(function, dotted))
+
+    def kind_of_uses(self, uses: frozenset[str]) -> str | None:
+        """The first kind that fits what is called on an object."""
+        if not uses:
+            return None
+        return next((kind.name for kind in self.registry.kinds if kind.fits(uses)), None)
+
+    def kind_of_attribute(self, value: ClassValue, name: str) -> str | None:
+        """What the methods of a class show of an attribute."""
+        return self.kind_of_uses(self.project.uses_of_attribute(value, name))
+
+    def kind_of_parameter(self, program: ir.Program, name: str) -> str | None:
+        """What a function does with a parameter."""
+        function = self.frame.function
+        return self.kind_of_uses(self.project.uses(function, name)) if function is not None else None
+
+    # provided by the interpreter
+
+    def evaluate(self, node: ir.Expression) -> Value:
+        """The value of an expression."""
+        raise NotImplementedError
+
+    def run(self, block: ir.Block) -> None:
+        """Runs statements."""
+        raise NotImplementedError
+
+    def call(self, function: Value, arguments: Arguments, node: ir.Node) -> Value:
+        """Calls a value."""
+        raise NotImplementedError
+
+    def external(self, name: str) -> Value:
+        """A qualified name outside the project."""
+        raise NotImplementedError
+
+    active: dict[object, None]
+
+
+def dotted_name(node: ir.Node) -> str | None:
+    """``a.b.c`` for a chain of attributes that starts with a name."""
+    parts: list[str] = []
+    while isinstance(node, ir.Attribute):
+        parts.append(node.name)
+        node = node.value
+    if not isinstance(node, ir.Name):
+        return None
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def _may_be_unbound(value: Value) -> bool:
+    return isinstance(value, Choice) and (
+        value.then is UNBOUND
+        or value.other is UNBOUND
+        or _may_be_unbound(value.then)
+        or _may_be_unbound(value.other)
+    )
+
+
+def _keys_of(names: list[str]) -> tuple[str, ...]:
+    keys = list(dict.fromkeys(name for name in names if not name.startswith("?")))
+    for name in list(keys):
+        prefix = name
+        while "." in prefix:
+            prefix = prefix.rpartition(".")[0]
+            keys.append(prefix + ".")
+    if any(name.startswith("?") for name in names):
+        keys.append("?")
+    return tuple(dict.fromkeys(keys))

@@ -1,0 +1,489 @@
+"""Statements: order, branches, loops, ``with``, ``try`` and assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from amplint.flow.core.api import Dead
+from amplint.flow.core.comparisons import compare
+from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over, without_masks
+from amplint.flow.core.machine import Machine
+from amplint.flow.state.conditions import asked, either, negation
+from amplint.flow.state.store import State
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Constant,
+    External,
+    Iteration,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
+from amplint.lowering import program as ir
+
+ROUNDS = 2
+"""So many rounds of a loop are walked whose number is not known: the second sees what the first has left."""
+
+
+def evaluate(m: Machine, node: ir.Evaluate) -> None:
+    value = m.evaluate(node.value)
+    m.discard(value, "statement", "", node.value)
+
+
+def assign(m: Machine, node: ir.Assign) -> None:
+    value = m.evaluate(node.value)
+    for target in node.targets:
+        m.assign(target, value)
+
+
+def augmented(m: Machine, node: ir.AugmentedAssign) -> None:
+    before = m.evaluate(node.target)
+    value = m.evaluate(node.value)
+    bitwise = {"&", "|"}
+
+    def combine(two: tuple[Value, ...]) -> Value:
+        left, right = two
+        if node.operator in bitwise and _is_condition(left) and _is_condition(right):
+            return m.both_truths(node.operator, left, right)
+        changed = _changed(m, node, left, right)
+        return changed if changed is not None else _augmented(m, node, left, right)
+
+    m.assign(node.target, over(m, (before, value), combine))
+
+
+def _is_condition(value: Value) -> bool:
+    return isinstance(value, Unknown) or (isinstance(value, Constant) and isinstance(value.value, bool))
+
+
+def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) -> Value | None:
+    """``items += more``: the same list as before, which all who have it see."""
+    if not isinstance(left, Sequence) or left.identity is None or node.operator != "+":
+        return None
+    more = m.contents(right)
+    known = m.contents(left)
+    assert isinstance(known, Sequence)
+    items = more.items if isinstance(more, Sequence) else (m.unknown(node),)
+    exact = known.exact and isinstance(more, Sequence) and more.exact and not m.in_loop
+    m.store(left.identity, "[]", Sequence(known.items + items, exact, identity=left.identity))
+    return left
+
+
+def _augmented(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) -> Value:
+    for side in (left, right):
+        model = m.registry.operators.get(type(side))
+        if model is not None:
+            found = model(m, node.operator + "=", left, right, node)
+            if found is not None:
+                return found
+    return arithmetic(m, node.operator, left, right, node)
+
+
+def delete(m: Machine, node: ir.Delete) -> None:
+    for target in node.targets:
+        if isinstance(target, ir.Name):
+            m.unbind(target.id)
+
+
+def return_(m: Machine, node: ir.Return) -> None:
+    value = m.evaluate(node.value) if node.value is not None else NONE
+    m.frame.returns.append((m.state, value))
+    m.end()
+
+
+def raise_(m: Machine, node: ir.Raise) -> None:
+    if node.exception is not None:
+        m.evaluate(node.exception)
+    m.end()
+
+
+def break_(m: Machine, node: ir.Break) -> None:
+    m.frame.breaks.append(m.state)
+    m.end()
+
+
+def continue_(m: Machine, node: ir.Continue) -> None:
+    m.frame.continues.append(m.state)
+    m.end()
+
+
+def assert_(m: Machine, node: ir.Assert) -> None:
+    m.assume(m.test(node.test))
+    _narrow(m, node.test)
+
+
+def _narrow(m: Machine, test: ir.Expression) -> None:
+    """After ``assert isinstance(name, Class)`` a name that nothing is known of is an object of the class."""
+    if isinstance(test, ir.Boolean) and test.operator == "and":
+        _narrow(m, test.left)
+        _narrow(m, test.right)
+    if not isinstance(test, ir.Call) or len(test.arguments) != 2:
+        return
+    target = test.arguments[0].value
+    if m.evaluate(test.function) != External("builtins.isinstance") or not isinstance(target, ir.Name):
+        return
+    value = m.state.names.get(target.id)
+    if isinstance(value, Unknown):
+        made = m.of_class(m.evaluate(test.arguments[1].value), value.symbol)
+        if made is not None:
+            m.state.bind(target.id, made)
+
+
+def if_(m: Machine, node: ir.If) -> None:
+    condition = m.test(node.test)
+    m.frame.branches += 1
+    try:
+        m.branch(condition, node, lambda: m.run(node.body), lambda: m.run(node.other))
+    finally:
+        m.frame.branches -= 1
+
+
+# loops -----------------------------------------------------------------------------------------------------------
+
+
+def for_(m: Machine, node: ir.For) -> None:
+    source = m.evaluate(node.source)
+
+    def walk(value: Value) -> Value:
+        _loop(m, node, m.contents(value))
+        return NONE
+
+    m.each(source, walk)
+    if node.other:
+        m.run(node.other)
+
+
+def while_(m: Machine, node: ir.While) -> None:
+    _loop(m, node, None)
+    if node.other:
+        m.run(node.other)
+
+
+def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
+    frame = m.frame
+    saved = frame.breaks, frame.continues, frame.branches, frame.rounds
+    context = frame.context
+    frame.breaks, frame.continues, frame.branches = [], [], 0
+    items = _short(source)
+    rounds = len(items) if items is not None else ROUNDS
+    if isinstance(source, Iteration) and source.rounds is not None:
+        rounds = min(source.rounds, ROUNDS)
+    apart = items is not None and _are_different(items)
+    leaving: list[State] = []
+    for number in range(rounds):
+        frame.rounds = (*saved[3], number)
+        if apart:  # what a round makes of its item is not what another one makes
+            frame.context = symbol("item", context, node.number, number)
+        m.registry.hooks.iterated(m, number, node)
+        if isinstance(node, ir.While):
+            _stay(m, node, leaving)
+        else:
+            item = items[number] if items is not None else None
+            m.attempt(partial(_take, m, node, source, item))
+        if not m.dead():
+            m.run(node.body)
+        m.state = m.join([m.state, *frame.continues], node)
+        frame.continues = []
+        if m.dead():
+            break
+    exits = [*leaving, *frame.breaks]
+    endless = isinstance(node, ir.While) and isinstance(node.test, ir.LiteralNode) and bool(node.test.value)
+    if not endless or not exits:
+        exits.append(m.state)
+    m.state = m.join(exits, node)
+    frame.breaks, frame.continues, frame.branches, frame.rounds = saved
+    frame.context = context
+    counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
+    if items is None and not counted and not m.dead():
+        m.registry.hooks.ended(m, node)
+
+
+def _short(source: Value | None) -> tuple[Value, ...] | None:
+    """The items of a collection that is walked item by item."""
+    if isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS:
+        return source.items
+    if isinstance(source, Mapping) and not source.rest and len(source.items) <= MOST_ITEMS:
+        return tuple(Constant(key) for key in dict.fromkeys(key for key, _ in source.items))
+    return None
+
+
+def _are_different(items: tuple[Value, ...]) -> bool:
+    """Whether each round of a loop has a thing of its own, rather than that rounds are counted, or repeat."""
+    counted = all(isinstance(item, Constant) and isinstance(item.value, int) for item in items)
+    return len(items) > 1 and not counted and len(set(items)) == len(items)
+
+
+def _stay(m: Machine, node: ir.While, leaving: list[State]) -> None:
+    """Takes the way into a round of a while loop; the other one leaves."""
+    before = m.state
+
+    def enter() -> None:
+        condition = m.test(node.test)
+        away = negation(condition)
+        if m.can(away):
+            leaving.append(m.state.fork(m.narrowed(away)))
+        m.assume(condition)
+
+    m.attempt(enter)
+    del before
+
+
+def _take(m: Machine, node: ir.For, source: Value | None, item: Value | None) -> None:
+    m.assign(node.target, _next(m, node, source, item))
+
+
+def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) -> Value:
+    if item is not None:
+        return item
+    assert source is not None
+    return m.iterate(source, node.source)
+
+
+# with ------------------------------------------------------------------------------------------------------------
+
+
+def with_(m: Machine, node: ir.With) -> None:
+    marks = _marks(m)
+    opened: list[tuple[Value, ir.Node]] = []
+    before = dict(m.state.ambient)
+    for item in node.items:
+        value = m.evaluate(item.context)
+        bound = m.each(value, partial(_enter, m, item.context))
+        opened.append((value, item.context))
+        if item.target is not None:
+            m.assign(item.target, bound)
+    m.run(node.body)
+    _close(m, opened, before)
+    _on_exits(m, marks, lambda: _close(m, opened, before))
+
+
+def _close(m: Machine, opened: list[tuple[Value, ir.Node]], before: dict[Any, Value]) -> None:
+    for context, node in reversed(opened):
+        if m.dead():
+            return
+        m.attempt(partial(m.leave, context, node))
+
+
+def _enter(m: Machine, node: ir.Node, context: Value) -> Value:
+    return m.enter(context, node)
+
+
+def _marks(m: Machine) -> tuple[int, int, int]:
+    frame = m.frame
+    return len(frame.returns), len(frame.breaks), len(frame.continues)
+
+
+def _on_exits(m: Machine, marks: tuple[int, int, int], action: Callable[[], None]) -> None:
+    """Does something on each path that has left a block early."""
+    frame, present = m.frame, m.state
+    for index in range(marks[0], len(frame.returns)):
+        state, value = frame.returns[index]
+        m.state = state
+        action()
+        frame.returns[index] = (m.state, value)
+    for states, mark in ((frame.breaks, marks[1]), (frame.continues, marks[2])):
+        for index in range(mark, len(states)):
+            m.state = states[index]
+            action()
+            states[index] = m.state
+    m.state = present
+
+
+# try and match ---------------------------------------------------------------------------------------------------
+
+
+def try_(m: Machine, node: ir.Try) -> None:
+    marks = _marks(m)
+    if not node.handlers or m.never_raises(node.body):
+        m.run(node.body)
+        m.run(node.other)
+    else:
+        before = m.state.fork()
+        raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.rounds))
+        m.frame.branches += 1
+        m.branch(negation(raised), node, lambda: _tried(m, node), lambda: _handled(m, node, before, 0))
+        m.frame.branches -= 1
+    if node.last:
+        if not m.dead():
+            m.run(node.last)
+        _on_exits(m, marks, lambda: m.run(node.last))
+
+
+def _tried(m: Machine, node: ir.Try) -> None:
+    m.run(node.body)
+    if not m.dead():
+        m.run(node.other)
+
+
+def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:
+    """The handlers, one of which runs."""
+    handler = node.handlers[index]
+
+    def run() -> None:
+        if handler.name is not None:
+            m.state.bind(handler.name, m.unknown(node))
+        m.run(handler.body)
+
+    if index + 1 == len(node.handlers):
+        run()
+        return
+    this = asked(symbol("handler", m.frame.context, node.number, index, *m.frame.rounds))
+    m.branch(this, node, run, lambda: _handled(m, node, before, index + 1))
+
+
+def match_(m: Machine, node: ir.Match) -> None:
+    subject = m.evaluate(node.subject)
+    m.frame.branches += 1
+    try:
+        _case(m, node, subject, 0)
+    finally:
+        m.frame.branches -= 1
+
+
+def _case(m: Machine, node: ir.Match, subject: Value, first: int) -> None:
+    """Walks the cases: each where it fits, the following ones where it does not."""
+    pending: list[State] = []
+    for index in range(first, len(node.cases)):
+        case = node.cases[index]
+        for name in case.binds:
+            m.state.bind(name, subject if case.anything else m.unknown(node))
+        condition = _fits(m, node, case, index, subject)
+        if case.guard is not None and m.can(condition):
+            condition = m.selected(condition, node, partial(m.test, case.guard), lambda: FALSE)
+        taken = m.narrowed(condition)
+        left = m.narrowed(negation(condition))
+        present = m.state
+        if taken != FALSE:
+            m.state = present.fork(taken)
+            m.run(case.body)
+            pending.append(m.state)
+        m.state = present.fork(left)
+        if left == FALSE:
+            break
+    m.state = m.join([*pending, m.state], node)
+
+
+def _fits(m: Machine, node: ir.Match, case: ir.Case, index: int, subject: Value) -> Value:
+    if case.anything:
+        return TRUE
+    if case.constants is None:
+        return asked(symbol("fits", m.frame.context, node.number, index, *m.frame.rounds))
+    found: Value = FALSE
+    for part in case.constants:
+        constant = m.evaluate(part)
+        same = over(m, (subject, constant), lambda two: compare(m, "==", two[0], two[1], node))
+        found = either(found, m.truth(same))
+    return found
+
+
+# definitions -----------------------------------------------------------------------------------------------------
+
+
+def define(m: Machine, node: ir.Define) -> None:
+    made = nested(m, node.program)
+    key = symbol("defined", m.frame.context, node.number)
+    m.frame.defined[key] = made
+    m.state.bind(node.program.name, m.decorate(made, node) if node.program.decorators else made)
+
+
+def define_class(m: Machine, node: ir.DefineClass) -> None:
+    m.state.bind(node.name, m.class_here(node))
+
+
+def import_(m: Machine, node: ir.Import) -> None:
+    for name, target in node.bindings:
+        m.state.bind(name, m.imported(target))
+
+
+def global_(m: Machine, node: ir.Global) -> None:
+    (m.frame.nonlocals if node.nonlocal_ else m.frame.globals).update(node.names)
+
+
+# targets ---------------------------------------------------------------------------------------------------------
+
+
+def bind(m: Machine, target: ir.Expression, value: Value) -> None:
+    """Binds a target to a value."""
+    match target:
+        case ir.Name():
+            m.set_name(target, value)
+        case ir.Attribute():
+            base = m.evaluate(target.value)
+
+            def into(one: Value) -> Value:
+                m.set_attribute(one, target.name, value, target)
+                return NONE
+
+            m.each(base, into)
+        case ir.Subscript():
+            base = m.evaluate(target.value)
+            keys = tuple(m.evaluate(key) for key in target.keys)
+
+            def at(two: tuple[Value, ...]) -> Value:
+                m.set_item(two[0], two[1:-1], two[-1], target)
+                return NONE
+
+            def within(one: Value) -> Value:
+                return over(m, (one, *without_masks(m, one, keys, target.keys), value), at)
+
+            m.each(base, within)
+        case ir.Display():
+            for element, part in zip(target.elements, _parts(m, target, value), strict=True):
+                bind(m, element.value if isinstance(element, ir.Starred) else element, part)
+
+
+def _parts(m: Machine, target: ir.Display, value: Value) -> list[Value]:
+    """The values of the elements of ``a, b = value``, each a choice where the value is one."""
+    return [m.each(value, partial(_part, m, target, index)) for index in range(len(target.elements))]
+
+
+def _part(m: Machine, target: ir.Display, index: int, value: Value) -> Value:
+    value = m.contents(value)
+    element = target.elements[index]
+    starred = any(isinstance(part, ir.Starred) for part in target.elements)
+    count = len(target.elements)
+    if isinstance(value, Sequence) and value.exact and not starred:
+        if len(value.items) == count:
+            return value.items[index]
+        raise Dead
+    if isinstance(value, Sequence) and starred and value.exact:
+        position = next(i for i, part in enumerate(target.elements) if isinstance(part, ir.Starred))
+        after = count - position - 1
+        if index < position:
+            return value.items[index] if index < len(value.items) else m.unknown(element)
+        if index > position:
+            return value.items[index - count] if len(value.items) >= count - 1 else m.unknown(element)
+        return Sequence(value.items[position : len(value.items) - after])
+    if isinstance(value, Sequence) and index < value.prefix:
+        return value.items[index]
+    if isinstance(element, ir.Starred):
+        return m.unknown(element)
+    return m.part(value, index, count, element)
+
+
+RUN: dict[type[ir.Statement], Callable[[Machine, Any], None]] = {
+    ir.Evaluate: evaluate,
+    ir.Assign: assign,
+    ir.AugmentedAssign: augmented,
+    ir.Delete: delete,
+    ir.Return: return_,
+    ir.Raise: raise_,
+    ir.Break: break_,
+    ir.Continue: continue_,
+    ir.Assert: assert_,
+    ir.If: if_,
+    ir.For: for_,
+    ir.While: while_,
+    ir.With: with_,
+    ir.Try: try_,
+    ir.Match: match_,
+    ir.Define: define,
+    ir.DefineClass: define_class,
+    ir.Import: import_,
+    ir.Global: global_,
+}

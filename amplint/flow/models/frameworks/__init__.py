@@ -1,0 +1,1 @@
+"""Models of frameworks: one file each."""

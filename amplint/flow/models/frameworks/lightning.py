@@ -1,0 +1,155 @@
+"""Lightning: ``Fabric``, and modules that are trained by a ``Trainer``.
+
+Source: ``lightning/fabric/fabric.py``, ``lightning/fabric/plugins/precision/amp.py`` and
+``lightning/pytorch/plugins/precision/amp.py`` of lightning 2.6. A gradient scaler is made with ``precision="16-mixed"``
+(16 and "16" before 2.0); ``setup`` runs the forward of a module in autocast and converts its outputs to float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.events import DType
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Kind, Registry, Weight
+from amplint.flow.models.frameworks import roles
+from amplint.flow.models.frameworks.roles import Role
+from amplint.flow.models.frameworks.scales import precision_of, tell_precision
+from amplint.flow.models.torch import checkpoints
+from amplint.flow.models.torch.losses import SCALES_LOSSES
+from amplint.flow.models.torch.regions import framework_region
+from amplint.flow.models.torch.values import Optimizer, Prepared
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import NONE, Constant, Instance, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+FABRICS = (
+    "lightning.Fabric",
+    "lightning.fabric.Fabric",
+    "lightning.fabric.fabric.Fabric",
+    "lightning_fabric.Fabric",
+    "lightning_fabric.fabric.Fabric",
+)
+MODULES = tuple(
+    f"{module}.LightningModule"
+    for module in (
+        "lightning",
+        "lightning.pytorch",
+        "lightning.pytorch.core",
+        "lightning.pytorch.core.module",
+        "pytorch_lightning",
+        "pytorch_lightning.core",
+        "pytorch_lightning.core.lightning",
+        "pytorch_lightning.core.module",
+    )
+)
+FABRIC = "fabric"
+"""The kind of unknown objects that are used as a Fabric is."""
+_SCALED: frozenset[object] = frozenset({16, "16", "16-mixed"})
+_TYPES: dict[object, DType] = {
+    16: DType.FLOAT16,
+    "16": DType.FLOAT16,
+    "16-mixed": DType.FLOAT16,
+    "bf16": DType.BFLOAT16,
+    "bf16-mixed": DType.BFLOAT16,
+}
+"""What regions run matrix products in, by ``precision``."""
+_NO_REGION = (32, 64, "32", "64", "32-true", "64-true")
+
+models.kinds += [
+    Kind(
+        FABRIC,
+        all_of=frozenset({"backward"}),
+        one_of=frozenset(
+            {"setup", "setup_module", "setup_optimizers", "setup_dataloaders", "clip_gradients"}
+        ),
+        none_of=frozenset({"parameters"}),
+    )
+]
+
+
+# Fabric ----------------------------------------------------------------------------------------------------------
+
+
+def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
+    """``Fabric(precision="16-mixed")``."""
+    tell_precision(api, identity, arguments, arguments.get(4, "precision"), _SCALED, node)
+
+
+roles.give_constructor(models, FABRICS, _tell)
+
+
+def _autocast(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
+    precision = precision_of(api, framework)
+    given = precision.given if precision is not None else None
+    name = given.value if isinstance(given, Constant) else None
+    if name in _NO_REGION:
+        return roles.null(api, framework, arguments, node)
+    return replace(framework_region(api, node), dtype=_TYPES.get(name))
+
+
+def _setup(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
+    """``model, optimizer = fabric.setup(model, optimizer)``."""
+    # named arguments say how, but for these
+    named = tuple(item for item in arguments.keywords if item[0] in ("module", "scheduler"))
+    taken = replace(arguments, keywords=named)
+    for value in taken.all:
+        roles.prepare(api, value, Prepared(float32_out=True))
+    return roles.handed_back(taken)
+
+
+def _save(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
+    """``fabric.save(path, {"model": model, "optimizer": optimizer})``."""
+    checkpoints.saved(api, roles.states_of(api, arguments.get(1, "state"), node), node)
+    return NONE
+
+
+OF_FABRIC = {
+    "autocast": Role(_autocast, Weight.ENTRY, roles.REGION.tags),
+    "no_backward_sync": roles.NULL,
+    "sharded_model": roles.NULL,
+    "init_module": roles.NULL,
+    "init_tensor": roles.NULL,
+    "rank_zero_first": roles.NULL,
+    "backward": roles.BACKWARD,
+    "clip_gradients": roles.HIDDEN,
+    "setup": Role(_setup),
+    "setup_module": Role(_setup),
+    "setup_optimizers": Role(_setup),
+    "setup_dataloaders": Role(_setup),
+    "to_device": roles.SAME,
+    "save": Role(_save),
+}
+
+roles.give(models, FABRICS, OF_FABRIC)
+roles.give_kind(models, FABRIC, OF_FABRIC)
+
+
+# LightningModule -------------------------------------------------------------------------------------------------
+
+
+def _optimizers(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
+    """``self.optimizers()``: what the trainer has made of those that ``configure_optimizers`` gave it."""
+    found = roles.optimizers_of(framework)
+    roles.prepare(api, found, Prepared())
+    return found
+
+
+OF_MODULE = {
+    "manual_backward": roles.BACKWARD,
+    "clip_gradients": roles.HIDDEN,
+    "optimizers": Role(_optimizers),
+}
+
+roles.give(models, MODULES, OF_MODULE)
+models.about(*MODULES, weight=Weight.NOTHING, tags=(SCALES_LOSSES,))
+
+
+@models.into(models.stores, *MODULES)
+def _kept(api: Api, module: Instance, name: str, value: Value, node: Node) -> bool:
+    """``self.optimizer = …``: the trainer may own it and step it through a scaler."""
+    if isinstance(value, Optimizer):
+        api.set_note(value.identity, Prepared())
+    return False

@@ -1,0 +1,1 @@
+"""Models of Python's builtins and standard library. Nothing here knows torch."""

@@ -1,0 +1,83 @@
+"""Arguments of the command line: which of them are numbers. ``parser.add_argument("--size", type=int, default=4)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import Constant, External, Instance, Note, Number, Sequence, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+_PARSER = "argparse.ArgumentParser"
+_NUMBERS = frozenset({"builtins.int", "builtins.float"})
+
+
+@dataclass(frozen=True, slots=True)
+class Options(Note):
+    """The options of a parser that give a number, whoever runs the program."""
+
+    numbers: tuple[str, ...] = ()
+
+    def joined(self, other: Note | None) -> Note:
+        """An option that only one path has is one all the same where it is read."""
+        more = other.numbers if isinstance(other, Options) else ()
+        return Options(tuple(dict.fromkeys((*self.numbers, *more))))
+
+
+@models.call(f"{_PARSER}.add_argument")
+def _add(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``parser.add_argument("--size", type=int, default=4)``."""
+    parser, option = arguments.receiver, _name(arguments)
+    if isinstance(parser, Instance) and option is not None and _is_number(arguments):
+        known = api.note(parser.identity, Options)
+        numbers = known.numbers if known is not None else ()
+        api.set_note(parser.identity, Options((*numbers, option)))
+    return api.unknown(node)
+
+
+def _name(arguments: Arguments) -> str | None:
+    """The attribute in which the value is found."""
+    dest = arguments.keyword("dest")
+    given = [dest] if dest is not None else list(arguments.positional)
+    names = [value.value for value in given if isinstance(value, Constant) and isinstance(value.value, str)]
+    long = next((name for name in names if name.startswith("--")), names[0] if names else None)
+    return long.lstrip("-").replace("-", "_") if long is not None else None
+
+
+def _is_number(arguments: Arguments) -> bool:
+    """Whether an option gives a number and never None."""
+    default, kind = arguments.keyword("default"), arguments.keyword("type")
+    if arguments.keyword("nargs") is not None or arguments.keyword("action") is not None:
+        return False
+    if isinstance(default, Constant) and type(default.value) in (int, float):
+        return True
+    required = default is None and not _is_option(arguments)
+    return required and isinstance(kind, External) and kind.name in _NUMBERS
+
+
+def _is_option(arguments: Arguments) -> bool:
+    """Whether the argument may be left out: it then is None."""
+    first = arguments.positional[0] if arguments.positional else None
+    if isinstance(first, Constant) and isinstance(first.value, str) and not first.value.startswith("-"):
+        return False
+    return arguments.keyword("required") != Constant(True)
+
+
+@models.call(f"{_PARSER}.add_argument_group", f"{_PARSER}.add_mutually_exclusive_group")
+def _group(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    return arguments.receiver or api.unknown(node)
+
+
+@models.call(f"{_PARSER}.parse_args", f"{_PARSER}.parse_known_args")
+def _parse(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``args = parser.parse_args()``: an object of which nothing is known but its numbers."""
+    made = api.unknown(node)
+    parser = arguments.receiver
+    known = api.note(parser.identity, Options) if isinstance(parser, Instance) else None
+    for option in known.numbers if known is not None else ():
+        api.store(made.symbol, option, Number(symbol("attribute", made.symbol, option)))
+    return made if name.endswith(".parse_args") else Sequence((made, api.unknown(node)))

@@ -1,0 +1,191 @@
+"""Dicts: how they are made, and their methods. What a dict holds now is in the store, under its identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.python.items import MOST_ITEMS, collected, keys_of
+from amplint.flow.models.python.lists import CONTENTS
+from amplint.flow.state.conditions import apply, choice, equals, leaves
+from amplint.flow.state.values import NONE, UNBOUND, Constant, Mapping, Number, Sequence, Unknown, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+
+# made ------------------------------------------------------------------------------------------------------------
+
+
+@models.call("builtins.dict", "collections.OrderedDict", "collections.ChainMap", "types.MappingProxyType")
+def _dict(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    return _made(api, arguments.positional[:1], arguments, node)
+
+
+@models.call("collections.defaultdict")
+def _defaultdict(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """What is under a key that nobody has set is made by the first argument."""
+    made = _made(api, arguments.positional[1:2], arguments, node)
+    factory = arguments.positional[0] if arguments.positional else NONE
+    if factory == NONE:
+        return made
+    return replace(made, rest=(*made.rest, api.call(factory, Arguments(), node)))
+
+
+@models.call("collections.Counter")
+def _counter(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    return Mapping((), (api.number(node),), api.fresh(node), api.place(node))
+
+
+def _made(api: Api, sources: tuple[Value, ...], arguments: Arguments, node: Node) -> Mapping:
+    items: list[tuple[object, Value]] = []
+    rest: list[Value] = []
+    for source in sources:
+        more = _as_mapping(api, source, node)
+        items += more.items
+        rest += more.rest
+    items += arguments.keywords
+    if arguments.unclear:
+        rest.append(api.unknown(node))
+    return Mapping(tuple(items), tuple(rest), api.fresh(node), api.place(node))
+
+
+def _as_mapping(api: Api, source: Value, node: Node) -> Mapping:
+    """What ``dict(source)`` holds: another dict, or pairs."""
+    if isinstance(source, Mapping):
+        return source
+    items: list[tuple[object, Value]] = []
+    rest: list[Value] = []
+    pairs, exact = collected(api, source, node)
+    for pair in pairs:
+        held = api.contents(pair)
+        if not isinstance(held, Sequence) or not held.exact or len(held.items) != 2:
+            rest.append(api.unknown(node))
+        elif exact and isinstance(held.items[0], Constant):
+            items.append((held.items[0].value, held.items[1]))
+        else:
+            rest.append(held.items[1])
+    if not exact and not rest:
+        rest.append(api.unknown(node))
+    return Mapping(tuple(items), tuple(rest))
+
+
+# read ------------------------------------------------------------------------------------------------------------
+
+
+@models.method(Mapping, "get")
+def _get(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    key = arguments.get(0, "key")
+    default = arguments.get(1, "default") or NONE
+    return found_under(api, base, key, default, node) if key is not None else default
+
+
+def found_under(api: Api, base: Mapping, key: Value, default: Value, node: Node) -> Value:
+    """What a dict has under a key, or the default."""
+    if isinstance(key, Constant):
+        found = base.get(key.value)
+        if found is None:
+            return api.unknown(node) if base.rest else default
+        return _or_default(found, default)
+    if base.rest or len(base.items) > MOST_ITEMS:
+        return api.unknown(node)
+    if not isinstance(key, (Unknown, Number)):
+        return api.iterate(Sequence((*(value for _, value in base.items), default), exact=False), node)
+    chosen = default
+    for constant in reversed(keys_of(base)):
+        held = base.get(constant)
+        if held is not None:
+            chosen = choice(equals(key.symbol, Constant(constant)), _or_default(held, default), chosen)
+    return chosen
+
+
+def _or_default(found: Value, default: Value) -> Value:
+    """What was found, or the default on the paths that have nothing under the key."""
+    if UNBOUND not in set(leaves(found)):
+        return found
+    return apply(lambda one: default if one == UNBOUND else one, found)
+
+
+@models.method(Mapping, "values", "keys", "items")
+def _views(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    exact = not base.rest
+    rows: list[tuple[Value, Value]] = []
+    for key in keys_of(base):
+        held = base.get(key)
+        if held is None:
+            continue
+        alternatives = set(leaves(held))
+        if UNBOUND in alternatives:
+            exact = False
+            held = api.each(held, lambda one: one) if alternatives != {UNBOUND} else None
+        if held is not None:
+            rows.append((Constant(key), held))
+    rows += [(api.unknown(node), value) for value in base.rest]
+    row: dict[str, Callable[[tuple[Value, Value]], Value]] = {
+        "values": lambda pair: pair[1],
+        "keys": lambda pair: pair[0],
+        "items": lambda pair: Sequence(pair),
+    }
+    return Sequence(tuple(map(row[name], rows)), exact)
+
+
+@models.method(Mapping, "copy", "__copy__")
+def _copy(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    return replace(base, identity=api.fresh(node))
+
+
+@models.method(Mapping)
+def _any_other(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    return api.unknown(node)
+
+
+# changed ---------------------------------------------------------------------------------------------------------
+
+
+@models.method(Mapping, "update")
+def _update(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    more = _made(api, arguments.positional[:1], arguments, node)
+    new = {key for key, _ in more.items}
+    kept = tuple(item for item in base.items if item[0] not in new)
+    _keep(api, replace(base, items=(*kept, *more.items), rest=tuple(dict.fromkeys((*base.rest, *more.rest)))))
+    return NONE
+
+
+@models.method(Mapping, "setdefault")
+def _setdefault(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    if not arguments.positional:
+        return api.unknown(node)
+    key, default = arguments.positional[0], arguments.get(1, "default") or NONE
+    if not isinstance(key, Constant):
+        if default not in base.rest:
+            _keep(api, replace(base, rest=(*base.rest, default)))
+        return api.iterate(Sequence((default, *base.rest), exact=False), node)
+    found = found_under(api, base, key, default, node)
+    kept = tuple(item for item in base.items if item[0] != key.value)
+    _keep(api, replace(base, items=(*kept, (key.value, found))))
+    return found
+
+
+@models.method(Mapping, "pop")
+def _pop(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    if not arguments.positional:
+        return api.unknown(node)
+    key = arguments.positional[0]
+    default = arguments.get(1, "default")
+    found = found_under(api, base, key, default if default is not None else api.unknown(node), node)
+    if isinstance(key, Constant):
+        _keep(api, replace(base, items=tuple(item for item in base.items if item[0] != key.value)))
+    return found
+
+
+@models.method(Mapping, "clear")
+def _clear(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
+    _keep(api, replace(base, items=(), rest=()))
+    return NONE
+
+
+def _keep(api: Api, value: Mapping) -> None:
+    if value.identity is not None:
+        api.store(value.identity, CONTENTS, value)

@@ -1,0 +1,310 @@
+"""Builtin functions that ask for classes and attributes: ``isinstance``, ``hasattr``, ``getattr``, ``type``."""
+
+from __future__ import annotations
+
+import collections.abc
+import numbers
+
+from amplint.amp.versions import compare, since
+from amplint.flow.core.api import Api, Arguments, Dead
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.python.items import is_of_python, named
+from amplint.flow.state.conditions import Condition, either
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    BoundMethod,
+    ClassValue,
+    Constant,
+    Decorated,
+    External,
+    FunctionValue,
+    Instance,
+    Iteration,
+    Mapping,
+    Number,
+    Partial,
+    Sequence,
+    Text,
+    Unknown,
+    Value,
+)
+from amplint.lowering.program import Node
+
+models = Registry()
+
+TYPES: dict[str, type] = {
+    **{
+        f"builtins.{kind.__name__}": kind
+        for kind in (bool, bytes, complex, dict, float, frozenset, int, list, object, set, str, tuple, slice)
+    },
+    "builtins.NoneType": type(None),
+    "types.NoneType": type(None),
+    "numbers.Number": numbers.Number,
+    "numbers.Real": numbers.Real,
+    "numbers.Integral": numbers.Integral,
+    **{
+        f"{module}.{name}": getattr(collections.abc, name)
+        for name in ("Callable", "Collection", "Container", "Iterable", "Iterator", "Mapping")
+        for module in ("collections.abc", "typing")
+    },
+    **{
+        f"{module}.{name}": getattr(collections.abc, name)
+        for name in ("MutableMapping", "MutableSequence", "Sequence", "Set", "Sized")
+        for module in ("collections.abc", "typing")
+    },
+    **{f"typing.{kind.__name__.capitalize()}": kind for kind in (dict, list, set, tuple)},
+}
+"""Classes of which Python itself can tell whether a value is an instance."""
+_LIKE_SEQUENCES: tuple[object, ...] = ((), [], set(), frozenset())
+_FUNCTIONS = (FunctionValue, BoundMethod, Partial, Decorated)
+
+
+# isinstance ------------------------------------------------------------------------------------------------------
+
+
+@models.call("builtins.isinstance")
+def _isinstance(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    if len(arguments.positional) != 2:
+        return api.unknown(node)
+    value, kinds = arguments.positional
+    found = [_is_one(api, value, kind, node) for kind in _classes(kinds)]
+    if len(found) == 1:
+        return found[0]
+    whole: Condition = FALSE
+    for one in found:
+        whole = either(whole, api.truth(one))
+    return whole
+
+
+@models.call("builtins.issubclass")
+def _issubclass(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    if len(arguments.positional) != 2:
+        return api.unknown(node)
+    value, kinds = arguments.positional
+    found = [_derives(api, value, kind) for kind in _classes(kinds)]
+    if True in found:
+        return TRUE
+    if None not in found:
+        return FALSE
+    of = named(value)
+    return Unknown(symbol("issubclass", of, *map(_label, _classes(kinds)))) if of else api.unknown(node)
+
+
+def _classes(kinds: Value) -> tuple[Value, ...]:
+    return kinds.items if isinstance(kinds, Sequence) and kinds.exact else (kinds,)
+
+
+def _is_one(api: Api, value: Value, kind: Value, node: Node) -> Value:
+    """Whether a value is an instance of a class: a constant, or the question as an unknown."""
+    if isinstance(kind, External):
+        if kind.name not in TYPES or not is_of_python(value):
+            check = f"{kind.name}.__instancecheck__"
+            if api.knows(check):
+                return api.call(External(check), Arguments((value,), (), (node,)), node)
+        if kind.name in TYPES:
+            known = _is_builtin(value, TYPES[kind.name])
+            if known is not None:
+                return Constant(known)
+    known = _is_of(api, value, kind)
+    if known is not None:
+        return Constant(known)
+    of = named(value)
+    return Unknown(symbol("isinstance", of, _label(kind))) if of is not None else api.unknown(node)
+
+
+def _label(kind: Value) -> object:
+    """What names a class in a question."""
+    return named(kind) or type(kind).__name__
+
+
+def _is_builtin(value: Value, kind: type) -> bool | None:
+    """Whether a value of Python is an instance of one of Python's own classes."""
+    match value:
+        case Constant():
+            return isinstance(value.value, kind)
+        case Text():
+            return isinstance("", kind)
+        case Mapping():
+            return isinstance({}, kind)
+        case Sequence():
+            likely = _LIKE_SEQUENCES[1:2] if value.identity is not None else _LIKE_SEQUENCES
+            answers = {isinstance(like, kind) for like in likely}
+            return answers.pop() if len(answers) == 1 else None
+        case Number():
+            answers = {isinstance(like, kind) for like in (0, 0.0)}
+            return True if answers == {True} else None
+        case Iteration():
+            return False if kind in (bool, bytes, dict, float, int, list, set, str, tuple) else None
+    if isinstance(value, (*_FUNCTIONS, ClassValue)):
+        return issubclass(type(_is_builtin), kind)
+    return None
+
+
+def _is_of(api: Api, value: Value, kind: Value) -> bool | None:
+    """Whether a value is an instance of a class of the project, or of one outside that its class derives from."""
+    match value, kind:
+        case Instance(), _:
+            owner = value.made_of if value.made_of is not None else External(value.external or "?")
+            return _derives(api, owner, kind)
+        case (ClassValue(), External("builtins.type")):
+            return True
+        case (Constant() | Text() | Sequence() | Mapping() | Iteration(), ClassValue() | External()):
+            return False
+        case (FunctionValue() | BoundMethod() | Partial() | Decorated() | ClassValue(), ClassValue()):
+            return False
+    return None
+
+
+def _derives(api: Api, owner: Value, kind: Value) -> bool | None:
+    """Whether a class is another one or derives from it; None where not all that it derives from is known."""
+    if owner == kind:
+        return True
+    if isinstance(owner, ClassValue):
+        bases = api.bases(owner)
+        if kind in bases or (isinstance(kind, External) and kind.name == "builtins.object"):
+            return True
+        outside = [base.name for base in bases if isinstance(base, External)]
+        if isinstance(kind, ClassValue):
+            return None if any(name.startswith("?") for name in outside) else False
+        # of the classes outside nothing is known but their names
+        plain = isinstance(kind, External) and kind.name in TYPES
+        foreign = all(name.partition(".")[0] in ("abc", "torch") for name in outside)
+        return False if not outside or (plain and foreign) else None
+    if isinstance(owner, External):
+        return False if isinstance(kind, ClassValue) else None
+    return None
+
+
+@models.call("builtins.type")
+def _type(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    if len(arguments.positional) != 1:
+        return api.unknown(node)
+    first = arguments.positional[0]
+    match first:
+        case Instance(made_of=ClassValue() as owner):
+            return owner
+        case Instance(external=str() as outside):
+            return External(outside)
+        case Constant():
+            return External(f"builtins.{type(first.value).__name__}")
+        case Mapping():
+            return External("builtins.dict")
+        case ClassValue():
+            return External("builtins.type")
+        case Unknown():
+            return Unknown(symbol("type", first.symbol))
+    return api.unknown(node)
+
+
+# attributes by name ----------------------------------------------------------------------------------------------
+
+
+@models.call("builtins.hasattr")
+def _hasattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    if len(arguments.positional) != 2:
+        return api.unknown(node)
+    value, key = arguments.positional
+    wanted = key.value if isinstance(key, Constant) and isinstance(key.value, str) else None
+    if wanted is not None:
+        known = _has(api, value, wanted, node)
+        if known is not None:
+            return Constant(known)
+    of, what = named(value), named(key)
+    return Unknown(symbol("has attribute", of, what)) if of and what else api.unknown(node)
+
+
+def _has(api: Api, value: Value, name: str, node: Node) -> bool | None:
+    match value:
+        case External():
+            return _outside_has(api, value.name, name)
+        case Constant():
+            return hasattr(value.value, name)
+        case Mapping():
+            return hasattr({}, name)
+        case Text():
+            return hasattr("", name)
+        case Sequence():
+            answers = {hasattr(like, name) for like in _LIKE_SEQUENCES}
+            return answers.pop() if len(answers) == 1 else None
+        case Instance():
+            return _object_has(api, value, name, node)
+        case Unknown():
+            return True if api.load(value.symbol, name) is not None else None
+    return None
+
+
+def _object_has(api: Api, value: Instance, name: str, node: Node) -> bool | None:
+    if value.made_of is None:
+        return True if api.load(value.identity, name) is not None else None
+    if api.find_method(value.made_of, name) is not None:
+        return True
+    found = api.attribute(value, name, node)
+    missing = isinstance(found, Unknown) and found.symbol is symbol("attribute", value.identity, name)
+    return None if missing else True
+
+
+def _outside_has(api: Api, owner: str, name: str) -> bool | None:
+    """Whether a module has a name in all releases of torch that the project admits, or in none."""
+    first = since(f"{owner}.{name}")
+    if first is None:
+        return None
+    low, high = api.settings.torch
+    bounds = ((low[0], low[1]), (high[0], high[1]) if high is not None else None)
+    return compare(bounds, ">=", first)
+
+
+@models.call("builtins.getattr")
+def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    if len(arguments.positional) < 2:
+        return api.unknown(node)
+    value, key, *rest = arguments.positional
+    if isinstance(key, Constant) and isinstance(key.value, str):
+        return _attribute(api, value, key.value, rest[0] if rest else None, node)
+    if isinstance(value, External):
+        return External(f"{value.name}.?")
+    of, what = named(value), named(key)
+    return Unknown(symbol("attribute", of, what)) if of and what else api.unknown(node)
+
+
+def _attribute(api: Api, value: Value, name: str, default: Value | None, node: Node) -> Value:
+    known = _outside_has(api, value.name, name) if isinstance(value, External) else None
+    if isinstance(value, Constant):
+        known = hasattr(value.value, name)
+    if known is False:
+        if default is None:
+            raise Dead
+        return default
+    if not isinstance(value, External) or default is None or since(f"{value.name}.{name}") is None or known:
+        return api.attribute(value, name, node)
+    has = Unknown(symbol("has attribute", named(value), named(Constant(name))))
+    given = default
+    return api.each(api.truth(has), lambda one: api.attribute(value, name, node) if one == TRUE else given)
+
+
+@models.call("builtins.setattr")
+def _setattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    if len(arguments.positional) == 3:
+        value, key, new = arguments.positional
+        if isinstance(key, Constant) and isinstance(key.value, str):
+            api.set_attribute(value, key.value, new, node)
+    return NONE
+
+
+@models.call("builtins.delattr")
+def _delattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    return NONE
+
+
+@models.call("builtins.vars")
+def _vars(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    first = arguments.positional[0] if arguments.positional else api.unknown(node)
+    match first:
+        case Instance():
+            known = tuple(api.attributes_of(first).items())
+            return Mapping(known, (api.unknown(node),), None, api.place(node))
+        case Unknown():
+            return Unknown(symbol("vars", first.symbol))
+    return api.unknown(node)

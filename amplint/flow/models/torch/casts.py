@@ -1,0 +1,214 @@
+"""Casts that the code asks for: ``x.float()``, ``x.to(torch.float16)``, ``x.to(device)``, ``x.type_as(y)``. Modules
+have methods of the same names; see modules.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from amplint.events import Cast, Certainty, DType
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_type
+from amplint.flow.models.torch.dtypes import dtype_in
+from amplint.flow.models.torch.operations import operand
+from amplint.flow.models.torch.values import DTypeValue, Tensor
+from amplint.flow.models.torch.weights import current
+from amplint.flow.state.values import NONE, Constant, Unknown, Value
+from amplint.lowering.program import Attribute, Call, Node
+
+models = Registry()
+
+CASTS = {
+    "float": DType.FLOAT32,
+    "double": DType.FLOAT64,
+    "half": DType.FLOAT16,
+    "bfloat16": DType.BFLOAT16,
+    "long": DType.INTEGER,
+    "int": DType.INTEGER,
+    "bool": DType.INTEGER,
+    "short": DType.INTEGER,
+    "byte": DType.INTEGER,
+    "char": DType.INTEGER,
+    "cfloat": DType.COMPLEX,
+    "cdouble": DType.COMPLEX,
+}
+MOVES = frozenset({"cpu", "cuda", "xpu", "npu", "pin_memory"})
+"""Methods that change the device alone."""
+
+models.about(".half", ".bfloat16", weight=Weight.ENTRY)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What ``to`` is told. ``dtype`` is None where the type stays as it is; ``unclear`` where it may change to one that
+    is not known; ``device`` is the type of the device, if that is known."""
+
+    dtype: DTypeValue | None = None
+    unclear: bool = False
+    device: str | None = None
+
+
+def target_of(api: Api, arguments: Arguments) -> Target:
+    """The target of ``x.to(…)``, which takes a device, a type, both, or another tensor."""
+    dtype, device = arguments.keyword("dtype"), arguments.keyword("device")
+    first, *rest = arguments.positional or (None,)
+    other = current(api, first if first is not None else arguments.keyword("other") or NONE)
+    if isinstance(other, Tensor):
+        known = DTypeValue(other.dtype, of_tensor=True) if other.dtype is not None else None
+        return Target(known, known is None, other.device)
+    if first is not None and dtype_in(first) is not None:
+        dtype = first
+    elif first is not None:
+        # the argument after a device is a type, unless it says how to copy
+        second = rest[0] if rest and not _is_flag(rest[0]) else None
+        dtype, device = dtype if second is None else second, first
+        if dtype is None and may_be_dtype(api, first):
+            return Target(unclear=True)
+    target = _target(api, dtype, device)
+    return replace(target, unclear=True) if arguments.unclear and target.dtype is None else target
+
+
+def _is_flag(value: Value) -> bool:
+    return isinstance(value, Constant) and isinstance(value.value, bool)
+
+
+def _target(api: Api, dtype: Value | None, device: Value | None) -> Target:
+    tell_type(api, dtype)
+    moved_to = device_of(api, device).device if device is not None and device != NONE else None
+    if dtype is None or dtype == NONE:
+        return Target(device=moved_to)
+    known = dtype_in(dtype)
+    return Target(known, known is None, moved_to)
+
+
+# casts -----------------------------------------------------------------------------------------------------------
+
+
+def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = True) -> Value:
+    """A cast by hand. ``spelt_out``: the type stands in the text, it is not taken from another tensor."""
+    before = current(api, value)
+    before = before if isinstance(before, Tensor) else Tensor()
+    api.emit(Cast(api.place(node), regions(api), operand(api, before, node), to))
+    if to is DType.FLOAT32 and spelt_out:
+        known = before.dtype is not None and before.dtype.is_floating
+        certainty = before.certainty if known else Certainty.LIKELY
+        return Tensor(to, raised=api.place(node), certainty=certainty, device=before.device)
+    if to.is_half:
+        half = Tensor(to, half_by_user=api.place(node), device=before.device)
+        return before if before.dtype is to else half
+    return Tensor(to, device=before.device)
+
+
+def cast_like(api: Api, value: Value, to: DType, node: Node) -> Value:
+    """A cast to the type that another tensor has, which is half."""
+    before = current(api, value)
+    before = before if isinstance(before, Tensor) else Tensor()
+    api.emit(Cast(api.place(node), regions(api), operand(api, before, node), to))
+    if before.dtype is to:
+        return before
+    return Tensor(to, born=None if to is DType.HALF else api.place(node), device=before.device)
+
+
+@models.method(Tensor, *CASTS)
+def _by_name(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
+    """``x.float()``."""
+    return cast(api, base, CASTS[name], node)
+
+
+@models.method("", *CASTS)
+def _of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``x.float()`` of something that nothing is known of: a tensor, since nobody uses it as a module."""
+    if arguments.all:
+        return None
+    return cast(api, base, CASTS[name], node)
+
+
+@models.method(Tensor, "to", "type")
+def _to(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
+    """``x.to(torch.float16)``, ``x.to(device)``, ``x.to(y)``."""
+    if name == "type" and not arguments.all:
+        return api.unknown(node)
+    target = _of_type(arguments) if name == "type" else target_of(api, arguments)
+    return moved(api, base, target, node)
+
+
+def moved(api: Api, base: Tensor, target: Target, node: Node) -> Value:
+    """``x.to(…)`` of a tensor."""
+    if target.dtype is not None:
+        result = _cast_to(api, base, target.dtype, node)
+    elif target.unclear:
+        result = Tensor(device=base.device)
+    else:
+        result = base
+    if target.device is not None and isinstance(result, Tensor):
+        return replace(result, device=target.device)
+    return result
+
+
+def _of_type(arguments: Arguments) -> Target:
+    """The target of ``x.type(…)``, which takes nothing but types."""
+    known = dtype_in(arguments.get(0, "dtype"))
+    return Target(known, known is None)
+
+
+def _cast_to(api: Api, base: Value, dtype: DTypeValue, node: Node) -> Value:
+    if not dtype.of_tensor:
+        return cast(api, base, dtype.dtype, node, spelt_out=_names_dtype(node))
+    if dtype.dtype.is_half:
+        return cast_like(api, base, dtype.dtype, node)
+    return cast(api, base, dtype.dtype, node, spelt_out=False)
+
+
+def _names_dtype(node: Node) -> bool:
+    """Whether an argument is written as ``torch.float32`` or ``torch.float``: who gives a type by another name may
+    have chosen it."""
+    return isinstance(node, Call) and any(
+        isinstance(argument.value, Attribute) and argument.value.name in ("float32", "float", "FloatTensor")
+        for argument in node.arguments
+    )
+
+
+@models.method("", "to", "type")
+def _unknown_to(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``x.to(torch.float16)`` is a tensor; what is moved to a device is what it was."""
+    if name == "type":
+        target = _of_type(arguments)
+        return _cast_to(api, base, target.dtype, node) if target.dtype is not None else None
+    if not arguments.all and not arguments.unclear:
+        return None
+    target = target_of(api, arguments)
+    if target.dtype is not None:
+        return _cast_to(api, base, target.dtype, node)
+    return None if target.unclear else base
+
+
+@models.method("", "cpu", "cuda", "xpu", "npu", "pin_memory", "train", "eval", "requires_grad_")
+def _unknown_moved(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    """Methods that give the object itself, or the same data elsewhere."""
+    return base
+
+
+@models.method(Tensor, *MOVES)
+def _moved(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
+    return replace(base, device=name) if name in ("cpu", "cuda") else base
+
+
+@models.method(Tensor, "type_as")
+def _type_as(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
+    """``x.type_as(y)``."""
+    other = current(api, arguments.get(0, "other") or NONE)
+    return Tensor(other.dtype, device=other.device) if isinstance(other, Tensor) else Tensor()
+
+
+@models.method("", "type_as")
+def _unknown_type_as(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
+    other = current(api, arguments.get(0, "other") or NONE)
+    return Tensor(other.dtype) if isinstance(other, Tensor) else None
+
+
+@models.method(Tensor, "view")
+def _view(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
+    """``x.view(-1)``, ``x.view(torch.int16)``: the same bits read as another type."""
+    dtype = dtype_in(arguments.get(0, "dtype"))
+    return Tensor(dtype.dtype) if dtype is not None else base.moved()

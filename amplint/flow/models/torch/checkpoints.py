@@ -1,0 +1,243 @@
+"""Checkpoints: what ``torch.save`` writes, however the object that it is given was put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from amplint.events import Place, StateSaved
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.identities import identity_of
+from amplint.flow.models.torch.losses import MAYBE_SCALED
+from amplint.flow.models.torch.values import (
+    MODULE,
+    OPTIMIZER,
+    SCALER,
+    Optimizer,
+    Prepared,
+    Scaler,
+    StateDict,
+)
+from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import (
+    NONE,
+    UNBOUND,
+    Choice,
+    Instance,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
+from amplint.lowering.program import Node
+
+models = Registry()
+
+SAVES = {
+    "torch.save": "obj",
+    "torch.serialization.save": "obj",
+    "torch_xla.core.xla_model.save": "data",
+    "torch.distributed.checkpoint.save": "state_dict",
+    "torch.distributed.checkpoint.save_state_dict": "state_dict",
+}
+"""Functions that write their first argument, with its name."""
+OBJECT = "object"
+"""The kind of the state of an object that nothing is known of."""
+_DEEPEST = 4
+_MOST_CHOICES = 4
+"""So many alternatives of parts are told apart."""
+_LOST = frozenset({"one of"})
+"""How symbols begin of values of which there were too many alternatives."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of what is saved. ``named``: it stands under a key, a position or the name of an attribute."""
+
+    value: Value
+    named: bool = True
+    depth: int = 0
+
+    def inner(self, value: Value, *, named: bool) -> _Part:
+        return _Part(value, named, self.depth + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The states that were found so far; ``complete``: none of a scaler can hide in a part that is not known."""
+
+    optimizers: tuple[tuple[Symbol, Place | None], ...] = ()
+    scalers: tuple[Symbol, ...] = ()
+    complete: bool = True
+    choices: int = 0
+    seen: frozenset[Symbol] = frozenset()
+
+
+# states ----------------------------------------------------------------------------------------------------------
+
+
+@models.method(MODULE, "state_dict", weight=Weight.EFFECT)
+@models.method("torch.nn.", "state_dict", weight=Weight.EFFECT)
+def _of_module(api: Api, module: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    return StateDict(MODULE, identity_of(module), api.place(node))
+
+
+@models.method("", "state_dict", weight=Weight.EFFECT)
+def _of_object(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """The state of an object from out of sight: it may be an optimizer."""
+    return None if arguments.positional else StateDict(OBJECT, identity_of(base), api.place(node))
+
+
+# saving ----------------------------------------------------------------------------------------------------------
+
+
+@models.call(*SAVES, weight=Weight.EFFECT)
+def _save(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    value = arguments.get(0, SAVES[name])
+    if value is not None:
+        saved(api, value, node)
+    return NONE
+
+
+def saved(api: Api, value: Value, node: Node, place: Place | None = None) -> None:
+    """Tells what is written to a checkpoint, on a path of its own for each alternative of what is in it. ``place``:
+    where a handler was made that writes it here."""
+
+    def tell(found: _Found) -> None:
+        names = tuple(optimizer for optimizer, _ in found.optimizers)
+        api.emit(
+            StateSaved(
+                place or api.place(node),
+                regions(api),
+                names,
+                found.scalers,
+                found.complete,
+                tuple(place for _, place in found.optimizers),
+                prepared=_prepared(api, names),
+                written=_written(api, value),
+            )
+        )
+
+    _collect(api, (_Part(value),), _Found(), tell)
+
+
+def _prepared(api: Api, optimizers: tuple[Symbol, ...]) -> tuple[Place | None, ...]:
+    """For each optimizer, where the framework was made whose scaler steps it; empty if there is none."""
+    places = tuple(
+        next((note.place for note in api.notes(optimizer, Prepared) if note.place is not None), None)
+        for optimizer in optimizers
+    )
+    return places if any(place is not None for place in places) else ()
+
+
+def _written(api: Api, value: Value, depth: int = 0) -> Place | None:
+    """Where the dict is written that is saved, or the first one in it."""
+    if depth == _DEEPEST:
+        return None
+    for leaf in leaves(value):
+        held = api.contents(leaf)
+        if not isinstance(held, Mapping):
+            continue
+        if held.place is not None:
+            return held.place
+        inner = (_written(api, item, depth + 1) for _, item in held.items)
+        found = next((place for place in inner if place is not None), None)
+        if found is not None:
+            return found
+    return None
+
+
+# looking into what is saved --------------------------------------------------------------------------------------
+
+
+def _collect(api: Api, pending: tuple[_Part, ...], found: _Found, tell: Callable[[_Found], None]) -> None:
+    """Looks for states in parts of a checkpoint, and tells what there is: several times if a condition chose a part."""
+    while pending:
+        part, pending = pending[0], pending[1:]
+        if not isinstance(part.value, Choice):
+            found, more = _look_into(api, part, found)
+            pending = (*more, *pending)
+        elif not any(_may_hold(api, leaf) for leaf in leaves(part.value)):
+            hidden = any(_hides(leaf, named=part.named) for leaf in leaves(part.value))
+            found = replace(found, complete=found.complete and not hidden)
+        elif found.choices == _MOST_CHOICES:
+            found = replace(found, complete=False)
+            pending = (*(replace(part, value=leaf) for leaf in leaves(part.value)), *pending)
+        else:
+            found = replace(found, choices=found.choices + 1)
+            _collect_each(api, part, pending, found, tell)
+            return
+    tell(found)
+
+
+def _collect_each(
+    api: Api, part: _Part, pending: tuple[_Part, ...], found: _Found, tell: Callable[[_Found], None]
+) -> None:
+    """Goes on for each alternative of a part. A key that is not there on some path holds nothing."""
+
+    def go_on(value: Value) -> Value:
+        _collect(api, (replace(part, value=value), *pending), found, tell)
+        return NONE
+
+    api.each(apply(lambda leaf: NONE if leaf == UNBOUND else leaf, part.value), go_on)
+
+
+def _may_hold(api: Api, value: Value) -> bool:
+    """Whether a value holds states that are known, or collections or objects that may."""
+    if isinstance(value, StateDict):
+        return value.kind in (OPTIMIZER, SCALER, OBJECT)
+    return isinstance(value, (Scaler, Optimizer, Mapping, Sequence, Instance))
+
+
+def _hides(value: Value, *, named: bool) -> bool:
+    """Whether the state of a scaler may hide in a value that is not known: in one under keys that are not known
+    either, in what code made that was given a scaler, and in one that got lost among too many alternatives."""
+    match value:
+        case Unknown():
+            return not named or value.kind == MAYBE_SCALED or _is_lost(value.symbol)
+        case StateDict(kind="object", identity=identity):
+            return not named or identity is None or _is_lost(identity)
+    return False
+
+
+def _is_lost(name: Symbol) -> bool:
+    """Whether a value, or what it was read from, got lost, or is an attribute whose name is not known."""
+    first = name.parts[0] if name.parts else None
+    computed = first == "attribute" and not isinstance(name.parts[-1], str)
+    inside = name.parts[1:2] if first in ("attribute", "item", "call", "part") else ()
+    return first in _LOST or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
+
+
+def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Part, ...]]:
+    """What a part adds to what was found, and its own parts."""
+    value = api.contents(part.value)
+    match value:
+        case Scaler():
+            return replace(found, scalers=(*found.scalers, value.identity)), ()
+        case StateDict(kind="scaler", identity=Symbol() as identity):
+            return replace(found, scalers=(*found.scalers, identity)), ()
+        case Optimizer():
+            identity_ = identity_of(value)
+            return (found if identity_ is None else _with_optimizer(found, identity_, None)), ()
+        case StateDict(kind="optimizer" | "object", identity=Symbol() as identity):
+            found = _with_optimizer(found, identity, value.place)
+        case Mapping() | Sequence() | Instance() if part.depth == _DEEPEST:
+            return replace(found, complete=False), ()
+        case Mapping():
+            named = tuple(part.inner(item, named=True) for _, item in value.items)
+            return found, (*named, *(part.inner(item, named=False) for item in value.rest))
+        case Sequence():
+            return found, tuple(part.inner(item, named=value.exact) for item in value.items)
+        case Instance() if value.identity not in found.seen:
+            found = replace(found, seen=found.seen | {value.identity})
+            held = api.attributes_of(value).values()
+            return found, tuple(part.inner(item, named=True) for item in held)
+    hidden = _hides(value, named=part.named)
+    return replace(found, complete=found.complete and not hidden), ()
+
+
+def _with_optimizer(found: _Found, optimizer: Symbol, taken: Place | None) -> _Found:
+    return replace(found, optimizers=(*found.optimizers, (optimizer, taken)))

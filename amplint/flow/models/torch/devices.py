@@ -1,0 +1,114 @@
+"""Devices as values, and questions about the machine: ``torch.device("cuda")``, ``torch.cuda.is_available()``."""
+
+from __future__ import annotations
+
+from amplint.amp.regions import ABOUT_THE_MACHINE
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.values import DeviceValue, UsedAsType
+from amplint.flow.state.conditions import choice, equals
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import FALSE, TRUE, Constant, Number, Text, Unknown, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+
+@models.call("torch.device", "torch.cuda.device", "torch.types.Device")
+def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
+    return device_of(api, arguments.get(0, "type")) if name == "torch.device" else None
+
+
+def device_of(api: Api, value: Value | None) -> DeviceValue:
+    """``torch.device(value)``."""
+    match value:
+        case DeviceValue():
+            return value
+        case Constant(value=str() as text):
+            return DeviceValue(text.split(":")[0], text)
+        case Constant(value=int()):
+            return DeviceValue("cuda")
+        case Text() if ":" in value.start:
+            return DeviceValue(value.start.split(":")[0], f"{value.start}…")
+        case Unknown():
+            return DeviceValue(symbol=symbol("device", value.symbol))
+        case Number():
+            return DeviceValue(symbol=symbol("device", value.symbol))
+        case Text() if value.symbol is not None:
+            return DeviceValue(symbol=symbol("device", value.symbol))
+    return DeviceValue()
+
+
+@models.into(models.attributes, DeviceValue)
+def _attribute(api: Api, base: DeviceValue, name: str, node: Node) -> Value | None:
+    """``device.type``."""
+    if name == "type":
+        if base.device is not None:
+            return Constant(base.device)
+        return Unknown(symbol("type of", base.symbol)) if base.symbol is not None else api.unknown(node)
+    return api.unknown(node) if name == "index" else None
+
+
+@models.into(models.operators, DeviceValue)
+def _compare(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
+    """``device == torch.device("cpu")``."""
+    if operator not in ("==", "!=") or right is None:
+        return None
+    yes, no = (TRUE, FALSE) if operator == "==" else (FALSE, TRUE)
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, DeviceValue) and isinstance(other, (DeviceValue, Constant)):
+            name = other.device if isinstance(other, DeviceValue) else other.value
+            if one.device is not None and isinstance(name, str):
+                return None if one.device == name.partition(":")[0] else no
+            if one.symbol is not None and isinstance(name, str):
+                return choice(equals(one.symbol, Constant(name)), yes, no)
+    return None
+
+
+@models.method(DeviceValue, "__str__", "__format__")
+def _text(api: Api, base: DeviceValue, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``str(device)``."""
+    if base.text is None:
+        return Unknown(symbol("text of", base.symbol)) if base.symbol is not None else None
+    return Text(base.text[:-1]) if base.text.endswith("…") else Constant(base.text)
+
+
+@models.call("torch.cuda.is_available")
+def _has_cuda(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """What is linted is the run on the device that AMP is for."""
+    return TRUE if api.settings.device == "cuda" else Unknown(symbol(name))
+
+
+def about_the_machine(name: str, arguments: Arguments) -> Value | None:
+    """What a function says of the machine, which does not change while a program runs; None for other functions."""
+    if arguments.all or ABOUT_THE_MACHINE.fullmatch(name) is None:
+        return None
+    return Unknown(symbol(name))
+
+
+# one unknown argument --------------------------------------------------------------------------------------------
+
+
+def tell_type(api: Api, value: Value | None) -> None:
+    """Notes that an unknown was given as a type."""
+    if isinstance(value, Unknown) and value.kind is None:
+        api.set_note(value.symbol, UsedAsType())
+
+
+def may_be_dtype(api: Api, value: Value) -> bool:
+    """Whether ``x.to(value)`` may be a cast. One unknown argument is nearly always a device, which leaves the type
+    alone; it may be a type if it was read as one, ``model.dtype``, or was given as one before."""
+    match value:
+        case DeviceValue() | Number() | Text() | Constant():
+            return False
+        case Unknown():
+            return bool(api.notes(value.symbol, UsedAsType)) or _is_read_off_torch(value)
+    return True
+
+
+def _is_read_off_torch(value: Unknown) -> bool:
+    """``unknown.dtype``, an attribute that tensors and many models have; ``getattr(torch, name)``."""
+    parts = value.symbol.parts
+    if parts[0] != "attribute":
+        return False
+    return parts[-1] == "dtype" or parts[1] == symbol("external", "torch")

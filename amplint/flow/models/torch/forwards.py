@@ -1,0 +1,167 @@
+"""Calls of modules: those of the project are followed, those from out of sight give what autocast likely makes of
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from amplint.events import (
+    Certainty,
+    DType,
+    Forward,
+    enabled_region,
+)
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.ambient import gradients, regions
+from amplint.flow.models.torch.layers import call_layer, layer_of
+from amplint.flow.models.torch.modules import OF_TORCH
+from amplint.flow.models.torch.operations import operand, resolved
+from amplint.flow.models.torch.threads import in_thread, replicated
+from amplint.flow.models.torch.values import (
+    MODULE,
+    Compiled,
+    CompiledNote,
+    Prepared,
+    Replicas,
+    Tensor,
+)
+from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
+from amplint.flow.state.conditions import leaves
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import NONE, BoundMethod, FunctionValue, Instance, Unknown, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+
+@models.into(models.instances, OF_TORCH)
+def _call(api: Api, value: Instance, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model(x)`` of a class that inherits from one of torch.nn."""
+    return call_module(api, value, arguments, node)
+
+
+@models.method(Instance, "__call__")
+def _call_other(api: Api, value: Instance, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model(x)`` of a class that inherits from one of another package and has a forward."""
+    return call_module(api, value, arguments, node) if is_module(api, value) else None
+
+
+@models.method(MODULE, "__call__")
+def _call_unknown(api: Api, value: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model(x)`` of a module from out of sight."""
+    return call_module(api, value, arguments, node)
+
+
+@models.method(Replicas, "__call__", "forward")
+def _call_replicas(api: Api, value: Replicas, name: str, arguments: Arguments, node: Node) -> Value:
+    """``nn.DataParallel(model)(x)``: in threads, if the regions in them differ from those around."""
+    inside = replicated(api)
+    if inside is None:
+        return call_module(api, value.module, arguments, node)
+    return in_thread(
+        api, "nn.DataParallel", lambda: call_module(api, value.module, arguments, node), node, inside
+    )
+
+
+def call_module(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
+    """``module(x)``: its forward, compiled if that was asked for."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
+    note = api.note(identity, CompiledNote)
+    if note is None:
+        return run(api, value, arguments, node)
+    api.enter(Compiled(note.place), node)
+    result = run(api, value, arguments, node)
+    api.leave(Compiled(note.place), node)
+    return result
+
+
+def run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
+    """The forward of a module, in the thread that is being walked."""
+    forward = _forward_of(api, value)
+    if isinstance(value, Instance) and forward is None:
+        name = layer_of(api, value)
+        if name is not None:
+
+            def call(given: Arguments) -> Value:
+                found = call_layer(api, value, name, given, node)
+                return found if found is not None else _opaque(api, value, given, node)
+
+            return _each(api, arguments, call, node)
+    if forward is None:
+        return _each(api, arguments, lambda given: _opaque(api, value, given, node), node)
+    assert isinstance(value, Instance)
+    _tell(api, value, arguments, node)
+    result = api.call(BoundMethod(value, "forward", forward), arguments, node)
+    prepared = api.note(value.identity, Prepared)
+    return api.unknown(node) if prepared is not None and prepared.float32_out else result
+
+
+def _forward_of(api: Api, value: Value) -> FunctionValue | None:
+    """The forward that runs, if it is in sight."""
+    if not isinstance(value, Instance) or value.made_of is None:
+        return None
+    forward = api.find_method(value.made_of, "forward")
+    if forward is not None and forward.outline is not None and forward.outline.abstract:
+        return None
+    return forward
+
+
+def _each(api: Api, arguments: Arguments, function: Callable[[Arguments], Value], node: Node) -> Value:
+    """Calls a function with arguments none of which depends on the path."""
+    count = len(arguments.positional)
+    names = [name for name, _ in arguments.keywords]
+
+    def call(values: tuple[Value, ...]) -> Value:
+        keywords = tuple(zip(names, values[count:], strict=True))
+        return function(replace(arguments, positional=values[:count], keywords=keywords))
+
+    return resolved(api, arguments.all, call, node)
+
+
+def _opaque(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
+    """The result of a module from out of sight. Most end in a layer that autocast runs in half precision; what holds
+    for the whole output need not hold for its parts."""
+    identity = _tell(api, value, arguments, node, opaque=True)
+    prepared = api.note(identity, Prepared)
+    if prepared is not None and prepared.float32_out:
+        return Tensor(DType.FLOAT32, whole_output=True)
+    region = enabled_region(regions(api))
+    if region is None or region.dtype is None or not region.dtype.is_half or region.framework:
+        return api.unknown(node)
+    return Tensor(region.dtype, Certainty.LIKELY, born=api.place(node), born_in=region, whole_output=True)
+
+
+def _tell(
+    api: Api, value: Instance | Unknown, arguments: Arguments, node: Node, *, opaque: bool = False
+) -> Symbol:
+    """Tells that a module runs."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
+    given = zip(arguments.positional, arguments.nodes, strict=False)
+    halves = [(argument, written) for argument, written in given if any(map(_cast_by_hand, leaves(argument)))]
+    if halves and _may_be_cast(api, value):
+        halves = []
+
+    def tell(values: tuple[Value, ...]) -> Value:
+        inputs = tuple(
+            operand(api, item, written)
+            for item, (_, written) in zip(values, halves, strict=True)
+            if _cast_by_hand(item)
+        )
+        trained, recorded = trains(api, identity), gradients(api)
+        api.emit(Forward(api.place(node), regions(api), identity, trained, recorded, opaque, inputs))
+        return NONE
+
+    resolved(api, tuple(argument for argument, _ in halves), tell, node)
+    return identity
+
+
+def _cast_by_hand(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.is_half and value.half_by_user is not None
+
+
+def _may_be_cast(api: Api, module: Instance | Unknown) -> bool:
+    """Whether parameters of a module may have been cast, which then needs inputs of their type."""
+    parts = parts_of(api, module) if isinstance(module, Instance) else (module.symbol,)
+    return any(may_be_cast(api, part) for part in parts)

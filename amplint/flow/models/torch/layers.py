@@ -1,0 +1,142 @@
+"""Layers of torch.nn: how they are made, and what they do to their input."""
+
+from __future__ import annotations
+
+from amplint.amp import ops
+from amplint.events import Forward, enabled_region
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.ambient import gradients, regions
+from amplint.flow.models.torch.devices import tell_type
+from amplint.flow.models.torch.dtypes import dtype_in
+from amplint.flow.models.torch.modules import hold, items_of
+from amplint.flow.models.torch.operations import Run, apply, meets_half
+from amplint.flow.models.torch.values import ParametersCast, Tensor
+from amplint.flow.models.torch.weights import note_cast, takes_gradients, weight_dtype
+from amplint.flow.state.values import NONE, ClassValue, External, Instance, Sequence, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+CONTAINERS = frozenset(
+    {
+        "torch.nn.Sequential",
+        "torch.nn.ModuleList",
+        "torch.nn.ModuleDict",
+        "torch.nn.ParameterList",
+        "torch.nn.ParameterDict",
+    }
+)
+_TABLES = frozenset({"embedding", "embedding_bag"})
+_PAIR = frozenset({"gru", "rnn", "rnn_tanh", "rnn_relu"})
+_STATE_OF_TWO = frozenset({"lstm"})
+_CELL_OF_TWO = frozenset({"lstm_cell"})
+_ATTENTION = frozenset({"multi_head_attention_forward", "multi_head_attention"})
+
+
+@models.into(models.externals, "torch.nn.modules.")
+def _canonical(api: Api, base: Value, name: str, node: Node | None) -> Value | None:
+    """``torch.nn.modules.conv.Conv2d`` is ``torch.nn.Conv2d``."""
+    last = name.rpartition(".")[2]
+    return External(f"torch.nn.{last}") if last[:1].isupper() else None
+
+
+@models.namespace("torch.nn.")
+def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``nn.Linear(2, 2)``."""
+    if not name.rpartition(".")[2][:1].isupper() or name.count(".") > 2:
+        return api.unknown(node)
+    instance = Instance(api.fresh(node), None, name)
+    if name in CONTAINERS:
+        hold(api, instance.identity, name, arguments)
+    asked = arguments.keyword("dtype")
+    if asked is not None and asked != NONE:
+        dtype = dtype_in(asked)
+        tell_type(api, asked)
+        half = dtype is not None and dtype.dtype.is_half and not dtype.of_tensor
+        cast = ParametersCast(dtype.dtype if dtype is not None else None, api.place(node) if half else None)
+        api.set_note(instance.identity, cast)
+        note_cast(api)
+    return instance
+
+
+@models.into(models.classes, *CONTAINERS)
+def _of_project(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``Block(a, b)`` of a class that inherits the constructor of a container."""
+    owner = arguments.receiver
+    if not isinstance(owner, ClassValue) or api.find_method(owner, "__init__") is not None:
+        return None
+    instance = Instance(api.fresh(node), owner)
+    hold(api, instance.identity, name, arguments)
+    return instance
+
+
+def layer_of(api: Api, value: Instance) -> str | None:
+    """The class of torch.nn whose forward an object has; None if that is one of the project, or out of sight."""
+    if value.made_of is None:
+        return value.external
+    names = [base.name for base in api.bases(value.made_of) if isinstance(base, External)]
+    return next((name for name in names if name in ops.MODULES or name == "torch.nn.Sequential"), None)
+
+
+def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``linear(x)``; None if nothing is known of the layer."""
+    if name == "torch.nn.Sequential":
+        return _call_sequential(api, value, arguments, node)
+    if name == "torch.nn.Identity":
+        return arguments.get(0, "input") or api.unknown(node)
+    op = ops.MODULES.get(name)
+    if op is None:
+        return None
+    meeting = meets_half(api, op)
+    if meeting is not None:
+        trains = takes_gradients(api, value.identity)
+        _tell(api, value, node, trains=trains, opaque=True)
+    operands = list(zip(arguments.positional, arguments.nodes, strict=False))
+    if not operands:
+        operands = [
+            (given, arguments.keyword_node(key) or node)
+            for key, given in arguments.keywords
+            if key in ("input", "query")
+        ]
+    if not operands:
+        return api.unknown(node)
+    weights = weight_dtype(api, value.identity) if meeting is not None else None
+    values, nodes = tuple(part for part, _ in operands), tuple(part for _, part in operands)
+    run = Run(op, values, nodes, weights, meeting == "raises")
+    result = apply(api, run, node)
+    if op in _TABLES:
+        # a lookup gives what stands in its table, whatever the type of the indices
+        return Tensor(weight_dtype(api, value.identity))
+    alone = enabled_region(regions(api)) is None and (weights is None or not weights.is_half)
+    if alone and meeting in ("promotes", "differs") and isinstance(result, Tensor) and result.is_half:
+        return Tensor(weights if meeting == "promotes" else None)
+    return _shaped(api, op, result, node)
+
+
+def _shaped(api: Api, op: str, result: Value, node: Node) -> Value:
+    """What layers give back that have a state, or attend."""
+    if not isinstance(result, Tensor):
+        return result if op not in _PAIR | _STATE_OF_TWO | _CELL_OF_TWO | _ATTENTION else api.unknown(node)
+    if op in _STATE_OF_TWO:
+        return Sequence((result, Sequence((result, result))))
+    if op in _PAIR | _CELL_OF_TWO:
+        return Sequence((result, result))
+    return Sequence((result, api.unknown(node))) if op in _ATTENTION else result
+
+
+def _call_sequential(api: Api, value: Instance, arguments: Arguments, node: Node) -> Value:
+    """``nn.Sequential(a, b)(x)`` is ``b(a(x))``."""
+    items = items_of(api, value)
+    _tell(api, value, node)
+    if items is None or not items.exact:
+        return api.unknown(node)
+    result = arguments.get(0, "input") or api.unknown(node)
+    for item in items.items:
+        given = Arguments((result,), (), (node,))
+        result = api.each(item, lambda one, given=given: api.call(one, given, node))  # type: ignore[misc]
+    return result
+
+
+def _tell(api: Api, value: Instance, node: Node, *, trains: bool = True, opaque: bool = False) -> None:
+    api.emit(Forward(api.place(node), regions(api), value.identity, trains, gradients(api), opaque))

@@ -1,0 +1,126 @@
+"""Parameters as values: ``nn.Parameter(x)``, and those that ``model.parameters()`` gives."""
+
+from __future__ import annotations
+
+from amplint.events import DType
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.operations import write
+from amplint.flow.models.torch.tensors import writes
+from amplint.flow.models.torch.values import (
+    DeviceValue,
+    DTypeValue,
+    Frozen,
+    Known,
+    Parameters,
+    ParametersCast,
+    Tensor,
+)
+from amplint.flow.models.torch.weights import current, freeze_named, weight_dtype
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import FALSE, NONE, TRUE, Sequence, Unknown, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+_ALIKE = frozenset({"cpu", "cuda", "to", "detach", "clone", "view", "flatten"})
+
+
+@models.call(
+    "torch.nn.Parameter",
+    "torch.nn.parameter.Parameter",
+    "torch.nn.UninitializedParameter",
+    "torch.nn.parameter.UninitializedParameter",
+)
+def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``nn.Parameter(torch.zeros(2))``."""
+    data = current(api, arguments.get(0, "data") or NONE)
+    dtype = data.dtype if isinstance(data, Tensor) else DType.FLOAT32
+    half = data.half_by_user if isinstance(data, Tensor) else None
+    owner = api.fresh(node)
+    if arguments.get(1, "requires_grad") == FALSE:
+        api.set_note(owner, Frozen())
+    return Tensor(dtype, half_by_user=half, parameter_of=owner)
+
+
+# what model.parameters() gives -----------------------------------------------------------------------------------
+
+
+@models.into(models.iterations, Parameters)
+def _one(api: Api, value: Parameters, node: Node) -> Value:
+    """``for name, p in model.named_parameters():``."""
+    one = Parameters(value.module, one=True)
+    return Sequence((api.unknown(node), one)) if value.named else one
+
+
+@models.into(models.items, Parameters)
+def _item(api: Api, value: Parameters, keys: tuple[Value, ...], node: Node) -> Value | None:
+    return Parameters(value.module, one=True) if not value.one else None
+
+
+@models.into(models.attributes, Parameters)
+def _attribute(api: Api, base: Parameters, name: str, node: Node | None) -> Value | None:
+    """``next(model.parameters()).dtype``."""
+    match name:
+        case "device":
+            return DeviceValue()
+        case "data":
+            return base
+        case "dtype":
+            known = api.note(base.module, Known) is not None or api.notes(base.module, ParametersCast)
+            dtype = weight_dtype(api, base.module) if known else None
+            if dtype is not None:
+                return DTypeValue(dtype, of_tensor=True)
+            return Unknown(symbol("attribute", base.module, "dtype"))
+        case "shape" if node is not None:
+            return Sequence((api.number(node),), exact=False)
+        case "ndim" if node is not None:
+            return api.number(node)
+        case "requires_grad" if node is not None:
+            return api.unknown(node)
+    return None
+
+
+@models.into(models.stores, Parameters)
+def _set(api: Api, base: Parameters, name: str, value: Value, node: Node) -> bool:
+    """``p.requires_grad = False``, ``p.data = x``."""
+    if name == "requires_grad":
+        freeze_named(api, base.module, value == FALSE)
+    elif name == "data":
+        write(api, base, ".data =", node)
+    return name in ("requires_grad", "data")
+
+
+@models.into(models.item_stores, Parameters)
+def _set_item(api: Api, base: Parameters, keys: tuple[Value, ...], value: Value, node: Node) -> bool:
+    write(api, base, "[…] =", node)
+    return True
+
+
+@models.into(models.operators, Parameters)
+def _operate(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
+    """``p *= 0.9``."""
+    if (
+        operator.endswith("=")
+        and operator[:-1] in ("+", "-", "*", "/", "**")
+        and isinstance(left, Parameters)
+    ):
+        write(api, left, "an assignment in place", node)
+        return left
+    return None
+
+
+@models.method(Parameters, "requires_grad_")
+def _requires_gradients(api: Api, base: Parameters, name: str, arguments: Arguments, node: Node) -> Value:
+    """``p.requires_grad_(False)``."""
+    freeze_named(api, base.module, (arguments.get(0, "requires_grad") or TRUE) == FALSE)
+    return base
+
+
+@models.method(Parameters)
+def _method(api: Api, base: Parameters, name: str, arguments: Arguments, node: Node) -> Value:
+    """``p.add_(x)`` writes in place."""
+    if base.one and writes(name):
+        write(api, base, f"{name}()", node)
+        return base
+    return base if name in _ALIKE or name == "__iter__" else api.unknown(node)

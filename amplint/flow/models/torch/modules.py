@@ -1,0 +1,358 @@
+"""Modules as objects: what is taken for one, the methods that all of them have, casts and containers."""
+
+from __future__ import annotations
+
+from amplint.amp.attributes import MODULE_ATTRIBUTES
+from amplint.events import DType, ModuleCast
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Kind, Registry, Weight
+from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.casts import Target, target_of
+from amplint.flow.models.torch.dtypes import dtype_in
+from amplint.flow.models.torch.values import (
+    MODULE,
+    Buffers,
+    CompiledNote,
+    Frozen,
+    Items,
+    Parallel,
+    Parameters,
+    ParametersCast,
+    Tensor,
+)
+from amplint.flow.models.torch.weights import (
+    cast_parameters,
+    freeze,
+    is_module,
+    items_in,
+    know,
+    weight_dtype,
+    written,
+)
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    BoundMethod,
+    Constant,
+    Instance,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
+from amplint.lowering.program import Node
+
+models = Registry()
+
+OF_TORCH = "torch.nn."
+"""The key of objects whose class is one of torch.nn or inherits from one."""
+_OWN_METHODS = frozenset(
+    {
+        "parameters",
+        "named_parameters",
+        "requires_grad_",
+        "modules",
+        "named_modules",
+        "named_children",
+        "register_forward_hook",
+        "register_buffer",
+    }
+)
+_CASTS = {"half": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float": DType.FLOAT32, "double": DType.FLOAT64}
+_SAME = frozenset(
+    {"cuda", "cpu", "xpu", "npu", "ipu", "mtia", "train", "eval", "apply", "share_memory", "to_empty"}
+)
+"""Methods that give the module itself."""
+_COLLECTIONS = frozenset(
+    {"items", "values", "keys", "named_children", "children", "modules", "named_modules"}
+)
+_ADDING = frozenset({"append", "insert", "extend", "add_module", "register_module", "update"})
+_OTHERS = MODULE_ATTRIBUTES - {
+    "forward",
+    "training",
+    "T_destination",
+    "dump_patches",
+    "call_super_init",
+    "state_dict",
+    "zero_grad",
+}
+
+models.kinds.append(Kind(MODULE, one_of=_OWN_METHODS))
+models.kinds.append(Kind(MODULE, one_of=frozenset({"eval", "train"}), all_of=frozenset({"__call__"})))
+_METHODS = _OTHERS | _COLLECTIONS | _ADDING | {"state_dict", "zero_grad"}
+
+
+# methods ---------------------------------------------------------------------------------------------------------
+
+
+@models.method(OF_TORCH, *_CASTS)
+@models.method(MODULE, *_CASTS)
+@models.method(Instance, *_CASTS)
+def _cast(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model.half()``."""
+    if not is_module(api, base):
+        return None
+    return cast_module(api, base, _CASTS[name], node)
+
+
+def cast_module(api: Api, module: Value, to: DType, node: Node, *, named: bool = True) -> Value:
+    """All parameters of a module get another type. ``named``: the code names the type here."""
+    place = api.place(node)
+    api.emit(ModuleCast(place, regions(api), api.identity_of(module), to))
+    cast_parameters(api, module, ParametersCast(to, place if named and to.is_half else None))
+    return module
+
+
+@models.method(OF_TORCH, "to", "type")
+@models.method(MODULE, "to", "type")
+@models.method(Instance, "to", "type")
+def _to(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model.to(torch.float16)``, ``model.to(device)``."""
+    if not is_module(api, base):
+        return None
+    known = dtype_in(arguments.get(0, "dst_type"))
+    target = target_of(api, arguments) if name == "to" else Target(known, known is None)
+    if target.unclear:
+        cast_parameters(api, base, ParametersCast(None))
+    if target.dtype is None:
+        return base
+    dtype = target.dtype
+    if dtype.of_tensor and not dtype.dtype.is_half:
+        cast_parameters(api, base, ParametersCast(dtype.dtype))
+        return base
+    return cast_module(api, base, dtype.dtype, node, named=not dtype.of_tensor)
+
+
+@models.method(OF_TORCH, *_SAME)
+@models.method(MODULE, *_SAME)
+@models.method(Instance, *_SAME)
+def _same(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    return base if is_module(api, base) else None
+
+
+@models.method(OF_TORCH, "requires_grad_")
+@models.method(MODULE, "requires_grad_")
+@models.method(Instance, "requires_grad_")
+def _requires_gradients(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model.requires_grad_(False)``."""
+    if not is_module(api, base):
+        return None
+    flag = arguments.get(0, "requires_grad") or TRUE
+    if isinstance(flag, Constant):
+        freeze(api, base, flag.value is False)
+    return base
+
+
+@models.method(OF_TORCH, "parameters", "named_parameters")
+@models.method(MODULE, "parameters", "named_parameters")
+@models.method(Instance, "parameters", "named_parameters")
+def _parameters(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model.parameters()``."""
+    identity = api.identity_of(base)
+    if identity is None or not is_module(api, base):
+        return None
+    know(api, base)
+    return Parameters(identity, named=name == "named_parameters")
+
+
+@models.method(OF_TORCH, "load_state_dict", weight=Weight.EFFECT)
+@models.method(MODULE, "load_state_dict", weight=Weight.EFFECT)
+def _load(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model.load_state_dict(state)`` writes all parameters in place."""
+    if arguments.keyword("assign") in (None, FALSE):
+        written(api, api.identity_of(base), name, node)
+    return api.unknown(node)
+
+
+@models.method(OF_TORCH, "compile")
+@models.method(MODULE, "compile")
+def _compile(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model.compile()`` compiles the module in place."""
+    identity = api.identity_of(base)
+    if identity is not None:
+        api.set_note(identity, CompiledNote(api.place(node)))
+    return NONE
+
+
+@models.method(OF_TORCH, "register_buffer", "register_parameter")
+def _register(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``self.register_buffer("mean", x)``."""
+    key, value = arguments.get(0, "name"), arguments.get(1, "tensor" if name.endswith("buffer") else "param")
+    if isinstance(base, Instance) and isinstance(key, Constant) and isinstance(key.value, str):
+        api.store(base.identity, key.value, value if value is not None else NONE)
+        if name == "register_buffer":
+            known = api.note(base.identity, Buffers)
+            names = known.names if known is not None else ()
+            api.set_note(base.identity, Buffers(tuple(dict.fromkeys((*names, key.value)))))
+    return NONE
+
+
+# attributes ------------------------------------------------------------------------------------------------------
+
+
+@models.into(models.attributes, OF_TORCH, Instance)
+def _attribute(api: Api, base: Instance, name: str, node: Node) -> Value | None:
+    """``self.half``, ``linear.weight``, ``wrapped.module``."""
+    if not is_module(api, base):
+        return None
+    if name == "module" and api.note(base.identity, Parallel) is not None:
+        return base
+    if name in _METHODS:
+        return BoundMethod(base, name)
+    layer = base.made_of is None or api.derives_from(base, "torch.nn.Linear")
+    if layer and name in ("weight", "bias"):
+        return Tensor(weight_dtype(api, base.identity), parameter_of=base.identity)
+    return None
+
+
+@models.into(models.attributes, MODULE)
+def _of_unknown(api: Api, base: Unknown, name: str, node: Node) -> Value | None:
+    """``wrapped.module``."""
+    return base if name == "module" and api.note(base.symbol, Parallel) is not None else None
+
+
+@models.into(models.stores, MODULE)
+def _set(api: Api, base: Unknown, name: str, value: Value, node: Node) -> bool:
+    """``model.requires_grad = False`` sets an attribute that nobody reads; who writes it means the parameters."""
+    if name == "requires_grad" and value == FALSE:
+        api.set_note(base.symbol, Frozen())
+    return False
+
+
+# containers ------------------------------------------------------------------------------------------------------
+
+
+def hold(api: Api, identity: Symbol, name: str, arguments: Arguments) -> None:
+    """Notes what a container is made with: ``nn.Sequential(a, b)``, ``nn.ModuleList([a, b])``."""
+    first = arguments.positional[0] if arguments.positional else None
+    items: Value | None = None
+    if name == "torch.nn.Sequential":
+        items = Sequence(arguments.positional, not arguments.unclear)
+        if isinstance(first, Mapping) and len(arguments.positional) == 1:
+            items = Sequence(tuple(value for _, value in first.items), not first.rest)
+        elif len(arguments.positional) == 1 and not isinstance(first, (Instance, Unknown, BoundMethod)):
+            items = None
+    elif isinstance(first, (Sequence, Mapping)):
+        items = first
+    elif first is None:
+        items = Sequence()
+    if items is not None:
+        api.set_note(identity, Items(items))
+
+
+def items_of(api: Api, module: Value) -> Sequence | None:
+    """What is in a Sequential, a ModuleList or a ModuleDict, as far as it is the same on all paths."""
+    if not isinstance(module, Instance):
+        return None
+    note = api.note(module.identity, Items)
+    if note is None:
+        found = items_in(api, module.identity)
+        return Sequence(tuple(dict.fromkeys(found)), exact=False) if found else None
+    if isinstance(note.items, Sequence):
+        return note.items
+    if isinstance(note.items, Mapping):
+        values = tuple(value for _, value in note.items.items)
+        return Sequence(values + note.items.rest, exact=False)
+    return None
+
+
+@models.method(OF_TORCH, *sorted(_COLLECTIONS))
+def _collection(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
+    """``self.blocks.items()``."""
+    found = items_of(api, base)
+    if found is None or name == "keys":
+        return api.unknown(node)
+    if name in ("values", "children", "modules"):
+        return Sequence(found.items, found.exact and name != "modules")
+    return Sequence(tuple(Sequence((api.unknown(node), item)) for item in found.items), found.exact)
+
+
+@models.method(OF_TORCH, "__iter__")
+def _iterated(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
+    """All that a loop takes out of a container."""
+    found = items_of(api, base)
+    return found if found is not None else api.unknown(node)
+
+
+@models.method(OF_TORCH, *sorted(_ADDING))
+def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
+    """``self.blocks.append(block)``."""
+    if name in ("add_module", "register_module") and len(arguments.positional) > 1:
+        key = arguments.positional[0]
+        if isinstance(key, Constant) and isinstance(key.value, str):
+            api.store(base.identity, key.value, arguments.positional[1])
+    held = items_of(api, base)
+    items = held.items if held is not None else ()
+    added = arguments.positional[-1] if arguments.positional else api.unknown(node)
+    more: tuple[Value, ...] = (added,)
+    if name in ("extend", "update") and isinstance(added, Sequence):
+        more = added.items
+    elif name in ("extend", "update") and isinstance(added, Mapping):
+        more = tuple(value for _, value in added.items) + added.rest
+    exact = name == "append" and not api.in_loop and (held is None or held.exact)
+    fresh = tuple(item for item in more if exact or item not in items)
+    api.set_note(base.identity, Items(Sequence((*items, *fresh), exact)))
+    return base
+
+
+@models.into(models.items, OF_TORCH)
+def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Value | None:
+    """``self.blocks[0]``, ``self.heads["box"]``."""
+    key = keys[0] if len(keys) == 1 else None
+    note = api.note(base.identity, Items)
+    if note is not None and isinstance(note.items, Mapping) and isinstance(key, Constant):
+        return note.items.get(key.value)
+    found = items_of(api, base)
+    if found is None:
+        return None
+    if isinstance(key, Constant) and type(key.value) is int and found.exact:
+        return found.items[key.value] if -len(found.items) <= key.value < len(found.items) else None
+    return api.iterate(found, node)
+
+
+@models.into(models.item_stores, OF_TORCH)
+def _set_item(api: Api, base: Instance, keys: tuple[Value, ...], value: Value, node: Node) -> bool:
+    """``self.heads["box"] = head``."""
+    held = items_of(api, base)
+    if held is None:
+        return False
+    api.set_note(base.identity, Items(Sequence((*held.items, value), exact=False)))
+    return True
+
+
+@models.into(models.iterations, OF_TORCH)
+def _one(api: Api, base: Instance, node: Node) -> Value | None:
+    """``for block in self.blocks``."""
+    found = items_of(api, base)
+    return api.iterate(found, node) if found is not None else None
+
+
+@models.call(
+    "torch.nn.Sequential.__init__",
+    "torch.nn.ModuleList.__init__",
+    "torch.nn.ModuleDict.__init__",
+    "torch.nn.ParameterList.__init__",
+    "torch.nn.ParameterDict.__init__",
+)
+def _begin(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``super().__init__(*layers)`` of a class of the project."""
+    if isinstance(arguments.receiver, Instance):
+        hold(api, arguments.receiver.identity, name.removesuffix(".__init__"), arguments)
+    return NONE
+
+
+# all others ------------------------------------------------------------------------------------------------------
+
+
+def _left(key: str) -> list[str]:
+    """The methods of modules that have no model above."""
+    return sorted(name for name in _OTHERS if (key, name) not in models.methods)
+
+
+@models.method(OF_TORCH, *_left(OF_TORCH))
+@models.method(MODULE, *_left(MODULE))
+def _other(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """What else every module has changes nothing that matters here: ``model.register_forward_hook(f)``."""
+    return api.unknown(node)

@@ -1,0 +1,254 @@
+"""Gradient scalers: how they are made, and what their methods tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
+from amplint.events import INITIAL_SCALE, ScalerMade, ScalerUsed
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Kind, MethodModel, Registry, Weight
+from amplint.flow.models.torch import arguments as arguments_of
+from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.identities import identity_of
+from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, scaled_by
+from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped
+from amplint.flow.models.torch.regions import switch_of
+from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import NONE, Choice, Constant, Instance, Note, Unknown, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+models.kinds += [
+    Kind(SCALER, all_of=frozenset({"unscale_"})),
+    Kind(SCALER, all_of=frozenset({"scale", "update"})),
+    Kind(SCALER, all_of=frozenset({"scale", "step"})),
+]
+
+UNSCALES = "unscales gradients"
+"""The tag of keys that divide gradients by the scale."""
+_STAGES = "_per_optimizer_states"
+"""torch's own record of what each optimizer has gone through since the last update."""
+_OWNERS: tuple[type[Value] | str, ...] = (Scaler, SCALER, *sorted(SCALERS))
+"""What has the methods of a scaler: known ones, unknown ones, objects of classes that derive from torch's."""
+
+
+# making ----------------------------------------------------------------------------------------------------------
+
+
+@models.call(*SCALERS, weight=Weight.ENTRY)
+def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``torch.amp.GradScaler("cuda", enabled=flag)``."""
+    flag = arguments.keyword("enabled")
+    enabled = api.known_truth(flag) if flag is not None else True
+    # the flag counts although this path knows it: it is why there is a scaler
+    switched = enabled is None or (enabled and isinstance(flag, (Unknown, Choice)))
+    identity = api.fresh(node)
+    arguments_of.tell(api, name, parameters_of(name), arguments, node)
+    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled, api.is_built_each_round))
+    initial = _initial_scale(arguments, parameters_of(name))
+    if initial == 1.0:
+        api.set_note(identity, UnitScale())
+    else:
+        api.drop_note(identity, UnitScale)
+    half = name in TAKES_HALF_PARAMETERS
+    switch = flag if switched else None
+    return Scaler(identity, enabled, half, switch, api.place(node), initial, initial == 1.0)
+
+
+def _initial_scale(arguments: Arguments, parameters: tuple[str, ...]) -> float | None:
+    if arguments.unclear or (arguments.positional and not parameters):
+        return None
+    value = arguments.by_name(parameters).get("init_scale")
+    if value is None:
+        return INITIAL_SCALE
+    number = value.value if isinstance(value, Constant) else None
+    return float(number) if isinstance(number, (int, float)) else None
+
+
+@models.into(models.annotations, *SCALERS)
+def _annotated(own: Symbol) -> Value:
+    """``scaler: torch.amp.GradScaler``."""
+    return Unknown(own, SCALER)
+
+
+def as_scaler(value: Value) -> Scaler:
+    """A scaler, whatever is known of it."""
+    if isinstance(value, Unknown):
+        return Scaler(value.symbol)
+    if isinstance(value, Instance):
+        return Scaler(value.identity, takes_half=True, initial=None)
+    assert isinstance(value, Scaler)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOn(Note):
+    """The flag of a scaler was taken to be on, since nothing was known of it."""
+
+
+def _enabled(api: Api, scaler: Scaler) -> tuple[bool | None, bool]:
+    """Whether a scaler that is used is on, and whether a condition on this path has asked for its flag. One that
+    nothing is known of is taken to be on."""
+    if scaler.switch is None:
+        return scaler.enabled, False
+    on = api.known_truth(scaler.switch)
+    if on is None:
+        api.assume(api.truth(scaler.switch))
+        api.set_note(scaler.identity, TakenOn())
+        return True, False
+    return on, not api.notes(scaler.identity, TakenOn)
+
+
+# what is told ----------------------------------------------------------------------------------------------------
+
+
+def used(
+    api: Api,
+    scaler: Scaler,
+    act: str,
+    node: Node,
+    *,
+    optimizer: Value | None = None,
+    loss: Value | None = None,
+    new_scale: bool = False,
+    closure: str = "",
+) -> ScalerUsed:
+    """Tells that a scaler is asked to do something."""
+    plain = not scaler.takes_half
+    enabled, decided = _enabled(api, scaler) if act != "given" else (scaler.enabled, False)
+    event = ScalerUsed(
+        api.place(node),
+        regions(api),
+        scaler.identity,
+        act,
+        casts=casts(api, optimizer) if plain and optimizer is not None else (),
+        enabled=enabled,
+        optimizer=identity_of(optimizer),
+        modules=modules_of(api, optimizer),
+        loss=identity_of(loss),
+        scaled_by=scaled_by(loss)[0],
+        new_scale=new_scale,
+        made=scaler.made,
+        switch=switch_of(scaler.switch),
+        closure=closure,
+        sharded=sharded(api, optimizer) if plain and act == "step" else None,
+        initial=scaler.initial,
+        decided=decided,
+    )
+    api.emit(event)
+    return event
+
+
+def _for_all(*names: str, tags: tuple[str, ...] = ()) -> Callable[[MethodModel], MethodModel]:
+    """Registers what a method of everything that is a scaler does."""
+
+    def register(model: MethodModel) -> MethodModel:
+        for owner in _OWNERS:
+            models.method(owner, *names, weight=Weight.EFFECT, tags=tags)(model)
+        return model
+
+    return register
+
+
+@_for_all("scale", tags=(SCALES_LOSSES,))
+def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``scaler.scale(loss)``."""
+    scaler, loss = as_scaler(base), arguments.get(0, "outputs")
+    event = used(api, scaler, name, node, loss=loss)
+    if loss is None:
+        loss = api.unknown(node)
+    return loss if event.enabled is False else scaled(scaler.identity, loss)
+
+
+@_for_all("unscale_", tags=(SCALES_LOSSES, UNSCALES))
+def _unscale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``scaler.unscale_(optimizer)``."""
+    optimizer = arguments.get(0, "optimizer")
+    used(api, as_scaler(base), name, node, optimizer=optimizer)
+    return NONE
+
+
+@_for_all("step")
+def _step(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``scaler.step(optimizer)``."""
+    scaler, optimizer, closure = as_scaler(base), arguments.get(0, "optimizer"), _closure(arguments)
+    used(api, scaler, name, node, optimizer=optimizer, closure=closure)
+    stepped(api, optimizer, node, scaler=scaler.identity, closure=bool(closure))
+    return NONE
+
+
+def _closure(arguments: Arguments) -> str:
+    if len(arguments.positional) > 1 and arguments.positional[1] != NONE:
+        return "positional"
+    return "keyword" if arguments.keyword("closure") not in (None, NONE) else ""
+
+
+@_for_all("update")
+def _update(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``scaler.update()``."""
+    scaler = as_scaler(base)
+    used(api, scaler, name, node, new_scale=arguments.get(0, "new_scale") not in (None, NONE))
+    api.drop_note(scaler.identity, UnitScale)
+    return NONE
+
+
+@_for_all("get_scale", tags=(SCALES_LOSSES,))
+def _get_scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``scaler.get_scale()``."""
+    scaler = as_scaler(base)
+    used(api, scaler, name, node)
+    return Scale(scaler.identity)
+
+
+@_for_all("state_dict")
+def _state_dict(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    scaler = as_scaler(base)
+    used(api, scaler, name, node)
+    return StateDict(SCALER, scaler.identity, api.place(node))
+
+
+@_for_all("load_state_dict")
+def _load_state_dict(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    scaler = as_scaler(base)
+    used(api, scaler, name, node)
+    api.drop_note(scaler.identity, UnitScale)
+    return NONE
+
+
+@_for_all("is_enabled")
+def _is_enabled(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``scaler.is_enabled()``: the flag that it was made with."""
+    scaler = as_scaler(base)
+    if scaler.switch is not None:
+        return api.truth(scaler.switch)
+    if scaler.enabled is not None:
+        return Constant(scaler.enabled)
+    return Unknown(symbol("enabled", scaler.identity))
+
+
+@models.method(Scaler)
+def _other(api: Api, scaler: Scaler, name: str, arguments: Arguments, node: Node) -> Value:
+    """Methods that are told nothing of, such as ``get_growth_factor``."""
+    return api.unknown(node)
+
+
+@models.into(models.attributes, *_OWNERS)
+def _attribute(api: Api, base: Value, name: str, node: Node) -> Value | None:
+    """The code asks a scaler itself for its scale, or in which stages its optimizers are."""
+    if name == _STAGES:
+        used(api, as_scaler(base), "stages", node)
+        return api.unknown(node)
+    if name == "_scale":
+        used(api, as_scaler(base), "get_scale", node)
+        return Scale(as_scaler(base).identity)
+    return None
+
+
+@models.into(models.havocs, *_OWNERS)
+def _given(api: Api, base: Value, node: Node) -> None:
+    """A scaler is given to code out of sight."""
+    used(api, as_scaler(base), "given", node)

@@ -1,0 +1,389 @@
+"""The kinds of value that models of torch add, the notes that they keep of objects, and the ambient values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
+from amplint.flow.state.store import Ambient
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import Instance, Note, Unknown, Value
+
+MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
+"""The kinds of unknowns: what the code does with an object from out of sight."""
+
+
+# types and devices -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DTypeValue(Value):
+    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``."""
+
+    dtype: DType
+    of_tensor: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeInfo(Value):
+    """``torch.finfo(dtype)``; None where the type is not known."""
+
+    dtype: DType | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceValue(Value):
+    """A ``torch.device``: its type if that is known, "cuda" or "cpu", and the string that it was made of. ``symbol``
+    stands for one of which the type is not known."""
+
+    device: str | None = None
+    text: str | None = None
+    symbol: Symbol | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TorchVersion(Value):
+    """``torch.__version__``, or something made from it."""
+
+
+# tensors and modules ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Value):
+    """A tensor as far as its type is known; see events.Operand."""
+
+    dtype: DType | None = None
+    certainty: Certainty = Certainty.SURE
+    born: Place | None = None
+    born_in: Region | None = None
+    half_by_user: Place | None = None
+    raised: Place | None = None
+    device: str | None = None
+    whole_output: bool = False
+    """Whether it is what a module out of sight gave back: a tensor, or a tuple, dict or object of them."""
+    parameter_of: Symbol | None = None
+    softened: Place | None = None
+    """Where an op that only ranking survives (softmax, sigmoid) ran on it in half precision."""
+    trait: Trait | None = None
+    element: tuple[object, ...] = ()
+    """Which part of what a module gave back it comes from, by keys, positions and names of attributes."""
+    asked: bool = False
+    """Whether the code has asked for its type since it became half: it knows what it does with it."""
+
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether a call that is given it is followed."""
+        return self.is_half
+
+    def moved(self) -> Tensor:
+        """The same data in another shape."""
+        return replace(self, parameter_of=None, whole_output=False) if self.whole_output else self
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it has sixteen bits."""
+        return self.dtype is not None and self.dtype.is_half
+
+
+FLOAT32_TENSOR = Tensor(DType.FLOAT32)
+INTEGER_TENSOR = Tensor(DType.INTEGER)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters(Value):
+    """Parameters of a module, alone or as a collection: ``model.parameters()``."""
+
+    module: Symbol
+    named: bool = False
+    one: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas(Value):
+    """``nn.DataParallel(module)``, which runs replicas of the module in threads."""
+
+    module: Instance | Unknown
+
+    @property
+    def identity(self) -> Symbol:
+        """What names the module."""
+        return self.module.identity if isinstance(self.module, Instance) else self.module.symbol
+
+
+@dataclass(frozen=True, slots=True)
+class StateDict(Value):
+    """What ``state_dict()`` gives. ``kind`` is "optimizer", "scaler", "scheduler", "module" or, for an object that
+    nothing is known of, "object"."""
+
+    matters: ClassVar[bool] = True
+    kind: str
+    identity: Symbol | None
+    place: Place | None = None
+
+
+# training --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer(Value):
+    """An optimizer and the modules whose parameters it updates."""
+
+    matters: ClassVar[bool] = True
+    identity: Symbol
+    modules: frozenset[Symbol] = frozenset()
+
+    def another(self) -> Value:
+        """It, as one of several of which a loop takes another one in each round."""
+        return replace(self, identity=symbol("one of many", self.identity))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler(Value):
+    """A gradient scaler. ``enabled`` is None where a flag decides that nothing is known of; ``switch`` is that
+    flag."""
+
+    matters: ClassVar[bool] = True
+    identity: Symbol
+    enabled: bool | None = None
+    takes_half: bool = False
+    switch: Value | None = None
+    made: Place | None = None
+    initial: float | None = INITIAL_SCALE
+    constant: bool = False
+    """Whether its scale is 1 and stays so unless ``update`` is called: ``GradScaler(init_scale=1.0)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler(Value):
+    """A learning-rate scheduler. ``optimizer`` identifies the one whose rate it sets."""
+
+    identity: Symbol
+    optimizer: Symbol | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledLoss(Value):
+    """What ``scaler.scale(loss)`` gives. ``scaler`` is None where it is not sure that one scaled it."""
+
+    matters: ClassVar[bool] = True
+    scaler: Symbol | None
+    loss: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Value):
+    """The scale of a scaler, ``scaler.get_scale()``, or a number in proportion to it, or to its inverse."""
+
+    scaler: Symbol
+    inverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledGradient(Value):
+    """What ``torch.autograd.grad`` gives for a scaled output, and what is in proportion to it."""
+
+    matters: ClassVar[bool] = True
+    scaler: Symbol
+    born: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient(Value):
+    """``parameter.grad``; ``module`` owns the parameter, or is None."""
+
+    module: Symbol | None = None
+
+
+# contexts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast(Value):
+    """An autocast context that was made. ``enabled`` is None where a flag decides; ``switch`` is that flag."""
+
+    matters: ClassVar[bool] = True
+    place: Place
+    identity: Symbol
+    device: str | None
+    dtype: DType | None
+    dtype_given: bool
+    inherits_dtype: bool = True
+    enabled: bool | None = True
+    switch: Value | None = None
+    cache_enabled: bool | None = None
+    framework: bool = False
+    decorates: bool = False
+    """Whether it was put around a function: then the region stands where the context was made, and each call enters
+    the same object."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientSwitch(Value):
+    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``. ``before`` is how it was before
+    the call of the last one, which switches at once and goes back when it is left as a context."""
+
+    on: bool
+    before: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled(Value):
+    """The context in which code runs that was compiled at ``place``."""
+
+    place: Place
+
+
+# ambient values --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRegions(Ambient):
+    """The autocast regions that are open, outermost first."""
+
+    matters: ClassVar[bool] = False
+    regions: Regions = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GradientMode(Ambient):
+    """Whether gradients are recorded. ``before`` is how it was before each context that is open now, outermost
+    first."""
+
+    on: bool = True
+    before: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InThread(Ambient):
+    """Whether the code runs in another thread than the one that started it."""
+
+    started: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RegionDefaults(Ambient):
+    """The types that ``torch.set_autocast_dtype`` has set for regions of a device; None where that is not known."""
+
+    dtypes: tuple[tuple[str, DType | None], ...] = ()
+
+    def of(self, device: str | None, otherwise: DType) -> DType:
+        """The type that a region for a device runs in if none is given."""
+        known = dict(self.dtypes)
+        return known[device] or DType.HALF if device is not None and device in known else otherwise
+
+
+# notes -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen(Note):
+    """The parameters of a module take no gradients."""
+
+    frozen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ParametersCast(Note):
+    """The parameters of a module, or one of them alone, were cast, at ``place`` if the code names a half type there.
+    ``dtype`` is None where the type is not known."""
+
+    dtype: DType | None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CastsMade(Note):
+    """Modules were cast on one of the paths that led here. ``unclear``: which of the modules that are known share
+    their parameters with those that were cast is not known."""
+
+    unclear: bool = False
+
+    def joined(self, other: Note | None) -> Note:
+        """What may have happened on either path."""
+        return CastsMade(self.unclear or (isinstance(other, CastsMade) and other.unclear))
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultType(Note):
+    """``torch.set_default_dtype(dtype)`` was called; None where the type is not known."""
+
+    dtype: DType | None
+
+
+@dataclass(frozen=True, slots=True)
+class UsedAsType(Note):
+    """An unknown was given as the type of something: ``torch.zeros(2, dtype=x)``."""
+
+    def joined(self, other: Note | None) -> Note:
+        """What one path shows of a value holds on the other, too."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Note):
+    """The object that an identity names, for who has the identity alone."""
+
+    value: Value
+
+    def joined(self, other: Note | None) -> Note:
+        """The same object on both paths."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers(Note):
+    """The names of the attributes of a module that are buffers: a cast of the module casts them."""
+
+    names: tuple[str, ...] = ()
+
+    def joined(self, other: Note | None) -> Note:
+        """The names of either path."""
+        more = other.names if isinstance(other, Buffers) else ()
+        return Buffers(tuple(dict.fromkeys((*self.names, *more))))
+
+
+@dataclass(frozen=True, slots=True)
+class Items(Note):
+    """What is in a Sequential, a ModuleList or a ModuleDict: a Sequence or a Mapping."""
+
+    items: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Note):
+    """A wrapper such as DistributedDataParallel stands for the module: ``wrapped.module`` is the module itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledNote(Note):
+    """torch.compile has compiled the module, at ``place``."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedNote(Note):
+    """The parameters of a module or optimizer are split among processes since ``place``."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Note):
+    """A framework owns or has wrapped a module or optimizer. ``place`` is where the framework was made, if that
+    has a gradient scaler of its own in float16; ``float32_out``: the module gives float32 whatever runs inside."""
+
+    place: Place | None = None
+    float32_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped(Note):
+    """An optimizer was handed to an object out of sight, or of a class of the project that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(Note):
+    """An object loads a state."""

@@ -1,0 +1,1 @@
+"""What the files of a project say about each other: names, classes, effects, callers. Nothing is evaluated here."""

@@ -1,0 +1,124 @@
+"""Who calls whom, seen from the callee, and where the project is entered.
+
+* ``graph.callers(definition)``: the definitions that the text shows to call it; with ``possible=True`` also those that
+  call a method of its name on an object out of sight.
+* ``graph.roots()``: where to begin: the definitions that reach an ENTRY key and that nobody in sight calls, of a circle
+  that nobody enters the first one. Module bodies come before functions, files in the order of their paths.
+* ``graph.rest(reached)``: what is left to be walked on its own once that was done: definitions that reach an ENTRY key
+  and that no walk reached, callers before those that they may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+from amplint.flow.core.registry import Weight
+from amplint.flow.project.components import components
+from amplint.flow.project.edges import Definition, definitions_in
+from amplint.flow.project.effects import Effects
+from amplint.flow.state.values import FunctionValue
+from amplint.source.project import ProjectFile
+
+
+class CallGraph:
+    """The calls between the definitions of some files."""
+
+    def __init__(self, effects: Effects, files: Sequence[ProjectFile]) -> None:
+        self._effects = effects
+        self._files = sorted(files, key=lambda file: str(file.path))
+
+    def callers(self, definition: Definition, *, possible: bool = False) -> list[FunctionValue]:
+        """The functions and module bodies that lead to a definition, through classes and names in between."""
+        sure, maybe = self._reversed
+        found: dict[FunctionValue, None] = {}
+        seen: set[Definition] = {definition}
+        pending = [definition]
+        while pending:
+            part = pending.pop()
+            for before in [*sure.get(part, ()), *(maybe.get(part, ()) if possible else ())]:
+                if isinstance(before, FunctionValue):
+                    found[before] = None
+                elif before not in seen:
+                    seen.add(before)
+                    pending.append(before)
+        return sorted(found, key=self._place)
+
+    def roots(self) -> list[FunctionValue]:
+        """Where the project is entered."""
+        return self._first(self._entries)
+
+    def rest(self, reached: Collection[FunctionValue]) -> list[FunctionValue]:
+        """What no walk has reached so far and nothing else of that kind leads to."""
+        known = {part.outline for part in reached}
+        return self._first(
+            [part for part in self.definitions if part.outline not in known and self._enters(part)]
+        )
+
+    @cached_property
+    def definitions(self) -> list[FunctionValue]:
+        """The bodies of the files, then their functions, in order."""
+        found = [part for file in self._files for part in definitions_in(self._effects.edges, file)]
+        return sorted(found, key=self._place)
+
+    @cached_property
+    def _entries(self) -> list[FunctionValue]:
+        return [part for part in self.definitions if self._enters(part)]
+
+    def _enters(self, part: FunctionValue) -> bool:
+        return self._effects.weight(part) >= Weight.ENTRY
+
+    def _first(self, parts: Sequence[FunctionValue]) -> list[FunctionValue]:
+        """Those of the definitions to which no other of them leads; of a circle, the first one."""
+        wanted = set(parts)
+        followers = {part: self._followers(part, wanted) for part in parts}
+        groups = components(parts, followers.__getitem__)
+        group_of = {part: number for number, group in enumerate(groups) for part in group}
+        led_to = {
+            group_of[after]
+            for part, afters in followers.items()
+            for after in afters
+            if group_of[after] != group_of[part]
+        }
+        chosen = [min(group, key=self._place) for number, group in enumerate(groups) if number not in led_to]
+        return sorted(chosen, key=self._place)
+
+    def _followers(self, part: FunctionValue, wanted: Collection[FunctionValue]) -> list[FunctionValue]:
+        """The definitions that one leads to, through classes, names and nested functions in between."""
+        found: dict[FunctionValue, None] = {}
+        seen: set[Definition] = {part}
+        pending: list[Definition] = [part]
+        while pending:
+            steps = self._effects.edges.of(pending.pop())
+            for after in (*steps.sure, *steps.possible):
+                if isinstance(after, FunctionValue) and after in wanted:
+                    found[after] = None
+                elif after not in seen:
+                    seen.add(after)
+                    pending.append(after)
+        found.pop(part, None)
+        return list(found)
+
+    @cached_property
+    def _reversed(self) -> tuple[dict[Definition, list[Definition]], dict[Definition, list[Definition]]]:
+        sure: dict[Definition, list[Definition]] = {}
+        possible: dict[Definition, list[Definition]] = {}
+        start: list[Definition] = [*self.definitions]
+        for group in components(start, self._steps):
+            for part in group:
+                steps = self._effects.edges.of(part)
+                for after in steps.sure:
+                    sure.setdefault(after, []).append(part)
+                for after in steps.possible:
+                    possible.setdefault(after, []).append(part)
+        return sure, possible
+
+    def _steps(self, part: Definition) -> list[Definition]:
+        steps = self._effects.edges.of(part)
+        return [*steps.sure, *steps.possible]
+
+    def _place(self, part: FunctionValue) -> tuple[bool, str, int, int]:
+        outline = part.outline
+        assert outline is not None
+        is_module = outline is part.file.outline.module
+        return (not is_module, str(part.file.path), outline.line, outline.column)

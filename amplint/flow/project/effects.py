@@ -1,0 +1,149 @@
+"""Which definitions matter: what registered keys they meet, themselves or by what they lead to.
+
+``effects.of(definition)`` gives the greatest Weight and all tags of the keys that a function, class or global name can
+reach; ``effects.weight(function)`` and ``effects.tags(function)`` are parts of it. It is one fixed point over the call
+graph, without depth or order: recursive functions share what any of them meets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amplint.flow.core.registry import About, Registry, Weight
+from amplint.flow.project.components import components
+from amplint.flow.project.edges import Definition, Edges, Steps
+from amplint.flow.state.values import FunctionValue
+
+_NOTHING = About()
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a definition reaches."""
+
+    weight: Weight = Weight.NOTHING
+    tags: frozenset[str] = frozenset()
+
+    def and_of(self, other: Effect | About) -> Effect:
+        """Both together."""
+        if other.weight <= self.weight and other.tags <= self.tags:
+            return self
+        return Effect(max(self.weight, other.weight), self.tags | other.tags)
+
+
+class Keys:
+    """What a registry says of names."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._own = registry.own
+        self._names = {name: about for name, (_, about) in registry.calls.items()}
+        for name, about in registry.abouts.items():
+            self._names[name] = _both(self._names.get(name, _NOTHING), about)
+        self._read = registry.externals.keys()
+        self._prefixes = {prefix: about for prefix, (_, about) in registry.namespaces.items()}
+        self._methods: dict[str, About] = {}
+        for (_, method), (_, about) in registry.methods.items():
+            if method is not None:
+                self._methods[method] = _both(self._methods.get(method, _NOTHING), about)
+        for (of, method), (_, about) in registry.methods.items():
+            if of == "" and method is not None:
+                # what it does to whatever it is called on; the tags of a kind are those of that kind alone
+                weight = self._methods[method].weight
+                self._methods[method] = About(weight, about.tags)
+        for name, about in registry.abouts.items():
+            if name.startswith("."):
+                self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
+
+    def knows(self, name: str) -> bool:
+        """Whether a qualified name is registered by itself."""
+        return name in self._names or name in self._read or self.in_settings(name) is not None
+
+    def in_settings(self, name: str) -> About | None:
+        """What the settings say of a function, or, after a dot, of a method."""
+        found = self._own(name) if self._own is not None else None
+        return found[1] if found is not None else None
+
+    def of_name(self, name: str) -> About:
+        """What is registered of a qualified name, or of what it is an attribute of."""
+        own = self.in_settings(name)
+        if own is not None:
+            return own
+        about = self._names.get(name)
+        if about is not None:
+            return about
+        head = name
+        while "." in head:
+            head = head.rpartition(".")[0]
+            if head in self._names:
+                return self._names[head]
+            if f"{head}." in self._prefixes:
+                return self._prefixes[f"{head}."]
+        return _NOTHING
+
+    def of_method(self, name: str) -> About:
+        """What is registered of methods of that name, whatever they are methods of."""
+        return self.in_settings(f".{name}") or self._methods.get(name, _NOTHING)
+
+
+class Effects:
+    """The effects of the definitions of one project."""
+
+    def __init__(self, edges: Edges, registry: Registry) -> None:
+        self.edges = edges
+        self.keys = Keys(registry)
+        self._known: dict[Definition, Effect] = {}
+
+    def weight(self, definition: Definition) -> Weight:
+        """The greatest weight."""
+        return self.of(definition).weight
+
+    def tags(self, definition: Definition) -> frozenset[str]:
+        """All tags."""
+        return self.of(definition).tags
+
+    def of(self, definition: Definition) -> Effect:
+        """What a definition reaches."""
+        known = self._known.get(definition)
+        if known is None:
+            for component in components([definition], self._unknown_after):
+                self._close(component)
+            known = self._known[definition]
+        return known
+
+    def own(self, definition: Definition) -> Effect:
+        """What a definition meets itself."""
+        found = self._met(self.edges.of(definition))
+        if isinstance(definition, FunctionValue) and definition.outline is not None:
+            own = self.keys.in_settings(f"{definition.file.module}.{definition.outline.qualified}")
+            return found.and_of(own) if own is not None else found
+        return found
+
+    def _unknown_after(self, definition: Definition) -> list[Definition]:
+        return [after for after in self._after(definition) if after not in self._known]
+
+    def _after(self, definition: Definition) -> list[Definition]:
+        steps = self.edges.of(definition)
+        return [*steps.sure, *steps.possible]
+
+    def _close(self, component: list[Definition]) -> None:
+        """A component whose followers are all known."""
+        effect = Effect()
+        for part in component:
+            effect = effect.and_of(self.own(part))
+            for after in self._after(part):
+                if after in self._known:
+                    effect = effect.and_of(self._known[after])
+        for part in component:
+            self._known[part] = effect
+
+    def _met(self, steps: Steps) -> Effect:
+        effect = Effect()
+        for name in steps.outside:
+            effect = effect.and_of(self.keys.of_name(name))
+        for name in steps.methods:
+            effect = effect.and_of(self.keys.of_method(name))
+        return effect
+
+
+def _both(one: About, other: About) -> About:
+    return About(max(one.weight, other.weight), one.tags | other.tags)

@@ -1,0 +1,172 @@
+"""Which files are worth reading, from the registered keys and the bytes of the files.
+
+``tokens(registry)`` gives the rows of the byte gate: a file passes if all tokens of one row occur in it. A key with a
+model of weight ENTRY gives its last part, ``autocast`` for ``torch.autocast``; for keys of other packages the name of
+the package has to occur, too. Keys of weight ENTRY without a model, types and casts such as ``torch.float16`` and
+``.half``, occur in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
+
+``taking_part`` finds the files that take part, those without a token of their own included: they mention a module, and
+a name of it that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from amplint.flow.core.registry import About, Registry, Weight
+from amplint.flow.project.classes import Classes
+from amplint.flow.project.edges import Definition, Edges
+from amplint.flow.project.effects import Effects, Keys
+from amplint.flow.project.meanings import Assigned, Member
+from amplint.flow.project.names import Names
+from amplint.flow.state.values import ClassValue, External, FunctionValue
+from amplint.source.facts import facts_of
+from amplint.source.project import Project, ProjectFile
+
+BESIDE_HALF = "beside half"
+"""The tag of keys beside which a half-precision type or cast is worth a look: ``.backward``, ``torch.optim.``."""
+MOST_ROUNDS = 10
+"""So many files may hand a name on to each other."""
+_OWN = "torch"
+"""Of this package the last parts of names are enough: files of a project hand them on by star imports."""
+
+_WORDS = bytes(
+    code if code > 127 or chr(code).isalnum() or code == ord("_") else ord(" ") for code in range(256)
+)
+"""Turns all bytes that are part of no identifier into blanks."""
+
+
+def tokens(registry: Registry) -> tuple[tuple[bytes, ...], ...]:
+    """The rows of the byte gate."""
+    models = [*registry.calls.items(), *registry.namespaces.items()]
+    rows = {_row(name) for name, (_, about) in models if about.weight >= Weight.ENTRY}
+    rows |= {
+        (method.encode(),)
+        for (_, method), (_, about) in registry.methods.items()
+        if about.weight >= Weight.ENTRY and method is not None
+    }
+    beside = sorted({_last(name) for name, about in _every(registry) if BESIDE_HALF in about.tags})
+    for name, about in registry.abouts.items():
+        if about.weight >= Weight.ENTRY:
+            rows |= {(_last(name), token) for token in beside} or {(_last(name),)}
+    return tuple(sorted(row for row in rows if all(row)))
+
+
+def _every(registry: Registry) -> list[tuple[str, About]]:
+    found = [(name, about) for name, (_, about) in {**registry.calls, **registry.namespaces}.items()]
+    found += [(name, about) for (_, name), (_, about) in registry.methods.items() if name is not None]
+    return [*found, *registry.abouts.items()]
+
+
+def _last(name: str) -> bytes:
+    """The part of a key that code has to write to meet it: not ``__init__``, which nobody calls by name."""
+    parts = [part for part in name.split(".") if part and not part.startswith("__")]
+    return parts[-1].encode() if parts else b""
+
+
+def _row(name: str) -> tuple[bytes, ...]:
+    root, last = name.partition(".")[0].encode(), _last(name)
+    return (last,) if root in (_OWN.encode(), last) else (root, last)
+
+
+def identifiers(data: bytes) -> frozenset[bytes]:
+    """All that may be an identifier in a text, words of comments and strings included. It takes linear time."""
+    return frozenset(data.translate(_WORDS).split())
+
+
+def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
+    """The names of a module that lead to an ENTRY key: its own definitions, and what it hands on."""
+    names = effects.edges.names
+    return frozenset(
+        name
+        for name in _names_of(effects, file, frozenset())
+        if any(_leads(effects, meaning) for meaning in names.global_meanings(file, name))
+    )
+
+
+def _names_of(effects: Effects, file: ProjectFile, way: frozenset[Path]) -> set[str]:
+    bindings = facts_of(file.outline).bindings
+    found = set(bindings.all)
+    for star in bindings.stars:
+        source = effects.edges.names.starred(file, star)
+        if source is not None and source.path not in way:
+            found |= _names_of(effects, source, way | {file.path})
+    return found
+
+
+def _leads(effects: Effects, meaning: object) -> bool:
+    classes = effects.edges.classes
+    if isinstance(meaning, Member):
+        meaning = classes.member(meaning)
+    match meaning:
+        case External(name=name):
+            return effects.keys.of_name(name).weight >= Weight.ENTRY
+        case Assigned(file=file, name=name):
+            return effects.weight(Assigned(file, name)) >= Weight.ENTRY
+        case FunctionValue():
+            return effects.weight(meaning) >= Weight.ENTRY
+        case ClassValue():
+            every: list[Definition] = [meaning]
+            for base in classes.bases(meaning):
+                every += classes.methods(base).values() if isinstance(base, ClassValue) else ()
+            return any(effects.weight(one) >= Weight.ENTRY for one in every)
+    return False
+
+
+def takes_part(effects: Effects, file: ProjectFile) -> bool:
+    """Whether something in a file leads to an ENTRY key."""
+    facts = facts_of(file.outline)
+    every = [*facts.functions, *([file.outline.module] if file.outline.module is not None else [])]
+    functions = (effects.edges.names.function(file, part) for part in every)
+    return any(effects.weight(part) >= Weight.ENTRY for part in functions) or bool(entry_names(effects, file))
+
+
+def taking_part(
+    project: Project, registry: Registry, passed: Collection[Path], others: Mapping[Path, Callable[[], bytes]]
+) -> list[ProjectFile]:
+    """The files that take part: those of the files that passed the gate in which something leads to an ENTRY key, and
+    those of the others, given with what reads their bytes, that take part by what they mention. No other file is
+    parsed for it: nothing in it could lead to such a key."""
+    words: dict[Path, frozenset[bytes]] = {}
+    candidates = set(passed)
+    found: dict[Path, ProjectFile] = {}
+    for _ in range(MOST_ROUNDS):
+        effects = _effects(project, registry, candidates)
+        latest = {
+            path: file
+            for path in sorted(candidates - found.keys())
+            if (file := project.load(path)) is not None and takes_part(effects, file)
+        }
+        found |= latest
+        wanted = _wanted(effects, latest.values())
+        for path in others.keys() - candidates if wanted else ():
+            if path not in words:
+                folders = {part.encode() for part in path.parent.parts}
+                words[path] = identifiers(others[path]()) | folders
+            if _mentions(words[path], wanted):
+                candidates.add(path)
+        if not latest:
+            break
+    return [found[path] for path in sorted(found)]
+
+
+def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> Effects:
+    """The effects of some files, seen as if there were no others."""
+    names = Names(project, Keys(registry).knows, paths.__contains__)
+    files = [file for path in sorted(paths) if (file := project.load(path)) is not None]
+    return Effects(Edges(Classes(names), files), registry)
+
+
+def _wanted(effects: Effects, files: Iterable[ProjectFile]) -> dict[bytes, set[bytes]]:
+    """The names that lead to ENTRY keys, each with the names of the modules that have it."""
+    wanted: dict[bytes, set[bytes]] = {}
+    for file in files:
+        module = file.path.parent.name if file.is_package else file.path.stem
+        for name in entry_names(effects, file):
+            wanted.setdefault(name.encode(), set()).add(module.encode())
+    return wanted
+
+
+def _mentions(words: frozenset[bytes], wanted: Mapping[bytes, set[bytes]]) -> bool:
+    return any(not wanted[name].isdisjoint(words) for name in words & wanted.keys())

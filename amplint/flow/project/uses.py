@@ -1,0 +1,180 @@
+"""What a project does with a name: the methods that are called on it, there and where it is handed to.
+
+A name is followed into the functions and constructors that it is given to, through plain assignments (``self.x = x``,
+``step = self.x``, where the target is assigned once), through attributes of ``self`` into all methods of the class,
+and out of nested functions. All that can be reached is one set, however it is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amplint.flow.project.edges import Edges
+from amplint.flow.state.values import ClassValue, FunctionValue
+from amplint.source.bodies import Store
+from amplint.source.facts import Facts, Scope, facts_of
+from amplint.source.outline import ClassOutline, FunctionOutline, dotted
+from amplint.source.project import ProjectFile
+
+STEPPED = "<stepped>"
+"""Stands for being the first argument of ``x.step(…)`` or ``x.unscale_(…)``."""
+_STEPS = ("step", "unscale_")
+_TELLING = frozenset({"param_groups", "grad", "dtype", "device", "autocast"})
+"""Attributes that tell what an object is, beside its methods."""
+
+Spot = tuple[ProjectFile, Scope, str]
+"""A dotted name in a function, class (an attribute of its objects) or module."""
+
+
+class Uses:
+    """What is done with names, over a project."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._found: dict[tuple[Scope, str], frozenset[str]] = {}
+        self._steps: dict[tuple[Scope, str], list[Spot]] = {}
+
+    def of_name(self, file: ProjectFile, scope: Scope, name: str) -> frozenset[str]:
+        """What is done with a dotted name of a function."""
+        return self._reached((file, scope, name))
+
+    def of_attribute(self, value: ClassValue, name: str) -> frozenset[str]:
+        """What the methods of a class do with an attribute of its objects."""
+        return self._reached((value.file, value.outline, name))
+
+    def _reached(self, start: Spot) -> frozenset[str]:
+        known = self._found.get(start[1:])
+        if known is not None:
+            return known
+        found: set[str] = set()
+        seen = {start[1:]}
+        pending = [start]
+        while pending:
+            spot = pending.pop()
+            found |= self._own(spot)
+            for after in self._after(spot):
+                if after[1:] not in seen:
+                    seen.add(after[1:])
+                    pending.append(after)
+        answer = self._found[start[1:]] = frozenset(found)
+        return answer
+
+    def _own(self, spot: Spot) -> set[str]:
+        file, scope, name = spot
+        if isinstance(scope, ClassOutline):
+            return set()
+        facts = facts_of(file.outline).of(scope)
+        if scope is file.outline.module:
+            return _in_body(facts, name)
+        found = set(facts.uses.get(name, ())) | (facts.reads.get(name, frozenset()) & _TELLING)
+        for callee, key in facts.passed.get(name, ()):
+            if key == 0 and "." in callee and callee.rpartition(".")[2] in _STEPS:
+                found.add(STEPPED)
+        return found
+
+    def _after(self, spot: Spot) -> list[Spot]:
+        key = spot[1:]
+        known = self._steps.get(key)
+        if known is None:
+            known = self._steps[key] = list(self._drawn(*spot))
+        return known
+
+    def _drawn(self, file: ProjectFile, scope: Scope, name: str) -> Iterator[Spot]:
+        if isinstance(scope, ClassOutline):
+            yield from self._in_methods(ClassValue(file, scope), name)
+            return
+        every = facts_of(file.outline)
+        facts = every.of(scope)
+        root, dot, rest = name.partition(".")
+        if scope is file.outline.module:
+            for part in every.functions:
+                around = every.around(part)
+                if not isinstance(around, FunctionOutline) and not every.of(part).is_local(root):
+                    yield file, part, name
+            return
+        yield from self._handed_on(file, scope, facts, name)
+        yield from ((file, scope, other) for other in _aliases(facts, name))
+        if dot and "." not in rest and scope.owner is not None and scope.parameters[:1] == (root,):
+            yield file, scope.owner, rest
+        if not facts.is_local(root):
+            outer: Scope | None = every.around(scope)
+            while outer is not None and not (
+                isinstance(outer, FunctionOutline) and every.of(outer).is_local(root)
+            ):
+                outer = every.around(outer)
+            outer = outer or file.outline.module
+            if outer is not None:
+                yield file, outer, name
+
+    def _in_methods(self, value: ClassValue, name: str) -> Iterator[Spot]:
+        for base in self._edges.classes.bases(value):
+            if isinstance(base, ClassValue):
+                for part in self._edges.classes.methods(base).values():
+                    if part.outline is not None and part.outline.parameters:
+                        yield base.file, part.outline, f"{part.outline.parameters[0]}.{name}"
+
+    def _handed_on(self, file: ProjectFile, scope: Scope, facts: Facts, name: str) -> Iterator[Spot]:
+        for callee, key in sorted(facts.passed.get(name, ()), key=str):
+            for function, offset in self._callees(file, scope, facts, callee):
+                outline = function.outline
+                if outline is None:
+                    continue
+                parameters = outline.parameters
+                if isinstance(key, int):
+                    if key + offset < len(parameters):
+                        yield function.file, outline, parameters[key + offset]
+                elif key in parameters:
+                    yield function.file, outline, key
+
+    def _callees(
+        self, file: ProjectFile, scope: Scope, facts: Facts, callee: str
+    ) -> Iterator[tuple[FunctionValue, int]]:
+        """The functions that a name calls, with the number of arguments that they get by themselves."""
+        classes = self._edges.classes
+        for one in self._edges.named(file, callee, scope):
+            if isinstance(one, ClassValue):
+                method = classes.find_method(one, "__init__")
+                if method is not None:
+                    yield method, 1
+            elif isinstance(one, FunctionValue):
+                yield one, int(classes.kind(one) == "classmethod")
+        base, dot, name = callee.partition(".")
+        owner = scope.owner if isinstance(scope, FunctionOutline) else None
+        if dot and "." not in name and owner is not None and facts.parameters[:1] == (base,):
+            method = classes.find_method(ClassValue(file, owner), name)
+            if method is not None:
+                yield method, int(classes.kind(method) != "staticmethod")
+
+
+def _in_body(facts: Facts, name: str) -> set[str]:
+    """What the body of a module itself does with a name."""
+    found: set[str] = set()
+    start = f"{name}."
+    for call in facts.body.calls:
+        if call.name == name:
+            found.add("__call__")
+        elif call.name is not None and call.name.startswith(start) and "." not in call.name[len(start) :]:
+            found.add(call.method)
+        arguments = call.node.args
+        if call.method in _STEPS and call.receiver and arguments and dotted(arguments[0]) == name:
+            found.add(STEPPED)
+    for read in facts.body.loads:
+        if read.startswith(start):
+            found |= {read[len(start) :].partition(".")[0]} & _TELLING
+    return found
+
+
+def _aliases(facts: Facts, name: str) -> Iterator[str]:
+    """The names that stand for the same object: those that it is assigned to, and what it is assigned from."""
+    for target, stores in facts.stores.items():
+        source = _only_source(stores)
+        if source == name and target != name:
+            yield target
+    source = _only_source(facts.stores.get(name, []))
+    if source is not None and source != name:
+        yield source
+
+
+def _only_source(stores: list[Store]) -> str | None:
+    value = stores[0].value if len(stores) == 1 else None
+    return dotted(value) if value is not None else None

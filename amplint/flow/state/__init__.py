@@ -1,0 +1,1 @@
+"""What the interpreter keeps: values, conditions, stores. Knows Python, not torch."""

@@ -1,0 +1,333 @@
+"""Conditions as values: decision diagrams over atoms.
+
+An atom is a question about an unknown: is it true, is it None, does it equal a constant. A condition is a tree of
+Choice nodes whose leaves are ``TRUE`` and ``FALSE``; a value that depends on conditions is such a tree with other
+leaves. Atoms are met in the same order on every branch, that in which they came about: equal conditions are equal
+trees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
+
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
+
+Condition = Value
+"""A tree with leaves TRUE and FALSE."""
+Known = dict[Symbol, bool]
+"""Atoms with the outcome that is assumed on one branch."""
+
+MOST_ALTERNATIVES = 12
+MOST_ATOMS = 8
+MOST_RELATED = 6
+
+
+# atoms -----------------------------------------------------------------------------------------------------------
+
+
+def is_true(of: Symbol) -> Symbol:
+    """The atom "it is true", for ``if x``."""
+    return symbol("is true", of)
+
+
+def is_none(of: Symbol) -> Symbol:
+    """The atom "it is None", for ``x is None``."""
+    return symbol("is None", of)
+
+
+def equals(of: Symbol, constant: Value) -> Symbol:
+    """The atom "it equals this constant", for ``x == "fp16"``."""
+    return is_none(of) if constant == NONE else symbol("equals", of, constant)
+
+
+def subject_of(atom: Symbol) -> Symbol:
+    """What an atom asks for: the answers to questions about the same unknown may follow from each other."""
+    subject = atom.parts[1] if len(atom.parts) > 1 else None
+    return subject if isinstance(subject, Symbol) else atom
+
+
+def implied(atom: Symbol, known: Known) -> bool | None:
+    """The outcome of an atom where others have come out as ``known``, or None: what equals "a" does not equal "b",
+    is not None, and is true."""
+    found = known.get(atom)
+    if found is not None:
+        return found
+    if not known or len(atom.parts) < 2:
+        return None
+    kind, of = atom.parts[0], atom.parts[1]
+    if kind not in ("is true", "is None", "equals"):
+        return None
+    for other, truth in known.items():
+        if len(other.parts) < 2 or other.parts[1] is not of:
+            continue
+        outcome = _follows(kind, atom, other, truth)
+        if outcome is not None:
+            return outcome
+    return None
+
+
+def _follows(kind: object, atom: Symbol, other: Symbol, truth: bool) -> bool | None:
+    """What one atom about an unknown says of another one about the same."""
+    match other.parts[0], truth:
+        case "equals", True:
+            constant = other.parts[2]
+            assert isinstance(constant, Constant)
+            return bool(constant.value) if kind == "is true" else False
+        case "is None", True:
+            return False
+        case "is true", True:
+            if kind == "is None":
+                return False
+            constant = atom.parts[2] if kind == "equals" else None
+            return False if isinstance(constant, Constant) and not constant.value else None
+        case "is true", False:
+            constant = atom.parts[2] if kind == "equals" else None
+            return False if isinstance(constant, Constant) and constant.value else None
+    return None
+
+
+# trees -----------------------------------------------------------------------------------------------------------
+
+_MOST_KEPT = 400_000
+_nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
+_selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
+_within_kept: dict[tuple[Hashable, Hashable], Value | None] = {}
+_NOTHING: frozenset[Symbol] = frozenset()
+
+
+def _key(value: Value) -> Hashable:
+    if type(value) is Choice:
+        return id(value)
+    # the two most frequent leaves, whose hash is not worth working out
+    return True if value is TRUE else False if value is FALSE else value
+
+
+def forget() -> None:
+    """Drops all that is kept of trees that were worked out, if that is much. Called between entry points."""
+    if len(_nodes) > _MOST_KEPT or len(_selected) > _MOST_KEPT or len(_within_kept) > _MOST_KEPT:
+        _nodes.clear()
+        _selected.clear()
+        _within_kept.clear()
+
+
+def _node(atom: Symbol, then: Value, other: Value) -> Value:
+    if then is other or (type(then) is not Choice and type(other) is not Choice and then == other):
+        return then
+    key = (atom, _key(then), _key(other))
+    found = _nodes.get(key)
+    if found is None:
+        found = _nodes[key] = Choice(atom, then, other, _atoms(then) | _atoms(other) | {atom})
+    return found
+
+
+def _atoms(tree: Value) -> frozenset[Symbol]:
+    return tree.atoms if isinstance(tree, Choice) else _NOTHING
+
+
+def asked(atom: Symbol) -> Condition:
+    """The condition that an atom holds."""
+    return _node(atom, TRUE, FALSE)
+
+
+def choice(atom: Symbol, then: Value, other: Value) -> Value:
+    """``then`` where the atom holds, else ``other``."""
+    return select(asked(atom), then, other)
+
+
+def select(condition: Condition, then: Value, other: Value) -> Value:
+    """``then if condition else other``, for trees."""
+    if not isinstance(condition, Choice):
+        return then if condition == TRUE else other
+    if then is other:
+        return then
+    key = (id(condition), _key(then), _key(other))
+    found = _selected.get(key)
+    if found is None:
+        top = _top(condition, then, other)
+        yes = select(_side(condition, top, True), _side(then, top, True), _side(other, top, True))
+        no = select(_side(condition, top, False), _side(then, top, False), _side(other, top, False))
+        found = _selected[key] = _node(top, yes, no)
+    return found
+
+
+def _top(*trees: Value) -> Symbol:
+    found: Symbol | None = None
+    for tree in trees:
+        if isinstance(tree, Choice) and (found is None or tree.atom.index < found.index):
+            found = tree.atom
+    assert found is not None
+    return found
+
+
+def _side(tree: Value, atom: Symbol, truth: bool) -> Value:
+    if isinstance(tree, Choice) and tree.atom is atom:
+        return tree.then if truth else tree.other
+    return tree
+
+
+def both(one: Condition, other: Condition) -> Condition:
+    """``one and other``. FALSE where the two exclude each other."""
+    found = select(one, other, FALSE)
+    return within(found, TRUE) if isinstance(found, Choice) and _related(found.atoms) else found
+
+
+def either(one: Condition, other: Condition) -> Condition:
+    """``one or other``."""
+    return select(one, TRUE, other)
+
+
+def negation(condition: Condition) -> Condition:
+    """``not condition``."""
+    return select(condition, FALSE, TRUE)
+
+
+def _related(atoms: frozenset[Symbol]) -> frozenset[Symbol]:
+    """The atoms that ask for the same unknown as another one: what one says may follow from the other."""
+    if len(atoms) < 2:
+        return _NOTHING
+    subjects = Counter(atom.parts[1] for atom in atoms if len(atom.parts) > 1)
+    if len(subjects) == len(atoms):
+        return _NOTHING
+    found = [atom for atom in atoms if len(atom.parts) > 1 and subjects[atom.parts[1]] > 1]
+    return frozenset(sorted(found, key=lambda atom: atom.order)[:MOST_RELATED])
+
+
+def within(tree: Value, condition: Condition) -> Value:
+    """The tree without the branches that cannot be taken where the condition holds. A tree all of whose branches are
+    out of reach stays as it is."""
+    if not isinstance(tree, Choice):
+        return tree
+    key = (id(tree), _key(condition))
+    if key not in _within_kept:
+        related = _related(tree.atoms | _atoms(condition))
+        kept: dict[tuple[Hashable, Hashable, frozenset[tuple[Symbol, bool]]], Value | None] = {}
+        _within_kept[key] = _within(tree, condition, {}, related, kept)
+    found = _within_kept[key]
+    return tree if found is None else found
+
+
+def _within(
+    tree: Value,
+    condition: Condition,
+    known: Known,
+    related: frozenset[Symbol],
+    kept: dict[tuple[Hashable, Hashable, frozenset[tuple[Symbol, bool]]], Value | None],
+) -> Value | None:
+    if not isinstance(condition, Choice):
+        if condition == FALSE:
+            return None
+        if not isinstance(tree, Choice) or (not related and not known):
+            return tree
+    key = (_key(tree), _key(condition), frozenset(known.items()))
+    if key in kept:
+        return kept[key]
+    top = _top(tree, condition)
+    outcome = implied(top, known) if top in related else None
+    sides: list[Value | None] = []
+    for truth in (True, False):
+        if outcome is not None and truth is not outcome:
+            sides.append(None)
+            continue
+        inner = {**known, top: truth} if top in related else known
+        sides.append(_within(_side(tree, top, truth), _side(condition, top, truth), inner, related, kept))
+    yes, no = sides
+    found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
+    kept[key] = found
+    return found
+
+
+def is_possible(condition: Condition, where: Condition = TRUE) -> bool:
+    """Whether a condition can hold where another one does."""
+    return both(where, condition) != FALSE
+
+
+def apply(function: Callable[[Value], Value], tree: Value) -> Value:
+    """A tree with a function applied to each of its leaves. The function may give trees."""
+    done: dict[Hashable, Value] = {}
+
+    def applied(part: Value) -> Value:
+        key = _key(part)
+        if key not in done:
+            if isinstance(part, Choice):
+                done[key] = _put_together(part.atom, applied(part.then), applied(part.other))
+            else:
+                done[key] = function(part)
+        return done[key]
+
+    return applied(tree)
+
+
+def _put_together(atom: Symbol, then: Value, other: Value) -> Value:
+    """``choice``, where the atoms of the parts mostly come after this one."""
+    for part in (then, other):
+        if isinstance(part, Choice) and part.atom.index <= atom.index:
+            return choice(atom, then, other)
+    return _node(atom, then, other)
+
+
+def leaves(tree: Value) -> Iterator[Value]:
+    """The different values that a tree may come out as."""
+    seen: set[Hashable] = set()
+    pending = [tree]
+    while pending:
+        value = pending.pop()
+        key = _key(value)
+        if key in seen:
+            continue
+        seen.add(key)
+        if isinstance(value, Choice):
+            pending += [value.other, value.then]
+        else:
+            yield value
+
+
+def branches(tree: Value) -> Iterator[tuple[Condition, Value]]:
+    """Each different leaf with the condition under which the tree comes out as it."""
+    for leaf in list(leaves(tree)):
+        yield apply(partial(_is, leaf), tree), leaf
+
+
+def _is(leaf: Value, value: Value) -> Condition:
+    return TRUE if value == leaf else FALSE
+
+
+def atoms(tree: Value) -> frozenset[Symbol]:
+    """The atoms that a tree asks for."""
+    return _atoms(tree)
+
+
+def size(tree: Value) -> int:
+    """How many choices a tree has, each counted once."""
+    seen: set[int] = set()
+    pending = [tree]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Choice) and id(value) not in seen:
+            seen.add(id(value))
+            pending += [value.then, value.other]
+    return len(seen)
+
+
+def without(condition: Condition, atom: Symbol) -> Condition:
+    """What is left of a condition if nothing is known of an atom: it holds if it may."""
+    if not isinstance(condition, Choice) or atom not in condition.atoms:
+        return condition
+    if condition.atom is atom:
+        return either(condition.then, condition.other)
+    return _node(condition.atom, without(condition.then, atom), without(condition.other, atom))
+
+
+_ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
+"""Atoms that nobody asks for a second time."""
+
+
+def bounded(condition: Condition, most: int = MOST_ATOMS) -> Condition:
+    """A condition with at most so many atoms that holds at least where this one does."""
+    while isinstance(condition, Choice) and len(condition.atoms) > most:
+        condition = without(
+            condition, max(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
+        )
+    return condition

@@ -1,0 +1,284 @@
+"""The state of one path: names, objects, ambient values, and the condition under which it is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import TypeVar
+
+from amplint.flow.state.conditions import (
+    MOST_ALTERNATIVES,
+    MOST_ATOMS,
+    Condition,
+    asked,
+    atoms,
+    bounded,
+    either,
+    is_possible,
+    leaves,
+    select,
+    within,
+)
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import (
+    FALSE,
+    TRUE,
+    UNBOUND,
+    Choice,
+    Constant,
+    Iteration,
+    Mapping,
+    Note,
+    Number,
+    Sequence,
+    Text,
+    Unknown,
+    Value,
+)
+
+Key = tuple[Symbol, str | type[Value]]
+"""The identity of an object, and the name of an attribute or the class of a note."""
+
+
+class Ambient(Value):
+    """Base of what holds for a stretch of time rather than for an object, such as the open regions. There is one
+    value of each class at a time; models see it resolved."""
+
+    __slots__ = ()
+
+
+class State:
+    """Names and objects are dicts that forks share until one of them writes."""
+
+    __slots__ = ("_heap_shared", "_names_shared", "ambient", "condition", "heap", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, Value] = {}
+        """The local names of the function that is being walked."""
+        self.heap: dict[Key, Value] = {}
+        """Attributes and notes of objects."""
+        self.ambient: dict[type[Ambient], Value] = {}
+        self.condition: Condition = TRUE
+        """Under which this path is taken, seen from the beginning of the function that is being walked."""
+        self._names_shared = self._heap_shared = False
+
+    def fork(self, condition: Condition | None = None) -> State:
+        """A copy that can go its own way, under a further condition."""
+        other = State.__new__(State)
+        other.names, other.heap, other.ambient = self.names, self.heap, self.ambient
+        other.condition = self.condition if condition is None else condition
+        for state in (self, other):
+            state._names_shared = state._heap_shared = True
+        return other
+
+    def bind(self, name: str, value: Value) -> None:
+        """Assigns a local name."""
+        if self._names_shared:
+            self.names = dict(self.names)
+            self._names_shared = False
+        self.names[name] = value
+
+    def forget(self, name: str) -> None:
+        """Takes a local name back."""
+        self.names = {known: value for known, value in self.names.items() if known != name}
+        self._names_shared = False
+
+    def enter_frame(self, names: dict[str, Value]) -> dict[str, Value]:
+        """Takes new local names; gives back the old ones."""
+        old, self.names, self._names_shared = self.names, names, False
+        return old
+
+    def leave_frame(self, names: dict[str, Value]) -> None:
+        """Takes the caller's names back, which other states may share."""
+        self.names, self._names_shared = names, True
+
+    def store(self, key: Key, value: Value) -> None:
+        """Sets an attribute or a note."""
+        if self._heap_shared:
+            self.heap = dict(self.heap)
+            self._heap_shared = False
+        self.heap[key] = value
+
+    def drop(self, key: Key) -> None:
+        """Forgets an attribute or a note."""
+        if key in self.heap:
+            if self._heap_shared:
+                self.heap = dict(self.heap)
+                self._heap_shared = False
+            del self.heap[key]
+
+    def surround(self, value: Ambient) -> None:
+        """Sets an ambient value."""
+        self.ambient = {**self.ambient, type(value): value}
+
+
+K = TypeVar("K", bound=Hashable)
+Absent = Callable[[Key], Value | None]
+"""What an attribute is as long as no path has set it, or None where there is no telling."""
+
+
+def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
+    """One state that stands for two. Values that differ are chosen by the condition that tells the two apart, or
+    by the atom ``apart`` where none does."""
+    if one.condition == FALSE or other.condition == FALSE:
+        return other if one.condition == FALSE else one
+    condition = bounded(either(one.condition, other.condition))
+    if is_possible(one.condition, other.condition):
+        first: Condition = asked(apart)
+    else:
+        first = within(one.condition, condition)
+    joined = one.fork(condition)
+    if one.names is not other.names:
+        joined.names = _joined(one.names, other.names, first, lambda name: UNBOUND)
+        joined._names_shared = False
+    if one.heap is not other.heap:
+        joined.heap = _joined(one.heap, other.heap, first, absent)
+        joined._heap_shared = False
+    if one.ambient is not other.ambient:
+        joined.ambient = {
+            kind: _joined_ambient(first, one.ambient[kind], other.ambient[kind]) for kind in one.ambient
+        }
+    return joined
+
+
+def _joined_ambient(first: Condition, one: Value, other: Value) -> Value:
+    """Ambient values are told apart as long as that is possible; then those of the first state stand for both."""
+    found = select(first, one, other)
+    return one if isinstance(found, Choice) and len(found.atoms) > MOST_ATOMS else found
+
+
+def _joined(
+    one: dict[K, Value], other: dict[K, Value], first: Condition, absent: Callable[[K], Value | None]
+) -> dict[K, Value]:
+    joined = dict(one)
+    for key, value in one.items():
+        beside = other.get(key)
+        if beside is value:
+            continue
+        if beside is None:
+            beside = absent(key)
+        _put(joined, key, first, value, beside)
+    for key, value in other.items():
+        if key not in one:
+            _put(joined, key, first, absent(key), value)
+    return joined
+
+
+def _put(joined: dict[K, Value], key: K, first: Condition, one: Value | None, other: Value | None) -> None:
+    if isinstance(one, Note) or isinstance(other, Note):
+        note = _joined_notes(one, other, first)
+        if note is None:
+            joined.pop(key, None)
+        else:
+            joined[key] = note
+    elif one is None or other is None:
+        joined[key] = one if one is not None else other if other is not None else UNBOUND
+    else:
+        joined[key] = join_values(first, one, other)
+
+
+def _joined_notes(one: Value | None, other: Value | None, first: Condition) -> Value | None:
+    known, beside = (one, other) if isinstance(one, Note) else (other, one)
+    assert isinstance(known, Note)
+    if beside is None or isinstance(beside, Note):
+        found = known.joined(beside)
+        if found is not NotImplemented:
+            return found
+    return select(first, one if one is not None else UNBOUND, other if other is not None else UNBOUND)
+
+
+def join_values(first: Condition, one: Value, other: Value) -> Value:
+    """``one`` where the condition holds, else ``other``. Two that nobody needs to tell apart become one unknown;
+    dicts and tuples of the same shape are joined part by part."""
+    if one == other:
+        return one
+    if _is_plain(one) and _is_plain(other):
+        numbers = isinstance(one, (Number, Constant)) and isinstance(other, (Number, Constant))
+        made = symbol("joined", _named(first), _name_of(one), _name_of(other))
+        return Number(made) if numbers else Unknown(made)
+    match one, other:
+        case Unknown(), Unknown() if one.kind == other.kind:
+            return Unknown(symbol("joined", _named(first), one.symbol, other.symbol), one.kind)
+        case Sequence(), Sequence() if (
+            one.exact
+            and other.exact
+            and len(one.items) == len(other.items)
+            and one.identity is other.identity
+        ):
+            items = zip(one.items, other.items, strict=True)
+            return replace(one, items=tuple(join_values(first, a, b) for a, b in items))
+        case Mapping(), Mapping() if one.identity is other.identity:
+            return _joined_mappings(first, one, other)
+    return keep_apart(first, one, other)
+
+
+def keep_apart(first: Condition, one: Value, other: Value) -> Value:
+    """``one`` where the condition holds, else ``other``, told apart as long as there are few alternatives."""
+    found = select(first, one, other)
+    if isinstance(found, Choice) and (len(found.atoms) > MOST_ATOMS or _count(found) > MOST_ALTERNATIVES):
+        return generalised(found)
+    return found
+
+
+_DEEPEST = 3
+
+
+def _is_plain(value: Value, depth: int = 0) -> bool:
+    """Whether nobody asks which of several such values it is: data, numbers, texts, and collections of them. Flags,
+    None and strings that are known tell something."""
+    match value:
+        case Unknown():
+            return value.kind is None
+        case Number() | Text():
+            return True
+        case Constant():
+            return type(value.value) is int
+        case Sequence() if value.identity is None:
+            return depth < _DEEPEST and all(_is_plain(item, depth + 1) for item in value.items)
+        case Iteration():
+            return depth < _DEEPEST and _is_plain(value.each, depth + 1)
+    return False
+
+
+def _name_of(value: Value) -> Symbol:
+    """What stands for a plain value in the name of a joined one."""
+    if isinstance(value, (Unknown, Number)):
+        return value.symbol
+    return symbol("plain", type(value).__name__, value.value if isinstance(value, Constant) else None)
+
+
+def _kind(value: Value) -> str | None:
+    return value.kind if isinstance(value, Unknown) else None
+
+
+def _named(condition: Condition) -> Symbol:
+    """What stands for a condition in the name of a joined value."""
+    if isinstance(condition, Choice):
+        return symbol("if", condition.atom, _named(condition.then), _named(condition.other))
+    return symbol("is", condition)
+
+
+def _joined_mappings(first: Condition, one: Mapping, other: Mapping) -> Value:
+    names = list(dict.fromkeys([key for key, _ in one.items] + [key for key, _ in other.items]))
+    items = []
+    for key in names:
+        a, b = one.get(key), other.get(key)
+        items.append(
+            (key, join_values(first, a if a is not None else UNBOUND, b if b is not None else UNBOUND))
+        )
+    rest = tuple(dict.fromkeys((*one.rest, *other.rest)))
+    return replace(one, items=tuple(items), rest=rest)
+
+
+def _count(tree: Value) -> int:
+    return sum(1 for _ in leaves(tree)) if isinstance(tree, Choice) else 1
+
+
+def generalised(tree: Value) -> Value:
+    """One unknown for a tree with too many leaves; of a kind, if they all are."""
+    kinds = {_kind(leaf) for leaf in leaves(tree) if not isinstance(leaf, Constant)}
+    return Unknown(symbol("one of", _named_tree(tree)), kinds.pop() if len(kinds) == 1 else None)
+
+
+def _named_tree(tree: Value) -> Symbol:
+    return symbol("over", *sorted(atoms(tree), key=lambda atom: atom.order))

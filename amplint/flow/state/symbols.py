@@ -1,0 +1,57 @@
+"""Names for what is not known: a symbol stands for one reading of one unknown, and the same reading is the same
+symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from hashlib import blake2b
+
+
+class Symbol:
+    """An interned tuple, such as ``symbol("attribute", args, "amp")`` for ``args.amp``. Two symbols of the same
+    parts are the same object, so that hashing costs nothing however deep the parts go."""
+
+    __slots__ = ("_order", "index", "parts")
+
+    def __init__(self, parts: tuple[Hashable, ...], index: int) -> None:
+        self.parts = parts
+        self.index = index
+        """Counts symbols in the order in which they came about: questions of a program are asked in that order."""
+        self._order: str | None = None
+
+    @property
+    def order(self) -> str:
+        """A text by which symbols are sorted: the same in every run."""
+        if self._order is None:
+            text = "|".join(
+                part.order if isinstance(part, Symbol) else f"{type(part).__name__}:{part!r}"
+                for part in self.parts
+            )
+            self._order = blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+        return self._order
+
+    def __repr__(self) -> str:
+        return "<" + " ".join(map(str, self.parts)) + ">"
+
+    def __reduce__(self) -> tuple[object, tuple[Hashable, ...]]:
+        return symbol, self.parts
+
+
+_interned: dict[tuple[Hashable, ...], Symbol] = {}
+
+
+def symbol(*parts: Hashable) -> Symbol:
+    """The symbol of these parts: strings, numbers, symbols or values. Booleans are told from numbers."""
+    key = tuple((type(part), part) if isinstance(part, (bool, int, float)) else part for part in parts)
+    found = _interned.get(key)
+    if found is None:
+        found = _interned[key] = Symbol(parts, len(_interned))
+    return found
+
+
+def rooted(whole: Symbol, old: Symbol, new: Symbol) -> Symbol:
+    """A symbol with ``new`` in place of ``old`` wherever that occurs in it."""
+    if whole is old:
+        return new
+    parts = tuple(rooted(part, old, new) if isinstance(part, Symbol) else part for part in whole.parts)
+    return whole if all(a is b for a, b in zip(parts, whole.parts, strict=True)) else symbol(*parts)

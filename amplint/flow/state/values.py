@@ -1,0 +1,293 @@
+"""What the interpreter knows about a value of Python. Everything it does not follow is ``Unknown``.
+
+Values are immutable and hashable; what changes over time, such as the attributes of objects, is in the store under
+the identity of the object. Models add kinds of their own, such as tensors, by deriving from ``Value``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as Mapping_
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from amplint.events import Place
+from amplint.flow.state.symbols import Symbol
+
+if TYPE_CHECKING:
+    from amplint.lowering.program import Program
+    from amplint.source.outline import ClassOutline, FunctionOutline
+    from amplint.source.project import ProjectFile
+
+
+class Value:
+    """Base of all values.
+
+    ``matters``: a call that is given such a value is followed, however little is in its text.
+    """
+
+    __slots__ = ()
+    matters: ClassVar[bool] = False
+
+    def another(self) -> Value:
+        """The value as a loop takes it out of a collection of which not all is known: another one in each round."""
+        return self
+
+
+class Note(Value):
+    """What a model notes of an object, under its identity and the class of the note: ``frozen``, ``sharded``."""
+
+    __slots__ = ()
+
+    def joined(self, other: Note | None) -> Note | None:
+        """The note that holds where this one and another one (None: no note) meet, or NotImplemented where both are
+        to be kept apart by the condition that chose between them."""
+        del other
+        kept_apart: Note | None = NotImplemented
+        return kept_apart
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Note):
+    """A method of an unknown object was called: it is not None from there on."""
+
+    def joined(self, other: Note | None) -> Note | None:
+        """It holds where it holds on both paths."""
+        return self if other == self else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Value):
+    """Anything. ``symbol`` stands for it where it is compared or tested again; ``kind`` is what the code does with
+    it: the name of a kind that a model has registered, such as "module", or None."""
+
+    symbol: Symbol
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Value):
+    """A Python constant: ``Constant(1)`` is not ``Constant(True)``."""
+
+    value: object
+
+    def __hash__(self) -> int:
+        value = self.value
+        if isinstance(value, slice):  # it has no hash before Python 3.12
+            value = (value.start, value.stop, value.step)
+        return hash((type(self.value), value))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is Constant and type(self.value) is type(other.value) and self.value == other.value
+
+
+NONE, TRUE, FALSE = Constant(None), Constant(True), Constant(False)
+
+
+class Choice(Value):
+    """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone, which make but
+    one node of the same parts, so that equal trees are the same object."""
+
+    __slots__ = ("atom", "atoms", "other", "then")
+
+    def __init__(self, atom: Symbol, then: Value, other: Value, atoms: frozenset[Symbol]) -> None:
+        self.atom = atom
+        self.then = then
+        self.other = other
+        self.atoms = atoms
+        """All atoms in the tree."""
+
+    def __repr__(self) -> str:
+        return f"Choice({self.atom}, {self.then}, {self.other})"
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound(Value):
+    """A local name that one path has not bound: who reads it there gets an UnboundLocalError."""
+
+
+UNBOUND = Unbound()
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Value):
+    """A string of which the beginning is known: ``f"cuda:{rank}"``."""
+
+    start: str
+    symbol: Symbol | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Value):
+    """A number that is not known: the result of ``.item()``, a counter, a parameter whose default is a number."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class External(Value):
+    """Something of a package outside the project, by its qualified name: ``torch.nn.functional.softmax``. Builtins
+    are ``builtins.len``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFile(Value):
+    """A module (file) of the project."""
+
+    file: ProjectFile
+
+
+@dataclass(frozen=True, slots=True)
+class ClassValue(Value):
+    """A class of the project."""
+
+    file: ProjectFile
+    outline: ClassOutline
+
+    def __hash__(self) -> int:
+        return hash(id(self.outline))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClassValue) and other.outline is self.outline
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Value):
+    """An object. ``identity`` names it; its attributes are in the store. ``made_of`` is its class in the project, or
+    ``external`` the qualified name of a class outside."""
+
+    identity: Symbol
+    made_of: ClassValue | None = None
+    external: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionValue(Value):
+    """A function of the project: by its outline, or one defined inside a function that is being walked, with the
+    names that it sees there (``closure``, by scope, innermost first)."""
+
+    matters: ClassVar[bool] = True
+    file: ProjectFile
+    outline: FunctionOutline | None = None
+    program: Program | None = None
+    closure: Closure | None = None
+    receiver: Value | None = None
+    """The ``self`` of the method around a nested function."""
+    undecorated: bool = False
+    """Whether its decorators are applied already, or are to be left out."""
+    manages_context: bool = False
+    """Whether ``contextlib.contextmanager`` decorates it."""
+
+    def __hash__(self) -> int:
+        return hash((id(self.outline), id(self.program)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FunctionValue)
+            and other.outline is self.outline
+            and other.program is self.program
+            and other.closure is self.closure
+            and other.undecorated is self.undecorated
+            and other.manages_context is self.manages_context
+        )
+
+
+class Closure:
+    """The scope around a nested function. ``names`` gives its names as they are now."""
+
+    __slots__ = ("identity", "names", "outer")
+
+    def __init__(
+        self, identity: Symbol, names: Callable[[], Mapping_[str, Value]], outer: Closure | None
+    ) -> None:
+        self.identity = identity
+        """Under which the store keeps the names that nested functions set."""
+        self.names = names
+        self.outer = outer
+
+
+@dataclass(frozen=True, slots=True)
+class BoundMethod(Value):
+    """A method with its object. ``function`` is None where the method is known by its name alone."""
+
+    receiver: Value
+    name: str
+    function: FunctionValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Super(Value):
+    """``super()``: the object, and the class after which its methods are looked for."""
+
+    receiver: Value
+    after: ClassValue
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Value):
+    """``functools.partial``, or a callable outside with arguments already given."""
+
+    function: Value
+    positional: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decorated(Value):
+    """A function around each call of which a context is entered."""
+
+    matters: ClassVar[bool] = True
+    function: Value
+    context: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Value):
+    """A tuple, list or set. ``exact``: ``items`` are all there are, in order; otherwise they are the different things
+    that may be in it, of which the first ``prefix`` stand at the beginning. ``identity`` names a list that can
+    change; its contents at a time are in the store under that identity (see Contents)."""
+
+    items: tuple[Value, ...] = ()
+    exact: bool = True
+    prefix: int = 0
+    identity: Symbol | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping(Value):
+    """A dict with constant keys; ``rest`` are values under unknown keys. ``identity`` as in Sequence; ``node`` is
+    where a display is written, for findings about what it lacks."""
+
+    items: tuple[tuple[object, Value], ...] = ()
+    rest: tuple[Value, ...] = ()
+    identity: Symbol | None = field(default=None, compare=False)
+    place: Place | None = field(default=None, compare=False)
+
+    def get(self, key: object) -> Value | None:
+        """The value under a constant key, the latest one."""
+        return next(
+            (value for name, value in reversed(self.items) if type(name) is type(key) and name == key), None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration(Value):
+    """What comes out of ``enumerate``, ``zip``, ``range`` and the like: ``each`` is one item; ``rounds`` how many
+    there are, where that is known."""
+
+    each: Value
+    rounds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextManager(Value):
+    """A context manager of the project or of a builtin. ``kind`` is "null"; "stack" for an ExitStack; "generator" for
+    the call of a function under ``contextlib.contextmanager``, whose ``call`` is made when it is entered."""
+
+    kind: str
+    identity: Symbol | None = None
+    call: Value | None = None

@@ -1,0 +1,58 @@
+"""What a rule may ask of whoever produces the events: the conditions of a finding that are no event."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from amplint.events import (
+    Backward,
+    Event,
+    Rounds,
+    ScalerAtHand,
+    ScalerUsed,
+    StateSaved,
+)
+
+
+class Context(Protocol):
+    """The code around an event, or the run in which it happens. What is not known is answered such that the rule that
+    asks is silent. The code on the way to an event is the functions that are being run when it happens, what they may
+    call, and the other methods of their objects."""
+
+    def scaler_may_exist(self, event: Event) -> bool:
+        """Whether code on the way to an event may scale losses: ``NativeScaler()(loss, optimizer)``."""
+
+    def scaler_at_hand(self, event: Backward) -> ScalerAtHand | None:
+        """A gradient scaler, not known to be off, that the code at a backward pass has in a name: ``self.scaler``."""
+
+    def half_may_exist(self, event: Event) -> bool:
+        """Whether code on the way to an event may run in half precision: ``with accelerator.autocast():``."""
+
+    def may_be_resumed(self, event: StateSaved) -> bool:
+        """Whether somebody may load what is saved to go on: ``optimizer.load_state_dict(saved["optimizer"])``."""
+
+    def framework_saves_scaler(self, event: StateSaved) -> bool:
+        """Whether code on the way to a checkpoint minds the scaler of a framework: ``accelerator.scaler``."""
+
+    def may_be_unscaled(self, event: ScalerUsed) -> bool:
+        """Whether the gradients that a scaler divides here may be divided already: ``scaler.unscale_(each)``."""
+
+    def rounds(self, event: ScalerUsed) -> Rounds:
+        """In which rounds of the loop around an event it happens: ``if i == 0: scaler.unscale_(optimizer)``."""
+
+    def is_optional(self, event: ScalerUsed) -> bool:
+        """Whether a condition decides that there is the scaler at all: ``GradScaler() if fp16 else None``."""
+
+    def is_decided(self, event: ScalerUsed) -> bool:
+        """Whether a condition has asked for the flag that switches the scaler: ``if fp16: scaler.scale(loss)`` for
+        ``GradScaler(enabled=fp16)``."""
+
+    def is_flag(self, switch: Hashable) -> bool:
+        """Whether a switch is a setting as it was read, ``args.fp16``, and nothing that was computed."""
+
+    def are_of_one(self, switch: Hashable, other: Hashable) -> bool:
+        """Whether two switches are settings of one object: ``args.fp16`` and ``args.amp``."""
+
+    def belongs(self, part: Hashable, whole: Hashable) -> bool:
+        """Whether an object is another one, or was made or is held by it: ``trainer.scaler`` and ``trainer``."""

@@ -1,0 +1,405 @@
+"""What the flow knows of Python's builtins and standard library.
+
+A call of ``backward`` that no run reaches is marked ``never``, one that every run reaches ``out``.
+"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+from listening import Holds
+
+from amplint.events import Backward
+
+HEAD = dedent("""
+    import collections, contextlib, dataclasses, functools, importlib, itertools, os, sys, typing
+    import torch
+    from collections import OrderedDict, defaultdict, deque
+    from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+    from tqdm import tqdm
+""")
+
+DECIDED = {
+    "length of a list that grew": """
+        items = [1, 2]
+        items.append(3)
+        items += [4]
+        items.extend((5, 6))
+        yes(len(items) == 6)
+    """,
+    "length of a list that shrank": """
+        items = [1, 2, 3]
+        last = items.pop()
+        first = items.pop(0)
+        yes(len(items) == 1 and last == 3 and first == 1)
+        items.clear()
+        no(items)
+    """,
+    "a list that two names share": """
+        items = []
+        same = items
+        same.append("a")
+        yes(items)
+        yes("a" in items)
+    """,
+    "a copy of a list": """
+        items = [1]
+        other = list(items)
+        third = items.copy()
+        other.append(2)
+        yes(len(items) == 1 and len(other) == 2 and len(third) == 1)
+    """,
+    "insert, reverse and index": """
+        items = [2, 3]
+        items.insert(0, 1)
+        items.reverse()
+        yes(items[0] == 3 and items[-1] == 1)
+    """,
+    "a dict by its keys": """
+        options = {"amp": True}
+        options["dtype"] = "bf16"
+        options.update(scale=False, **{"more": 1})
+        yes(options["amp"] and options.get("dtype") == "bf16")
+        no(options.get("scale"))
+        no(options.get("other"))
+        yes(options.get("other", 3) == 3)
+        yes("more" in options and "less" not in options)
+        yes(len(options) == 4)
+    """,
+    "a dict that loses keys": """
+        options = dict(amp=True, dtype="fp16")
+        yes(options.pop("amp"))
+        no("amp" in options)
+        yes(options.setdefault("amp", 5) == 5)
+        yes(options.pop("nothing", None) is None)
+    """,
+    "dicts of pairs": """
+        yes(dict([("a", 1), ("b", 2)])["b"] == 2)
+        yes(dict(zip(("a", "b"), (1, 2)))["a"] == 1)
+        yes(OrderedDict(a=1)["a"] == 1)
+    """,
+    "views of a dict": """
+        for key, value in {"a": 1, "b": 2}.items():
+            yes(key == "a" and value == 1 or key == "b" and value == 2)
+        yes("a" in {"a": 1}.keys() and "b" not in list({"a": 1}))
+        for value in {"a": True}.values():
+            yes(value)
+    """,
+    "a key that one path lacks": """
+        options = {}
+        if flag:
+            options["amp"] = True
+        if options.get("amp", False):
+            yes(flag)
+        else:
+            no(flag)
+    """,
+    "numbers": """
+        yes(int("3") == 3 and float("0.5") == 0.5 and abs(-2) == 2 and round(1.2) == 1)
+        yes(max(1, 3) == 3 and min([4, 2]) == 2 and sum([1, 2, 3]) == 6 and sum([]) == 0)
+        yes(str(3) == "3" and bool([1]))
+        no(bool(""))
+        yes(pow(2, 3) == 8)
+    """,
+    "the same number of the same unknown": """
+        if len(flag) > 2:
+            yes(len(flag) > 2)
+        if int(flag) == 3:
+            no(int(flag) == 4)
+    """,
+    "strings": """
+        yes("cuda:0".split(":")[0] == "cuda")
+        yes("BF16".lower().startswith("bf"))
+        yes("-".join(["a", "b"]) == "a-b")
+        yes("{}:{}".format("cuda", 1) == "cuda:1")
+        yes(f"cuda:{flag}".startswith("cuda"))
+        yes(f"cuda:{flag}".split(":")[0] == "cuda")
+        no("fp16".endswith("32"))
+    """,
+    "the same question to the same string": """
+        if flag.startswith("bf"):
+            yes(flag.startswith("bf"))
+        if flag.lower() == "fp16":
+            no(flag.lower() == "bf16")
+    """,
+    "any and all": """
+        yes(any([False, True]) and all([True, 1]))
+        no(any([]))
+        if all([flag, True]):
+            yes(flag)
+        if not any([flag]):
+            no(flag)
+    """,
+    "ranges": """
+        done = False
+        for index in range(1):
+            yes(index == 0)
+            no(done)
+            done = True
+        for index in range(0):
+            never()
+        yes(len(range(7)) == 7)
+    """,
+    "enumerate and zip": """
+        for index, (name, on) in enumerate(zip(("a", "b"), (True, True))):
+            yes(on and (index == 0) == (name == "a"))
+        for index, item in enumerate(["x"], 1):
+            yes(index == 1 and item == "x")
+    """,
+    "map, filter, sorted, reversed": """
+        yes(list(map(lambda value: value + 1, [1]))[0] == 2)
+        yes(1 in sorted([1]))
+        for value in reversed([1]):
+            yes(value == 1)
+    """,
+    "itertools": """
+        for value in itertools.chain([1], (2,)):
+            yes(value < 3)
+        yes(len(list(itertools.chain([1], (2,)))) == 2)
+    """,
+    "a progress bar": """
+        done = False
+        bar = tqdm([1])
+        for value in bar:
+            yes(value == 1)
+            no(done)
+            done = True
+            bar.set_postfix(loss=1)
+        with tqdm(total=3) as other:
+            other.update(1)
+            yes(True)
+    """,
+    "isinstance of what is known": """
+        yes(isinstance(1, int) and isinstance("a", (int, str)) and isinstance([1], list))
+        no(isinstance("a", int) or isinstance({}, list) or isinstance(None, dict))
+        yes(isinstance({}, collections.abc.Mapping))
+        yes(isinstance(Child(), Parent) and issubclass(Child, Parent))
+        no(isinstance(Parent(), Child))
+        no(isinstance(Parent(), str))
+        yes(type(Child()) is Child)
+    """,
+    "isinstance of an unknown, asked again": """
+        if isinstance(flag, str):
+            yes(isinstance(flag, str))
+        if not isinstance(flag, (str, int)):
+            no(isinstance(flag, str))
+    """,
+    "attributes by name": """
+        child = Child()
+        setattr(child, "amp", True)
+        yes(child.amp and getattr(child, "amp") and hasattr(child, "amp"))
+        yes(hasattr(child, "run") and hasattr("a", "split") and not hasattr(3, "split"))
+        yes(getattr(None, "missing", 4) == 4)
+        if getattr(flag, "amp", False):
+            yes(flag.amp)
+        if hasattr(flag, "module"):
+            yes(hasattr(flag, "module"))
+    """,
+    "callables": """
+        yes(callable(helper) and callable(len) and callable(Child))
+        no(callable(3))
+    """,
+    "partial and wraps": """
+        add = functools.partial(helper, 1, other=2)
+        yes(add() == 3)
+        yes(functools.partial(add, other=4)() == 5)
+        yes(wrapped(1) == 2)
+        yes(functools.reduce(lambda one, two: one + two, [1, 2, 3]) == 6)
+    """,
+    "a result that is kept": """
+        yes(kept() is kept())
+    """,
+    "contexts": """
+        with nullcontext(3) as three:
+            yes(three == 3)
+        with nullcontext() as nothing:
+            yes(nothing is None)
+        with closing(Child()) as child:
+            yes(isinstance(child, Child))
+        yes(child.closed)
+        with suppress(ValueError):
+            yes(True)
+        with managed(5) as five:
+            yes(five == 5)
+    """,
+    "stacks": """
+        child = Child()
+        with ExitStack() as stack:
+            stack.callback(child.close)
+            no(child.closed)
+        yes(child.closed)
+        with ExitStack() as stack:
+            yes(stack.enter_context(nullcontext(2)) == 2)
+            stack.enter_context(closing(Other()))
+            rest = stack.pop_all()
+        rest.close()
+    """,
+    "dataclasses": """
+        settings = Settings(amp=True)
+        yes(settings.amp and settings.dtype == "fp16" and len(settings.names) == 0)
+        changed = dataclasses.replace(settings, dtype="bf16")
+        yes(changed.amp and changed.dtype == "bf16" and settings.dtype == "fp16")
+        yes(dataclasses.asdict(settings)["dtype"] == "fp16")
+    """,
+    "typing": """
+        yes(typing.cast(int, 3) == 3)
+        no(typing.TYPE_CHECKING)
+    """,
+    "the environment, asked twice": """
+        if os.environ.get("AMP"):
+            yes(os.environ.get("AMP"))
+            yes(os.getenv("AMP"))
+    """,
+    "a program that gives up": """
+        if flag:
+            sys.exit("no")
+        no(flag)
+    """,
+    "modules by name": """
+        yes(importlib.import_module("torch").float16 == torch.float16)
+    """,
+    "super with arguments": """
+        yes(Child().named() == "parent")
+    """,
+    "deques and defaults": """
+        queue = deque([1, 2], maxlen=4)
+        queue.append(3)
+        yes(queue.popleft() == 1 and len(queue) == 2)
+        groups = defaultdict(list)
+        groups["a"].append(1)
+        yes(groups is not None)
+    """,
+}
+
+AROUND = dedent("""
+    class Parent:
+        def __init__(self):
+            self.closed = False
+
+        def name(self):
+            return "parent"
+
+        def close(self):
+            self.closed = True
+
+    class Child(Parent):
+        def run(self):
+            return None
+
+        def named(self):
+            return super(Child, self).name()
+
+    class Other:
+        def close(self):
+            return None
+
+    @dataclasses.dataclass
+    class Settings:
+        amp: bool
+        dtype: str = "fp16"
+        names: list = dataclasses.field(default_factory=list)
+
+    def helper(first=0, other=0):
+        return first + other
+
+    def decorate(function):
+        @functools.wraps(function)
+        def wrapper(*args):
+            return function(*args) + 1
+        return wrapper
+
+    @decorate
+    def wrapped(value):
+        return value
+
+    @functools.lru_cache(maxsize=None)
+    def kept():
+        return Child()
+
+    @contextmanager
+    def managed(value):
+        yield value
+""")
+
+
+def _marked(body: str) -> str:
+    """A program in which ``yes(condition)`` is a branch that is always taken, ``no(condition)`` one that never is."""
+    lines: list[str] = []
+    for line in dedent(body).strip().splitlines():
+        margin = line[: len(line) - len(line.lstrip())]
+        word, _, rest = line.strip().partition("(")
+        if word == "yes":
+            lines += [
+                f"{margin}if {rest[:-1]}:",
+                f"{margin}    loss.backward()  # out",
+                f"{margin}else:",
+                f"{margin}    loss.backward()  # never",
+            ]
+        elif word == "no":
+            lines += [f"{margin}if {rest[:-1]}:", f"{margin}    loss.backward()  # never"]
+        elif word == "never":
+            lines.append(f"{margin}loss.backward()  # never")
+        else:
+            lines.append(line)
+    inside = "\n".join(f"    {line}" for line in lines)
+    return f"{HEAD}{AROUND}\ndef main(loss, flag):\n{inside}\n"
+
+
+@pytest.mark.parametrize("body", DECIDED.values(), ids=DECIDED)
+def test_what_is_decided(holds: Holds, body: str) -> None:
+    holds(_marked(body))
+
+
+UNDECIDED = {
+    "a list that grows in a loop": """
+        items = []
+        for one in flag:
+            items.append(one)
+        if len(items) == 2:
+            loss.backward()  # out
+        if items:
+            loss.backward()  # out
+    """,
+    "isinstance of an unknown": """
+        if isinstance(flag, Child):
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "an attribute that an unknown may lack": """
+        if getattr(flag, "amp", True):
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "a dict under an unknown key": """
+        if {"a": True, "b": False}[flag]:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+        if {"a": 1}.get(flag):
+            loss.backward()  # out
+    """,
+    "a number that was read": """
+        if int(flag) > 1:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+}
+
+
+@pytest.mark.parametrize("body", UNDECIDED.values(), ids=UNDECIDED)
+def test_what_is_not_decided(holds: Holds, body: str) -> None:
+    inside = "\n".join(f"    {line}" for line in dedent(body).strip().splitlines())
+    holds(f"{HEAD}{AROUND}\ndef main(loss, flag):\n{inside}\n")
+
+
+@pytest.mark.parametrize(
+    ("loop", "rounds"),
+    [("range(1)", 1), ("range(2)", 2), ("range(100)", 2), ("[1, 2, 3]", 3), ("enumerate('ab')", 2)],
+)
+def test_rounds_of_loops(holds: Holds, loop: str, rounds: int) -> None:
+    tape = holds(f"{HEAD}\ndef main(loss):\n    for one in {loop}:\n        loss.backward()  # out\n")
+    assert len(tape.of(Backward)) == rounds

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import pytest
+from drawing import Draw, Tree
+from keys import registry
+
+from amplint.flow.core.registry import Weight
+from amplint.flow.project.components import components
+from amplint.flow.project.effects import Effects
+
+
+def effects(tree: Tree) -> Effects:
+    return Effects(tree.edges(), registry())
+
+
+def weight(tree: Tree, qualified: str, file: str = "a.py") -> int:
+    found = effects(tree)
+    if qualified == "<module>":
+        outline = tree.file(file).outline.module
+        assert outline is not None
+        return found.weight(tree.names.function(tree.file(file), outline))
+    return found.weight(tree.function(file, qualified))
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("def f(): torch.autocast('cuda')", Weight.ENTRY),
+        ("def f(x=torch.float16): ...", Weight.NOTHING),
+        ("def f(): return torch.float16", Weight.ENTRY),
+        ("def f(): return 'torch.float16'  # torch.autocast", Weight.NOTHING),
+        ("def f(autocast): autocast()", Weight.NOTHING),
+        ("def f(torch): torch.autocast()", Weight.NOTHING),
+        ("@torch.autocast('cuda')\ndef f(): ...", Weight.ENTRY),
+        ("@(torch.autocast)('cuda')\ndef f(): ...", Weight.ENTRY),
+        ("def f(): torch.optim.SGD(x)", Weight.EFFECT),
+        ("def f(): torch.optim", Weight.NOTHING),
+        ("def f(loss): loss.backward()", Weight.EFFECT),
+        ("def f(o): o.zero_grad()", Weight.EFFECT),
+        ("def f(o): o[0].zero_grad()", Weight.EFFECT),
+        ("def f(o): o.unknown()", Weight.NOTHING),
+        ("def f():\n  from torch import autocast as c\n  c()", Weight.ENTRY),
+        ("def f():\n  def g(): torch.autocast()", Weight.ENTRY),
+        ("def f(): return lambda: torch.autocast()", Weight.ENTRY),
+        ("def f():\n  class C:\n    x = torch.autocast()", Weight.ENTRY),
+        ("cast = torch.autocast\ndef f(): cast()", Weight.ENTRY),
+        ("cast = partial(torch.autocast, 'cuda')\ndef f(): cast()", Weight.ENTRY),
+        ("scaler = torch.amp.GradScaler()\ndef f(): scaler.step(x)", Weight.ENTRY),
+        ("def f(): getattr(torch, 'autocast')()", Weight.ENTRY),
+        ("from lib import Trainer\ndef f():\n  t = Trainer()\n  t.fit()", Weight.EFFECT),
+    ],
+)
+def test_what_a_function_meets(draw: Draw, code: str, found: Weight) -> None:
+    assert weight(draw({"a.py": f"import torch\n{code}"}), "f") == found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(): g()\ndef g(): h()\ndef h(): torch.autocast()",
+        "def f(): g()\ndef g():\n  f()\n  torch.autocast()",
+        "def f(): run(g)\ndef g(): torch.autocast()",
+        "def f(): C()\nclass C:\n  def __init__(self): torch.autocast()",
+        "def f(): C()\nclass B:\n  def __init__(self): torch.autocast()\nclass C(B): ...",
+        "def f(): C().go()\nclass C:\n  def go(self): torch.autocast()",
+        "def f():\n  c = C()\n  c.go()\nclass C:\n  def go(self): torch.autocast()",
+        "def f():\n  c = C()\n  c(1)\nclass C:\n  def forward(self): torch.autocast()",
+        "def f(c): c.go()\nclass C:\n  def go(self): torch.autocast()",
+        "def f(c): c(1)\nclass C:\n  def forward(self): torch.autocast()",
+        "def f(): C.go()\nclass C:\n  @staticmethod\n  def go(): torch.autocast()",
+        "def f(): g.go()\ng = C()\nclass C:\n  def go(self): torch.autocast()",
+        "@g\ndef f(): ...\ndef g(x): torch.autocast()",
+    ],
+)
+def test_what_a_function_leads_to(draw: Draw, code: str) -> None:
+    tree = draw({"a.py": f"import torch\n{code}"})
+    assert weight(tree, "f") == Weight.ENTRY
+    assert effects(tree).tags(tree.function("a.py", "f")) == {"opens"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class C:\n  def f(self): self.g()\n  def g(self): torch.autocast()",
+        "class C:\n  def f(this): this.g()\n  def g(self): torch.autocast()",
+        "class C:\n  def f(self): return self.g\n  @property\n  def g(self): torch.autocast()",
+        "class C:\n  def f(self): self.g()\n  def g(self): ...\nclass D(C):\n  def g(self): torch.autocast()",
+        "class B:\n  def g(self): torch.autocast()\nclass C(B):\n  def f(self): super().g()",
+        "class B:\n  def f(self): torch.autocast()\nclass C(B):\n  def f(self): super().f()",
+        "class B:\n  def g(self): torch.autocast()\nclass C:\n  def __init__(self): self.b = B()\n"
+        "  def f(self): self.b.g()",
+        "class B:\n  def forward(self): torch.autocast()\nclass C:\n  def __init__(self): self.b = B()\n"
+        "  def f(self): self.b(1)",
+    ],
+)
+def test_what_a_method_leads_to(draw: Draw, code: str) -> None:
+    assert weight(draw({"a.py": f"import torch\n{code}"}), "C.f") == Weight.ENTRY
+
+
+def test_methods_of_a_common_name_are_not_reached_by_it(draw: Draw) -> None:
+    many = "".join(f"class C{i}:\n  def go(self): torch.autocast()\n" for i in range(9))
+    assert weight(draw({"a.py": f"import torch\n{many}def f(c): c.go()"}), "f") == Weight.NOTHING
+
+
+def test_self_is_no_object_out_of_sight(draw: Draw) -> None:
+    code = (
+        "class A:\n  def f(self): self.go()\n  def go(self): ...\nclass B:\n  def go(self): torch.autocast()"
+    )
+    assert weight(draw({"a.py": f"import torch\n{code}"}), "A.f") == Weight.NOTHING
+
+
+def test_files_are_followed_by_their_imports(draw: Draw) -> None:
+    tree = draw(
+        {
+            "a.py": "from b import go\ndef f(): go()",
+            "b.py": "import c\ndef go(): c.last()",
+            "c.py": "import torch\ndef last(): torch.save(x)",
+        }
+    )
+    assert weight(tree, "f") == Weight.EFFECT
+
+
+def test_a_module_does_not_do_what_its_functions_do(draw: Draw) -> None:
+    code = "import torch\n@torch.autocast('cuda')\ndef f(): torch.autocast()\nclass C:\n  def m(self): f()\n"
+    assert weight(draw({"a.py": code}), "<module>") == Weight.NOTHING
+    assert weight(draw({"a.py": f"{code}if __name__ == '__main__':\n  f()"}), "<module>") == Weight.ENTRY
+
+
+def test_the_order_of_questions_does_not_matter(draw: Draw) -> None:
+    code = "import torch\n" + "".join(f"def f{i}(): f{(i + 1) % 5}(); f{(i * 2) % 5}()\n" for i in range(5))
+    tree = draw({"a.py": f"{code}\ndef f5(): f0()\ndef f6(): torch.save(f2)"})
+    for order in (range(7), reversed(range(7))):
+        found = effects(tree)
+        weights = {i: found.weight(tree.function("a.py", f"f{i}")) for i in order}
+        assert weights == {0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 1}
+
+
+def test_components_come_after_what_they_lead_to() -> None:
+    steps = {1: [2], 2: [3], 3: [1, 4], 4: [5], 5: [4, 6], 6: [], 7: [1]}
+    found = components([7, 1], steps.__getitem__)
+    assert [sorted(part) for part in found] == [[6], [4, 5], [1, 2, 3], [7]]
+
+
+def test_a_long_chain_needs_no_recursion() -> None:
+    assert len(components([0], lambda n: [n + 1] if n < 50_000 else [])) == 50_001

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from drawing import Draw, Tree
+from keys import registry
+
+from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.project.effects import Effects
+from amplint.flow.project.gate import BESIDE_HALF, entry_names, identifiers, taking_part, tokens
+from amplint.source.gate import passes
+
+
+def test_tokens_come_from_registered_names() -> None:
+    models = Registry()
+    entry = models.call(
+        "torch.autocast", "torch.amp.autocast.__init__", "apex.amp.initialize", weight=Weight.ENTRY
+    )
+    entry(lambda api, name, arguments, node: None)
+    models.call("torch.save", weight=Weight.EFFECT)(lambda api, name, arguments, node: None)
+    models.about("torch.float16", ".half", weight=Weight.ENTRY)
+    models.about(".backward", "torch.optim.", tags=(BESIDE_HALF,))
+    assert tokens(models) == (
+        (b"apex", b"initialize"),
+        (b"autocast",),
+        (b"float16", b"backward"),
+        (b"float16", b"optim"),
+        (b"half", b"backward"),
+        (b"half", b"optim"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "through"),
+    [
+        ("with autocast(): ...", True),
+        ("x.to(torch.float16)", False),
+        ("x.to(torch.float16)\nloss.backward()", True),
+        ("loss.backward()", False),
+    ],
+)
+def test_the_gate(text: str, through: bool) -> None:
+    assert passes(text.encode(), tokens(registry())) is through
+
+
+def test_identifiers() -> None:
+    assert identifiers("a.b_c(d1, 'é')\n#x".encode()) == {b"a", b"b_c", b"d1", "é".encode(), b"x"}
+
+
+def found(tree: Tree, first: str) -> list[str]:
+    others = {
+        tree.root / name: (tree.root / name).read_bytes for name in tree.names_of_files() if name != first
+    }
+    result = taking_part(tree.project, registry(), [tree.root / first], others)
+    assert tree.file(first) in result
+    return [str(file.path.relative_to(tree.root)) for file in result if file is not tree.file(first)]
+
+
+@pytest.mark.parametrize(
+    ("files", "more"),
+    [
+        ({"b.py": "from a import region\nregion()"}, ["b.py"]),
+        ({"b.py": "import a\ndef f(): a.region()"}, ["b.py"]),
+        ({"b.py": "from a import *\ndef f(): region()"}, ["b.py"]),
+        ({"b.py": "from a import region as r", "c.py": "from b import r\nr()"}, ["b.py", "c.py"]),
+        ({"b.py": "from a import Base\nclass C(Base): ...\nC().fit()"}, ["b.py"]),
+        ({"b.py": "from a import kept\nkept.step()"}, ["b.py"]),
+        ({"b.py": "from a import plain\nplain()"}, []),
+        ({"b.py": "# from a import region\nprint('region')"}, []),
+        ({"b.py": "def region(a): ..."}, []),
+        ({"b.py": "def ("}, []),
+    ],
+)
+def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str], more: list[str]) -> None:
+    text = """
+        import torch
+        def region(): torch.autocast()
+        def plain(): ...
+        kept = torch.amp.GradScaler()
+        class Base:
+            def fit(self): torch.autocast()
+    """
+    assert found(draw({"a.py": text, **files}), "a.py") == more
+
+
+def test_files_in_the_package_that_hands_a_name_on(draw: Draw) -> None:
+    tree = draw(
+        {
+            "pack/__init__.py": "from .amp import region",
+            "pack/amp.py": "import torch\ndef region(): torch.autocast()",
+            "pack/train.py": "from . import region\nregion()",
+            "pack/other.py": "from . import something",
+        }
+    )
+    assert found(tree, "pack/amp.py") == ["pack/__init__.py", "pack/train.py"]
+
+
+def test_files_that_do_nothing_with_what_they_mention_are_none(draw: Draw) -> None:
+    tree = draw({"a.py": "autocast = 1\ndef f(): return 'torch.autocast'"})
+    assert taking_part(tree.project, registry(), [tree.root / "a.py"], {}) == []
+
+
+def test_files_that_cannot_matter_are_not_parsed(draw: Draw) -> None:
+    tree = draw(
+        {
+            "a.py": "import torch, c, d\ndef region(): torch.autocast(); c.f()",
+            "b.py": "from a import region\nregion()",
+            "c.py": "def f(): ...",
+            "d.py": "def f(",
+        }
+    )
+    assert found(tree, "a.py") == ["b.py"]
+    assert not tree.project.is_loaded(tree.root / "c.py")
+
+
+def test_names_that_lead_to_amp(draw: Draw) -> None:
+    tree = draw(
+        {
+            "a.py": "import torch\nfrom torch import autocast\nfrom b import *\ndef f(): autocast()\ndef g(): ...",
+            "b.py": "import torch\ndef h(): torch.autocast()",
+        }
+    )
+    effects = Effects(tree.edges(), registry())
+    assert entry_names(effects, tree.file("a.py")) == {"autocast", "f", "h"}

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import pytest
+from drawing import Draw, Tree
+
+from amplint.flow.core.machine import Binding, Lines
+from amplint.flow.core.registry import Registry
+from amplint.flow.project.view import View, view_of
+from amplint.flow.state.values import FunctionValue, Unknown, Value
+
+
+def view(tree: Tree) -> View:
+    return view_of(tree.project, tree.files(), Registry())
+
+
+def told(tree: Tree, binding: Binding | tuple[object, str] | None) -> str | None:
+    match binding:
+        case Lines(file=file, first=first, last=last, owner=owner):
+            place = f"{file.path.relative_to(tree.root)}:{first}-{last}"
+            return place if owner is None else f"{place} in {owner.outline.name}"
+        case (file, name):
+            return f"{file.path.relative_to(tree.root)} {name}"  # type: ignore[attr-defined]
+        case Unknown():
+            return "unknown"
+        case Value():
+            return tree.told(binding)  # type: ignore[arg-type]
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "bindings"),
+    [
+        ("x = 1", ["a.py:1-1"]),
+        ("x = 1\nx = (2,\n3)", ["a.py:2-3"]),
+        ("if y:\n  x = 1\nelse:\n  x = 2", ["a.py:1-4"]),
+        ("if y:\n  x = 1\nelif z:\n  x = 2", ["a.py:2-2", "a.py:4-4"]),
+        ("x = None\nif y:\n  x = 1", ["a.py:1-1", "a.py:3-3"]),
+        ("try:\n  x = 1\nexcept E:\n  x = 2", ["a.py:2-2"]),
+        ("def x(): ...", ["a.py:x"]),
+        ("import torch as x", ["torch"]),
+        ("from b import one as x", ["a.py:1-1"]),
+        ("from b import *", ["b.py:1-1"]),
+        ("from b import x", ["b.py:1-1"]),
+        ("from b import gone as x", ["unknown"]),
+        ("from b import C as x", ["b.py:C"]),
+        ("y = 1", []),
+    ],
+)
+def test_global_bindings(draw: Draw, text: str, bindings: list[str]) -> None:
+    tree = draw({"a.py": text, "b.py": "x = 1\none = 1\nclass C: ..."})
+    found = view(tree).global_bindings(tree.file("a.py"), "x")
+    assert [told(tree, one) for one in found] == bindings
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [
+        ("torch.amp", "torch.amp"),
+        ("b.f", "b.py:f"),
+        ("b.x", "b.py x"),
+        ("b", "b.py"),
+        ("b.gone", "unknown"),
+        (".gone", "unknown"),
+        ("pack", "pack/"),
+        ("b.C", "b.py:C"),
+    ],
+)
+def test_imports(draw: Draw, target: str, found: str) -> None:
+    tree = draw({"a.py": "", "b.py": "x = 1\ndef f(): ...\nclass C:\n  def m(self): ...", "pack/c.py": ""})
+    assert told(tree, view(tree).imported(tree.file("a.py"), target)) == found
+
+
+def test_bodies_of_classes_and_fields(draw: Draw) -> None:
+    tree = draw(
+        {
+            "a.py": """\
+                from dataclasses import dataclass, field
+                @dataclass
+                class B:
+                    x: int
+                    y: int = field(default=1, kw_only=True)
+                    z: int = 2
+                    def m(self): ...
+                class C(B):
+                    m2 = 1
+                    class Inner: ...
+            """
+        }
+    )
+    seen, cls = view(tree), tree.cls("a.py", "C")
+    assert told(tree, seen.class_binding(cls, "z")) == "a.py:6-6 in B"
+    assert seen.class_binding(cls, "m") is None
+    assert told(tree, seen.class_binding(cls, "Inner")) == "a.py:C.Inner"
+    fields = seen.fields(cls)
+    assert fields is not None
+    assert [(name, told(tree, default)) for name, default in fields] == [
+        ("x", None),
+        ("z", "a.py:6-6 in B"),
+        ("y", "a.py:5-5 in B"),
+    ]
+
+
+SELF = """\
+    class A:
+        def __init__(this, opt):
+            this.opt = opt
+            this.other = 1
+        def train(this):
+            this.x = 1
+            this.y, this.z = f()
+            this.deep()
+        def deep(this):
+            this.w = 1
+            setattr(this, "v", 2)
+    class B(A):
+        def train(me):
+            super().train()
+            run(me.opt)
+        def deep(me):
+            me.u = 1
+    def run(given):
+        step = given
+        step.zero_grad()
+        scaler.step(given)
+"""
+
+
+def test_what_methods_store(draw: Draw) -> None:
+    tree = draw({"a.py": SELF})
+    seen = view(tree)
+    assert seen.stored_by(tree.function("a.py", "A.train")) == {"x", "y", "z", "w", "v", "u"}
+    assert seen.stored_by(tree.function("a.py", "B.deep")) == {"u"}
+    assert [told(tree, one) for one in seen.attribute_stores(tree.cls("a.py", "B"), "x")] == ["a.py:6-6"]
+    assert [told(tree, one) for one in seen.attribute_stores(tree.cls("a.py", "A"), "opt")] == []
+
+
+def test_what_is_done_with_names(draw: Draw) -> None:
+    tree = draw({"a.py": SELF})
+    seen = view(tree)
+    assert seen.uses(tree.function("a.py", "run"), "given") == {"zero_grad", "<stepped>"}
+    assert seen.uses_of_attribute(tree.cls("a.py", "B"), "opt") == {"zero_grad", "<stepped>"}
+    assert seen.uses(tree.function("a.py", "B.train"), "me.opt") == {"zero_grad", "<stepped>"}
+    assert seen.uses_of_attribute(tree.cls("a.py", "B"), "other") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("code", "uses"),
+    [
+        ("def f(x):\n  x.a()\n  x()", {"a", "__call__"}),
+        ("def f(x): g(1, x)\ndef g(a, b): b.m()", {"m"}),
+        ("def f(x): g(b=x)\ndef g(a, b): b.m(); a.n()", {"m"}),
+        ("def f(x): f2(x); x.a()\ndef f2(y): f(y); y.b()", {"a", "b"}),
+        ("def f(x): C(x)\nclass C:\n  def __init__(self, x): self.x = x\n  def m(self): self.x.b()", {"b"}),
+        ("def f(x):\n  def g(): x.a()", {"a"}),
+        ("def f():\n  x.a()\ndef g():\n  x.b()\ndef h(x): x.c()\nx = 1\nx.d()", {"a", "b", "d"}),
+        ("def f(x): x.grad; x.shape", {"grad"}),
+        ("def f(x):\n  y = x\n  y = 2\n  y.a()", set()),
+        ("def f(x):\n  for y in x: y.a()", set()),
+    ],
+)
+def test_names_are_followed(draw: Draw, code: str, uses: set[str]) -> None:
+    tree = draw({"a.py": code})
+    assert view(tree).uses(tree.function("a.py", "f"), "x") == uses
+
+
+@pytest.mark.parametrize(
+    ("code", "loads", "only_called"),
+    [
+        ("def f(x): x.a()", True, True),
+        ("def f(x): x.a(); x.b()", True, False),
+        ("def f(x): x.a(); g(x)", True, False),
+        ("def f(x): x.a(); x.b = 1", True, False),
+        ("def f(x): x = 1", False, True),
+        ("def f(x):\n  @x\n  def g(): ...", True, False),
+        ("def f(x):\n  def g(): x.a()", True, True),
+    ],
+)
+def test_how_names_are_read(draw: Draw, code: str, loads: bool, only_called: bool) -> None:
+    tree = draw({"a.py": code})
+    seen, function = view(tree), tree.function("a.py", "f")
+    assert seen.loads(function, "x") is loads
+    assert seen.loads_only_calls(function, "x", frozenset({"a"})) is only_called
+
+
+def test_kinds_of_methods(draw: Draw) -> None:
+    tree = draw(
+        {
+            "a.py": """
+                import functools, abc
+                class C:
+                    @property
+                    def p(self): ...
+                    @functools.cached_property
+                    def q(self): ...
+                    @staticmethod
+                    def s(): ...
+                    @abc.abstractmethod
+                    def t(self): ...
+                    @functools.cache
+                    def u(self): return 1
+            """
+        }
+    )
+    seen = view(tree)
+    kinds = {name: seen.kind_of_method(tree.function("a.py", f"C.{name}")) for name in "pqstu"}
+    assert kinds == {"p": "property", "q": "cached property", "s": "static method", "t": "abstract", "u": ""}
+    assert seen.is_cached(tree.function("a.py", "C.u"))
+    assert not seen.is_cached(tree.function("a.py", "C.t"))
+
+
+def test_nested_functions_are_known_by_their_programs(draw: Draw) -> None:
+    tree = draw({"a.py": "def f(x):\n  def g(y):\n    y.a()\n  return g\n"})
+    seen = view(tree)
+    outer = seen.program(tree.function("a.py", "f"))
+    assert outer is not None
+    inner = next(node.program for node in outer.body if hasattr(node, "program"))
+    assert seen.uses(FunctionValue(tree.file("a.py"), program=inner), "y") == {"a"}
+
+
+def test_statements_are_lowered_once(draw: Draw) -> None:
+    tree = draw({"a.py": "if y: x = 1\nelse: x = 2\ntry: z = 1\nexcept E: pass\n"})
+    seen = view(tree)
+    for name in "xz":
+        (lines,) = seen.global_bindings(tree.file("a.py"), name)
+        assert isinstance(lines, Lines)
+        assert seen.lines(lines).body
+        assert seen.lines(lines) is seen.lines(lines)
