@@ -16,9 +16,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from amplint.reached import Reached
+
 from amplint.config import Settings
 from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Span, TrailStep, digest_of
-from amplint.reached import Reached
 from amplint.source.decoding import SourceFile, lines_of, read_source
 from amplint.source.nesting import too_deep
 
