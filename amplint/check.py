@@ -4,7 +4,6 @@ code."""
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,25 +18,15 @@ from amplint.source.gate import passes
 
 if TYPE_CHECKING:
     from amplint.findings import Crash, Finding, Span
-    from amplint.groups import Candidate, Job, Verdict
+    from amplint.groups import Job, Verdict
     from amplint.parallel import Crew
-    from amplint.reached import Reached
     from amplint.silence import Word
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files that are analysed."""
 
-_WORTH_WORKERS = 12
-"""Files that have to pass the gate before worker processes pay for their start."""
-
 _MANY_FILES = 400
 """Files from which on worker processes are started before the gate, which they share."""
-
-_MOST_DEFINERS = 48
-"""Files in which calls out of sight are followed. A name that more of them define says too little."""
-
-_GROUPS_EACH = 6
-"""Groups for each worker: with fewer, the last one is waited for; with more, files are read by several."""
 
 _MOST_WORKERS = 8
 """More processes gain little and cost memory: each holds LibCST and the files that it has read."""
@@ -137,9 +126,6 @@ def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
         text = decode(stdin.data)
     except Unreadable as error:
         return CheckResult((unreadable_file(display, error),), 1)
-    from amplint.analysis import forget
-
-    forget()  # the text may be another one than in an earlier run in this process
     candidate = Candidate(str(stdin.path.absolute()), display, len(stdin.data), text)
     job = _job([stdin.path], settings, ())
     verdict: Verdict = judge_group(job, [candidate])
@@ -156,8 +142,7 @@ def _judge(
     workers: int,
     progress: Progress | None,
 ) -> CheckResult:
-    from amplint.findings import Crash
-    from amplint.groups import Candidate, unreadable_file
+    from amplint.groups import Candidate, judge_group, unreadable_file
 
     everything = [*passed, *_second_round(job, passed, others, crew, workers)]
     candidates = [
@@ -172,27 +157,14 @@ def _judge(
         finding = unreadable_file(display_name(obstacle.path), Unreadable(obstacle.message))
         if finding.code in job.codes:
             findings[finding] = None
-    done = 0
-    places: set[tuple[str, str, Span]] = set()
-    for group, verdict in _each_group(job, candidates, crew, workers):
-        if verdict is None:
-            crashes.append(Crash(group[0].display, "", "the worker process died"))
-        else:
-            known = places if group[0].reached else ()
-            findings.update(
-                (finding, None)
-                for finding in verdict.findings
-                if (finding.code, finding.path, finding.span) not in known
-            )
-            places.update((finding.code, finding.path, finding.span) for finding in verdict.findings)
-            crashes += verdict.crashes
-            silencing |= verdict.silencing
-        if group[0].reached:
-            sources.update((candidate.display, candidate.path) for candidate in group)
-            continue
-        done += len(group)
-        if progress is not None:
-            progress(done, len(candidates))
+    if progress is not None:
+        progress(0, len(candidates))
+    verdict = judge_group(job, candidates)
+    findings.update((finding, None) for finding in verdict.findings)
+    crashes += verdict.crashes
+    silencing |= verdict.silencing
+    if progress is not None:
+        progress(len(candidates), len(candidates))
     # a comment that silences nothing in its own group may have silenced what another one found in its file
     kept = [
         finding
@@ -256,99 +228,8 @@ def _second_round(
     return [file for part, _ in found for file in part]
 
 
-def _each_group(
-    job: Job, candidates: Sequence[Candidate], crew: Crew | None, workers: int
-) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
-    """Each group of files with its verdict, and then those of the methods that calls out of sight may reach."""
-    if crew is None and (workers == 1 or len(candidates) <= _WORTH_WORKERS):
-        from amplint.analysis import forget
-        from amplint.groups import judge_group
-
-        forget()  # a file may have changed since an earlier run in this process
-        groups = _grouped(candidates, len(candidates) // 64 + 1)
-        yield from _with_reached(
-            job, lambda some: ((group, judge_group(job, group)) for group in some), groups
-        )
-        return
-    from amplint.parallel import Crew
-
-    groups = _grouped(candidates, _GROUPS_EACH * workers)
-    if crew is not None:
-        yield from _with_reached(job, crew.judge, groups)
-        return
-    with Crew(job, min(workers, len(groups))) as late:
-        yield from _with_reached(job, late.judge, groups)
-
-
-def _with_reached(
-    job: Job,
-    judge: Callable[[list[list[Candidate]]], Iterable[tuple[Sequence[Candidate], Verdict | None]]],
-    groups: list[list[Candidate]],
-) -> Iterator[tuple[Sequence[Candidate], Verdict | None]]:
-    reached: dict[tuple[object, ...], Reached] = {}
-    for group, verdict in judge(groups):
-        for one in verdict.reached if verdict is not None else ():
-            key = (*one[:3], one.kinds)
-            reached[key] = min(reached.get(key, one), one, key=lambda it: it.call[:2])
-        yield group, verdict
-    definers = _definers(
-        job, sorted(reached.values(), key=lambda one: (one.positional is None, one.call[:2]))
-    )
-    if definers:
-        yield from judge(_grouped(definers, len(definers) // 8 + 1))
-
-
-def _definers(job: Job, reached: Sequence[Reached]) -> list[Candidate]:
-    """The files that define methods which calls out of sight may reach, if half precision may do harm in them."""
-    from amplint.amp.survey import defines, may_raise, may_suffer
-    from amplint.groups import Candidate
-    from amplint.reached import CALLED
-
-    found: list[tuple[str, int, list[str]]] = []
-    definitions: Counter[str] = Counter()
-    wanted = sorted({one.name for one in reached})
-    for path in map(str, job.project_files) if wanted else ():
-        try:
-            data = job.changed[path] if path in job.changed else read_bytes(path)
-        except Unreadable:
-            continue
-        names = defines(data, wanted)
-        definitions.update(names)
-        if CALLED in names and not may_raise(data):
-            names.remove(CALLED)
-        if names and may_suffer(data):
-            found.append((path, len(data), names))
-    if len(found) > _MOST_DEFINERS:
-        found = [(path, size, [CALLED]) for path, size, names in found if CALLED in names][:_MOST_DEFINERS]
-    return [
-        Candidate(
-            path,
-            display_name(path),
-            size,
-            decode(job.changed[path]) if path in job.changed else None,
-            tuple(one._replace(alone=definitions[one.name] == 1) for one in reached if one.name in names),
-        )
-        for path, size, names in found
-    ]
-
-
 def _workers(jobs: int) -> int:
     if jobs > 0:
         return jobs
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(available, _MOST_WORKERS)
-
-
-def _grouped(candidates: Sequence[Candidate], count: int) -> list[list[Candidate]]:
-    """About ``count`` groups of like size in bytes, of files that lie near each other; the largest first."""
-    ordered = sorted(candidates, key=lambda candidate: candidate.path)
-    share = sum(candidate.size for candidate in ordered) / count
-    groups: list[list[Candidate]] = [[]]
-    filled = 0
-    for candidate in ordered:
-        if groups[-1] and filled + candidate.size / 2 > share:
-            groups.append([])
-            filled = 0
-        groups[-1].append(candidate)
-        filled += candidate.size
-    return sorted(groups, key=lambda group: -sum(candidate.size for candidate in group))

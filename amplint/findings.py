@@ -107,13 +107,49 @@ def digest_of(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+class Assumed(str, Enum):
+    """What kind of thing is assumed, beside what the text says, where a finding is made."""
+
+    FLAG = "flag"
+    """A setting is on: ``torch.autocast("cuda", enabled=args.amp)``."""
+    TORCH = "torch"
+    """A release of torch, among those that the project allows."""
+    LIKELY = "likely"
+    """A module out of sight returns the type that the region runs matrix products in."""
+    TYPE = "type"
+    """A region whose type is not known runs in float16."""
+    CALLER = "caller"
+    """A caller out of sight runs under autocast, as a region that switches it off inside says."""
+    REACHES = "reaches"
+    """A call out of sight gets here."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether settings or documentation say so."""
+        return self in (Assumed.FLAG, Assumed.TORCH)
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether nothing says so, not even the code."""
+        return not self.is_sure and self is not Assumed.CALLER
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One thing that a finding rests on beside the text, as a clause: "if the flag of the region on line 3 is set". The
+    message of a finding has the clause of a guess in it."""
+
+    kind: Assumed
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A claim about one place in somebody's code.
 
     ``path`` is relative to the working directory, with forward slashes. ``fingerprint`` stays the same
     while the rule, the path and the text of the line stay the same. ``fix_note`` says why there is no fix
-    where a reader would expect one.
+    where a reader would expect one; ``assumes`` what has to hold beside what the text says.
     """
 
     code: str
@@ -126,6 +162,7 @@ class Finding:
     fix: Fix | None = None
     fingerprint: str = ""
     fix_note: str = ""
+    assumes: tuple[Assumption, ...] = ()
 
     @property
     def order(self) -> tuple[str, Span, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from amplint.catalog import SYNTAX_ERROR, UNUSED_SUPPRESSION, rule_names
 from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Level, Span
-from amplint.reached import Reached
 from amplint.selectors import selects
 from amplint.silence import Silence, Word
 from amplint.source.decoding import SourceFile, Unreadable, decode, lines_of, read_source
@@ -35,8 +34,6 @@ class Candidate:
     display: str
     size: int = 0
     text: str | None = None
-    reached: tuple[Reached, ...] = ()
-    """The calls that may reach methods of the file: only these methods are walked then."""
 
     def read(self) -> SourceFile:
         """The decoded file; raises Unreadable."""
@@ -53,8 +50,10 @@ class Verdict:
     crashes: tuple[Crash, ...] = ()
     silencing: frozenset[Word] = frozenset()
     """The words of comments that have silenced a finding, in files of other groups, too."""
-    reached: tuple[Reached, ...] = ()
-    """Calls in regions whose callees were not found."""
+    entries: int = 0
+    """Entry points that were walked."""
+    cut: int = 0
+    """Those that met a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,37 +87,33 @@ def _codes_to_run(
 
 def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     """The findings in the files of a group, without those that are silenced or switched off."""
-    from amplint.analysis import judge, out_of_sight
+    from amplint.analysis import Analysis, Judged
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     files, unreadable = read_group(group)
-
     texts = {file.display: file.text for file in files}
     wanted = Wanted(job, texts)
-    reached = {Path(part.path): part.reached for part in group if part.reached}
-
-    def judge_files(some: Sequence[SourceFile]) -> tuple[list[Finding], list[Crash]]:
-        return judge(some, job.project_files, job.settings, job.codes, wanted, job.changed, reached)
-
-    found, crashes = _surviving(judge_files, files)
-    if reached:
-        return Verdict(
-            tuple(_with_fingerprints(found, texts)), tuple(crashes), frozenset(wanted.silence.used)
-        )
-    findings = [*unreadable, *found]
+    judged = Judged([], [])
+    if files:
+        try:
+            judged = Analysis(files, job.project_files, job.settings, job.codes, job.changed).run(wanted)
+        except Exception as error:
+            judged.crashes.append(_crash(files[0], error))
+    findings = [*unreadable, *judged.findings]
     kept = list(filter(wanted, findings))
     if UNUSED_SUPPRESSION[0] in job.codes:
-        failed = {crash.path for crash in crashes}
+        failed = {crash.path for crash in judged.crashes}
         failed |= {finding.path for finding in findings if finding.code == SYNTAX_ERROR[0]}
-        judged = [file.display for file in files if file.display not in failed]
+        said = [file.display for file in files if file.display not in failed]
         fixable = UNUSED_SUPPRESSION[0] in fixable_codes(job.settings)
-        kept += filter(wanted, wanted.silence.unused(judged, job.codes, fixable=fixable))
+        kept += filter(wanted, wanted.silence.unused(said, job.codes, fixable=fixable))
     kept.sort(key=lambda finding: finding.order)
     return Verdict(
         tuple(_with_fingerprints(kept, texts)),
-        tuple(crashes),
+        tuple(judged.crashes),
         frozenset(wanted.silence.used),
-        out_of_sight(job.project_files, job.settings, job.codes) if files else (),
+        judged.entries,
+        judged.cut,
     )
 
 
@@ -149,27 +144,6 @@ def unreadable_file(display: str, error: Unreadable) -> Finding:
     code, name = SYNTAX_ERROR
     place = Span(error.line, error.column, error.line, error.column)
     return Finding(code, name, Level.ERROR, error.message, display, place)
-
-
-def _surviving(
-    act: Callable[[Sequence[SourceFile]], tuple[list[Finding], list[Crash]]], files: Sequence[SourceFile]
-) -> tuple[list[Finding], list[Crash]]:
-    """What the analysis yields. If it fails for the group, each file is tried alone."""
-    try:
-        return act(files) if files else ([], [])
-    except Exception as error:
-        if len(files) == 1:
-            return [], [_crash(files[0], error)]
-    findings: list[Finding] = []
-    crashes: list[Crash] = []
-    for file in files:
-        try:
-            found, failed = act([file])
-            findings += found
-            crashes += failed
-        except Exception as error:
-            crashes.append(_crash(file, error))
-    return findings, crashes
 
 
 def _crash(file: SourceFile, error: Exception) -> Crash:

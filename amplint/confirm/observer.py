@@ -37,7 +37,7 @@ from amplint.events import (
 from amplint.findings import Span
 from amplint.rules.base import Draft, FlowRule, Report
 from amplint.rules.context import Context
-from amplint.rules.jury import Jury, findings_of
+from amplint.rules.dispatcher import Dispatcher, findings_of
 
 _MOST_PIECES = 3
 """Different pieces of evidence that are kept for a finding."""
@@ -122,8 +122,8 @@ class Observer:
         self._library_places: set[Place] = set()
         self._optimizers: set[Hashable] = set()
         self._report = Report()
-        self._jury = Jury(rules, self._report)
-        self._state = self._jury.start()
+        self._dispatcher = Dispatcher(rules, self._report)
+        self._state = self._dispatcher.start()
         self._wanted = steps
         self._losses: deque[Loss] = deque(maxlen=_FEW_LOSSES)
         self._lock = threading.RLock()
@@ -149,7 +149,7 @@ class Observer:
 
     def ask(self, context: Context) -> None:
         """Whom the rules may ask about events."""
-        self._jury.ask(context)
+        self._dispatcher.ask(context)
 
     def hear(self, event: Event) -> None:
         """Takes in an event. Raises Stopped where the run is to end."""
@@ -173,7 +173,7 @@ class Observer:
     def begin(self) -> None:
         """Begins anew, as at the entry point of a program: a test is one."""
         with self._lock:
-            self._state, self._last = self._jury.start(), None
+            self._state, self._last = self._dispatcher.start(), None
 
     def over(self) -> None:
         """What began has come to its end by itself."""
@@ -219,7 +219,7 @@ class Observer:
         self._count(event)
         self._last = event.place
         before = self._state
-        self._state = self._jury.hear(before, event)
+        self._state = self._dispatcher.hear(before, event)
         drafts = self._report.drafts
         told = {id(draft.rule) for draft in drafts}
         if drafts:
@@ -263,12 +263,12 @@ class Observer:
     def _recount(self, before: Hashable, event: Event, rules: set[int]) -> None:
         """Counts findings that rules tell only once, each time that they are true again."""
         assert isinstance(before, tuple)
-        judging = self._jury.rules
+        judging = self._dispatcher.rules
         states = tuple(
             rule.again(state) if id(rule) in rules else state
             for rule, state in zip(judging, before[: len(judging)], strict=True)
         )
-        self._jury.hear((*states, *before[len(judging) :]), event)
+        self._dispatcher.hear((*states, *before[len(judging) :]), event)
         drafts = [draft for draft in self._report.drafts if id(draft.rule) in rules]
         self._report.drafts.clear()
         for draft in drafts:

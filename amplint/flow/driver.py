@@ -13,17 +13,21 @@ from amplint.flow import models
 from amplint.flow.core.api import Settings
 from amplint.flow.core.interpreter import Interpreter
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.values import OpenRegions
 from amplint.flow.project.callgraph import CallGraph
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.names import Names
+from amplint.flow.project.questions import Questions
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
-from amplint.flow.state.values import ClassValue, FunctionValue, Value
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import ClassValue, External, FunctionValue, Value
 from amplint.lowering.lower import lower_module
+from amplint.lowering.program import Program
 from amplint.source.project import Project, ProjectFile
 
 
@@ -52,13 +56,28 @@ class Driver:
     """Walks the entry points of a project. ``files`` are those that are judged; others are read when they are
     needed."""
 
-    def __init__(self, project: Project, files: Sequence[ProjectFile], settings: Settings) -> None:
-        known = registry()
+    def __init__(
+        self,
+        project: Project,
+        files: Sequence[ProjectFile],
+        settings: Settings,
+        *,
+        contexts: Sequence[str] = (),
+        backward_functions: Sequence[str] = (),
+    ) -> None:
+        """``contexts`` and ``backward_functions`` are wrappers of the project itself, from its settings."""
+        known = with_own(registry(), contexts, backward_functions)
+        self.project = project
+        self.failed: list[tuple[str, Exception]] = []
+        """Files with an entry point that amplint itself failed at."""
+        self._any_release: Interpreter | None = None
         self.files = sorted(files, key=lambda file: str(file.path))
         self._edges = Edges(Classes(Names(project, Keys(known).knows)), self.files)
         self.effects = Effects(self._edges, known)
         self.calls = CallGraph(self.effects, self.files)
         self.view = View(self.effects)
+        self.questions = Questions(self.view, known.kinds)
+        """What rules may ask about the events."""
         self.interpreter = Interpreter(known, self.view, settings)
 
     def walks(self) -> Iterator[Walk]:
@@ -82,7 +101,29 @@ class Driver:
     def _reached(self) -> list[FunctionValue]:
         return [part for part in self.calls.definitions if id(part.outline) in self.interpreter.reached]
 
+    def outside(self, file: ProjectFile, dotted: str) -> str | None:
+        """The qualified name of what a dotted name of a file stands for, if that is outside the project."""
+        found = self.view.resolve(file, dotted)
+        return found.name if isinstance(found, External) else None
+
+    def truth_of(self, file: ProjectFile, program: Program) -> tuple[conditions.Condition, bool]:
+        """The condition under which an expression of a file is true for the releases of torch that the project
+        admits, and whether it asks for the release at all."""
+        if self._any_release is None:
+            every = Settings(((1, 0), None), self.interpreter.settings.device)
+            self._any_release = Interpreter(self.interpreter.registry, self.view, every)
+        admitted = self.interpreter.truth_of(file, program)
+        some = self._any_release.truth_of(file, program)
+        return admitted, admitted != some or any(map(_is_about_torch, conditions.atoms(some)))
+
     def _walked(self, entry: FunctionValue) -> Iterator[Walk]:
+        try:
+            yield from self._walks_of(entry)
+        except Exception as error:
+            self.failed.append((entry.file.display, error))
+            self.interpreter.reached.add(id(entry.outline))
+
+    def _walks_of(self, entry: FunctionValue) -> Iterator[Walk]:
         conditions.forget()
         outline = entry.outline
         assert outline is not None
@@ -91,14 +132,14 @@ class Driver:
             graph = self.interpreter.walk_module(entry.file, program) if program is not None else None
             self.interpreter.reached.add(id(outline))
         else:
-            graph = self.interpreter.walk_function(entry, self._receiver(entry))
+            graph = self.interpreter.walk_function(entry, self.receiver(entry))
         if graph is None:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
         place = self._switched_off(graph)
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
-            assumed = self.interpreter.walk_function(entry, self._receiver(entry), around)
+            assumed = self.interpreter.walk_function(entry, self.receiver(entry), around)
             if assumed is not None:
                 yield Walk(entry, assumed, self.interpreter.cut_off)
 
@@ -106,7 +147,7 @@ class Driver:
     def _device(self) -> str:
         return self.interpreter.settings.device
 
-    def _receiver(self, entry: FunctionValue) -> Value | None:
+    def receiver(self, entry: FunctionValue) -> Value | None:
         """The object or class on which a method is walked that nobody in sight calls."""
         owner = entry.outline.owner if entry.outline is not None else None
         if owner is None:
@@ -125,3 +166,15 @@ class Driver:
             if isinstance(event, RegionEntered) and len(event.regions) == 1 and not event.regions[0].enabled:
                 return event.regions[0].place
         return None
+
+
+def _is_about_torch(atom: Symbol) -> bool:
+    """Whether a question is about torch itself."""
+    return any(
+        _is_about_torch(part) if isinstance(part, Symbol) else isinstance(part, str) and _names_torch(part)
+        for part in atom.parts
+    )
+
+
+def _names_torch(name: str) -> bool:
+    return name == "torch" or name.startswith("torch.")

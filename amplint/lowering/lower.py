@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from amplint.findings import Span
-from amplint.lowering.program import Block, Program
+from amplint.lowering.program import Block, Evaluate, Program
 from amplint.lowering.statements import Lowering
 from amplint.source.outline import FunctionOutline
 from amplint.source.project import ProjectFile
@@ -71,6 +71,17 @@ def lower_lines(file: ProjectFile, first: int, last: int, owner: str = "") -> Pr
     """Some statements of a module or of the body of a class, or None if LibCST cannot parse them. ``owner`` is the
     name of the class, which tells the body of a class on one line, ``class A: x = 1``, from a class as a statement."""
     return _lower_pieces(file, [(first, last)], (first, last), owner)
+
+
+def lower_expression(file: ProjectFile, piece: Slice, node: cst.BaseExpression) -> Program:
+    """An expression of a slice as a program of one statement."""
+    places = _Places()
+    places.begin(piece)
+    lowering = Lowering(file.display, (0, 0), places)
+    value = lowering.expression(node)
+    program = lowering.program(0, "<expression>", "module")
+    program.body = (Evaluate(value.number, value),)
+    return program
 
 
 def _lower_pieces(

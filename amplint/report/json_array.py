@@ -6,7 +6,8 @@ why it is unsafe (else empty), and ``edits`` lists replacements, each with the `
 first character that stays) and the ``content`` to put there, with the line ends of the file. The ranges speak
 of the file as it was read and do not overlap. ``minimum`` is null, or for some unsafe fixes the safe one that is
 made instead where unsafe ones are not wanted. ``fix_note`` says why there is no fix where one could be
-expected.
+expected. ``assumes`` lists what has to hold beside what the text says: the ``kind`` of each ("flag", "torch", "likely",
+"type", "caller", "reaches") and a clause as its ``text``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 from typing import Any
 
 from amplint.check import CheckResult
-from amplint.findings import Edit, Finding, Fix, Level, Span, TrailStep
+from amplint.findings import Assumed, Assumption, Edit, Finding, Fix, Level, Span, TrailStep
 from amplint.report.sources import Sources
 from amplint.report.text import Style
 
@@ -49,6 +50,7 @@ def as_object(finding: Finding, sources: Sources) -> dict[str, Any]:
         ],
         "fix": None if finding.fix is None else _fix(finding.fix, sources),
         "fix_note": finding.fix_note,
+        "assumes": [{"kind": one.kind.value, "text": one.text} for one in finding.assumes],
         "fingerprint": finding.fingerprint,
     }
 
@@ -102,4 +104,5 @@ def finding_from(value: dict[str, Any]) -> Finding:
         fix,
         str(value.get("fingerprint", "")),
         str(value.get("fix_note", "")),
+        tuple(Assumption(Assumed(one["kind"]), str(one["text"])) for one in value.get("assumes", ())),
     )

@@ -125,6 +125,7 @@ from amplint.events import (
 from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened, surrounding
+from amplint.rules.ledger import of_regions
 
 
 @dataclass(frozen=True)
@@ -200,5 +201,6 @@ class BackwardInAutocast(FlowRule):
             level=level,
             trail=tuple(trail),
             mend=LeaveRegion(region.place, event.place, surrounding(event.regions)),
+            assumes=of_regions(region, seen_from=event.place),
         )
         return state

@@ -169,6 +169,7 @@ from amplint.events import (
 from amplint.findings import Level
 from amplint.fixes.regions import NarrowRegion
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.ledger import of_open
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,9 @@ class EpochWideAutocast(FlowRule):
             (use, "they are used here again"),
         )
         mend = NarrowRegion(place, update, caching(event.regions))
-        report.add(self, place, message, trail=trail, subject=place, mend=mend)
+        report.add(
+            self, place, message, trail=trail, subject=place, mend=mend, assumes=of_open(event.regions, place)
+        )
         return replace(state, told=True)
 
 

@@ -84,6 +84,7 @@ from amplint.events import OptimizerStepped, enabled_region
 from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
 from amplint.rules.base import FlowRule, Report, line_of, opened, surrounding
+from amplint.rules.ledger import of_regions
 
 
 class StepInAutocast(FlowRule):
@@ -104,5 +105,14 @@ class StepInAutocast(FlowRule):
             )
             mend = LeaveRegion(region.place, event.place, surrounding(event.regions))
             subject = event.regions[0].place
-            report.add(self, event.place, message, trail=(opened(region),), subject=subject, mend=mend)
+            assumes = of_regions(region, seen_from=event.place)
+            report.add(
+                self,
+                event.place,
+                message,
+                trail=(opened(region),),
+                subject=subject,
+                mend=mend,
+                assumes=assumes,
+            )
         return state

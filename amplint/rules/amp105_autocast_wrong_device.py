@@ -89,6 +89,7 @@ from amplint.findings import Level
 from amplint.fixes.base import NoMend
 from amplint.fixes.devices import GiveDevice, WriteDeviceType
 from amplint.rules.base import FlowRule, Report
+from amplint.rules.ledger import of_torch
 
 TAKES_INDEX = (2, 4)
 """The first torch release that accepts "cuda:0"."""
@@ -169,4 +170,6 @@ class AutocastWrongDevice(FlowRule):
                 f'the device type is wanted, without an index. Write `"{kind}"`, or `torch.device(…).type`.'
             )
             level = Level.ERROR if old else Level.WARNING
-            report.add(self, device.place, message, level=level, mend=WriteDeviceType(device.place))
+            assumes = of_torch(self.setting.torch, "<", TAKES_INDEX)
+            mend = WriteDeviceType(device.place)
+            report.add(self, device.place, message, level=level, mend=mend, assumes=assumes)

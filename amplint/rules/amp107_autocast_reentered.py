@@ -77,6 +77,7 @@ from amplint.findings import Level
 from amplint.fixes.base import Mend
 from amplint.fixes.bodies import OpenInBody, OwnContext
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import of_regions
 
 Open = tuple[tuple[Region, Hashable], ...]
 """The open regions whose context is kept somewhere, with what identifies it."""
@@ -129,7 +130,8 @@ class AutocastReentered(FlowRule):
             f"outer block autocast {what}. {advice}."
         )
         trail = ((first.place, "it is entered here first"),)
-        report.add(self, again, message, trail=trail, mend=mend)
+        assumes = of_regions(first, event.regions[-1], seen_from=again)
+        report.add(self, again, message, trail=trail, mend=mend, assumes=assumes)
 
 
 def _state(regions: Regions, device: str | None) -> tuple[bool, object]:

@@ -101,6 +101,7 @@ from amplint.events import Forward, Place, Region, Regions, ThreadBegan, ThreadE
 from amplint.findings import Level
 from amplint.fixes.bodies import OpenInCallee
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+from amplint.rules.ledger import of_regions
 
 
 @dataclass(frozen=True)
@@ -145,5 +146,6 @@ class AutocastLostInThreads(FlowRule):
             )
         trail = (opened(state.region), (event.place, "this forward runs in the thread"))
         mend = OpenInCallee(state.region.place, event.place)
-        report.add(self, state.place, message, level=level, trail=trail, mend=mend)
+        assumes = of_regions(state.region, seen_from=state.place)
+        report.add(self, state.place, message, level=level, trail=trail, mend=mend, assumes=assumes)
         return None

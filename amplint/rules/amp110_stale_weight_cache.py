@@ -94,6 +94,7 @@ from amplint.events import (
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.ledger import of_open
 
 MOST = 24
 """Owners that are remembered."""
@@ -147,7 +148,8 @@ class StaleWeightCache(FlowRule):
                     "Leave the region first, or pass `cache_enabled=False`."
                 )
                 trail = (opened(outermost), (use, "they are used here again"))
-                report.add(self, place, message, trail=trail, mend=SwitchCacheOff(caching(regions)))
+                mend = SwitchCacheOff(caching(regions))
+                report.add(self, place, message, trail=trail, mend=mend, assumes=of_open(regions, place))
         written = tuple(part for part in state.written if part[0] != owner)
         if len(state.used) >= MOST:
             return replace(state, written=written)

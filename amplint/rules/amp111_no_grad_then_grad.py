@@ -83,6 +83,7 @@ from amplint.events import CacheCleared, Forward, Place, RegionExited, enabled_r
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.ledger import of_open, of_torch
 
 MENDED = (2, 11)
 """The first torch release without the fault."""
@@ -131,4 +132,5 @@ class NoGradThenGrad(FlowRule):
         )
         trail = (opened(region), (first, "the weights are cast here, without gradients"))
         mend = SwitchCacheOff(caching(event.regions))
-        report.add(self, event.place, message, level=level, trail=trail, mend=mend)
+        assumes = (*of_open(event.regions, event.place), *of_torch(self.setting.torch, "<", MENDED))
+        report.add(self, event.place, message, level=level, trail=trail, mend=mend, assumes=assumes)

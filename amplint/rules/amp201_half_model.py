@@ -125,6 +125,7 @@ from amplint.findings import Level
 from amplint.fixes.base import NoMend
 from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import of_scaler
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,8 @@ class HalfModel(FlowRule):
                     "Keep the parameters in float32 under autocast, or drop the scaler."
                 )
             trail = ((event.place, "a gradient scaler works on these parameters"),)
-            report.add(self, cast.place, message, trail=trail, mend=RemoveCast(cast.place))
+            mend = RemoveCast(cast.place)
+            report.add(self, cast.place, message, trail=trail, mend=mend, assumes=of_scaler(event))
         return replace(state, waiting=state.waiting - set(event.casts))
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:

@@ -85,6 +85,7 @@ from amplint.findings import Level
 from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of, opened
 from amplint.rules.half_operands import type_name
+from amplint.rules.ledger import of_regions
 
 
 class HalfInput(FlowRule):
@@ -139,7 +140,9 @@ class HalfInput(FlowRule):
             "gets rounded values. Leave inputs and targets in float32."
         )
         trail = (opened(region), (place, "goes in here"))
-        report.add(self, cast, message, level=Level.ADVICE, trail=trail, mend=RemoveCast(cast, tensor=True))
+        mend = RemoveCast(cast, tensor=True)
+        assumes = of_regions(region, seen_from=cast)
+        report.add(self, cast, message, level=Level.ADVICE, trail=trail, mend=mend, assumes=assumes)
 
 
 def _is_half(operand: Operand) -> bool:

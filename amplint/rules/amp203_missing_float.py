@@ -121,6 +121,7 @@ from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
+from amplint.rules.ledger import LIKELY, of_operand
 
 _SUMS = frozenset({"sum", "mean"})
 
@@ -191,7 +192,10 @@ class MissingFloat(FlowRule):
             mend: Mend = AddFloat(value.place)
         else:
             mend = NoMend(f"the value has to be cast to {event.target.dtype.value}")
-        report.add(self, event.place, message, level=Level.ERROR, trail=birth(value), mend=mend)
+        assumes = of_operand(value, event.place)
+        report.add(
+            self, event.place, message, level=Level.ERROR, trail=birth(value), mend=mend, assumes=assumes
+        )
         return state | {_told(value)}
 
     def _tell(self, place: Place, harm: Harm, subject: _Sum | None, report: Report) -> None:
@@ -203,7 +207,14 @@ class MissingFloat(FlowRule):
         )
         level = Level.ERROR if harm.raises else Level.WARNING
         report.add(
-            self, place, message, level=level, trail=birth(operand), subject=subject, mend=cast_of(harm)
+            self,
+            place,
+            message,
+            level=level,
+            trail=birth(operand),
+            subject=subject,
+            mend=cast_of(harm),
+            assumes=(*of_operand(operand, place), *harm.assumes),
         )
 
 
@@ -213,7 +224,7 @@ def _told(operand: Operand) -> Hashable:
 
 def _type_name(operand: Operand) -> str:
     name = "half precision" if operand.dtype is None or operand.dtype.value == "half" else operand.dtype.value
-    return name if operand.certainty is Certainty.SURE else f"{name}, if the model's last op runs in it,"
+    return name if operand.certainty is Certainty.SURE else f"{name}, {LIKELY.text},"
 
 
 def _region_place(operand: Operand) -> Place:

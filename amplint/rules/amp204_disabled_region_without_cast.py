@@ -100,6 +100,7 @@ from amplint.events import Certainty, Op, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import MISMATCH, birth, cast_of, harm_of
+from amplint.rules.ledger import CALLER, LIKELY, of_operand
 
 
 class DisabledRegionWithoutCast(FlowRule):
@@ -137,9 +138,9 @@ class DisabledRegionWithoutCast(FlowRule):
             f"{'in half precision' if name == 'half' else name}"
         )
         if assumed:
-            message += " when the caller runs under autocast"
+            message += f" {CALLER.text}"
         elif operand.certainty is Certainty.LIKELY:
-            message += " if the model's last op runs in it"
+            message += f" {LIKELY.text}"
         protection = ", it only takes away autocast's own protection" if event.policy == "float32" else ""
         message += f": {harm.effect}. `enabled=False` casts nothing{protection}. {harm.remedy}"
         trail = (*birth(operand), (region.place, "autocast is switched off here"))
@@ -151,5 +152,6 @@ class DisabledRegionWithoutCast(FlowRule):
             trail=trail,
             subject=region.place,
             mend=cast_of(harm, region.place),
+            assumes=(*of_operand(operand, event.place), *harm.assumes),
         )
         return state | {key}

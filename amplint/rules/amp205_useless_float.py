@@ -127,6 +127,7 @@ from amplint.events import Cast, Certainty, DType, Op, Operand, Place, enabled_r
 from amplint.findings import Level
 from amplint.fixes.casts import DisabledAround
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+from amplint.rules.ledger import of_regions
 
 
 class UselessFloat(FlowRule):
@@ -157,7 +158,8 @@ class UselessFloat(FlowRule):
         halves = any(not _is_float32(operand) for operand in event.operands)
         mend = DisabledAround(event.place, place, halves)
         subject = _subject(place) if len(raised) == 1 else None
-        report.add(self, place, message, trail=trail, subject=subject, mend=mend)
+        assumes = of_regions(region, seen_from=place)
+        report.add(self, place, message, trail=trail, subject=subject, mend=mend, assumes=assumes)
         return state
 
     def on_cast(self, state: Hashable, event: Cast, report: Report) -> Hashable:

@@ -83,6 +83,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import OutOfPlace
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
+from amplint.rules.ledger import of_operand, of_regions
 
 
 class InplaceOpSkipsAutocast(FlowRule):
@@ -107,7 +108,10 @@ class InplaceOpSkipsAutocast(FlowRule):
                 f"{type_name(half)} ({made_half(half, event.place)}) beside float32: raises RuntimeError (the dtypes "
                 "must be the same). Use the op that gives a new tensor."
             )
-            report.add(self, event.place, message, level=Level.ERROR, trail=birth(half), mend=mend)
+            assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
+            report.add(
+                self, event.place, message, level=Level.ERROR, trail=birth(half), mend=mend, assumes=assumes
+            )
         elif event.policy == "float32" and surely_half(event.operands[0]):
             half = event.operands[0]
             message = (
@@ -115,7 +119,8 @@ class InplaceOpSkipsAutocast(FlowRule):
                 f"({made_half(half, event.place)}) and the op runs in it, where the op that gives a new tensor "
                 f"would run in float32 in the region that opens on {region_line}. Use that one."
             )
-            report.add(self, event.place, message, trail=birth(half), mend=mend)
+            assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
+            report.add(self, event.place, message, trail=birth(half), mend=mend, assumes=assumes)
         return state
 
 

@@ -76,6 +76,7 @@ from amplint.findings import Level
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, doubt_of
+from amplint.rules.ledger import LIKELY, of_operand
 
 
 class Bfloat16ToNumpy(FlowRule):
@@ -91,9 +92,7 @@ class Bfloat16ToNumpy(FlowRule):
         if operand.born_in is not None and operand.born_in.framework:
             return state
         certain = operand.certainty is Certainty.SURE
-        condition = (
-            "is bfloat16" if certain else "is bfloat16 if the model's last op runs in the region's type"
-        )
+        condition = "is bfloat16" if certain else f"is bfloat16 {LIKELY.text}"
         message = (
             f"`{operand.place.text}` {condition}, which numpy does not have: raises `TypeError: Got unsupported "
             "ScalarType BFloat16`. Write `.float()` before the conversion."
@@ -101,7 +100,7 @@ class Bfloat16ToNumpy(FlowRule):
         trail = birth(operand)
         if operand.half_by_user is not None:
             trail += ((operand.half_by_user, "it is cast to bfloat16 here"),)
-        level = None if certain else Level.WARNING
         mend = AddFloat(operand.place, doubt_of(operand))
-        report.add(self, event.place, message, level=level, trail=trail, mend=mend)
+        assumes = of_operand(operand, event.place)
+        report.add(self, event.place, message, trail=trail, mend=mend, assumes=assumes)
         return state

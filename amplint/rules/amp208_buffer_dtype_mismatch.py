@@ -82,6 +82,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import CastWritten
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, surely_half, type_name
+from amplint.rules.ledger import of_operand
 
 _COPIES = "copy_"
 
@@ -107,7 +108,8 @@ class BufferDtypeMismatch(FlowRule):
             f"`.to({target.place.text}.dtype)` on what is written."
         )
         mend = CastWritten(event.place, target.place, event.name)
-        report.add(self, event.place, message, trail=birth(half), mend=mend)
+        assumes = of_operand(half, event.place)
+        report.add(self, event.place, message, trail=birth(half), mend=mend, assumes=assumes)
         return state
 
 

@@ -105,6 +105,7 @@ from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, line_of, opened
 from amplint.rules.float16_training import Float16Training, Trained
 from amplint.rules.grad_scaler import ProtocolRule, call, number, where
+from amplint.rules.ledger import of_regions
 
 
 class UnscaledBackward(ProtocolRule, Float16Training):
@@ -136,7 +137,9 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             (scaler.made, "a gradient scaler is made here"),
             (step.place, "the optimizer uses these gradients"),
         )
-        report.add(self, place, message, trail=trail, mend=TrainThroughScaler(place, step.place, scaler.name))
+        mend = TrainThroughScaler(place, step.place, scaler.name)
+        assumes = of_regions(region, seen_from=place)
+        report.add(self, place, message, trail=trail, mend=mend, assumes=assumes)
 
     def mend_of(self, breach: Breach) -> Mend:
         """The loss is scaled by the scaler that steps."""

@@ -97,6 +97,7 @@ from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerU
 from amplint.findings import Level
 from amplint.fixes.scaling import HoistScaler
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import of_scaler
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class ScalerInLoop(FlowRule):
         return ()
 
     def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
-        if event.enabled is False:
+        if event.enabled is False or not event.anew:
             return state
         return tuple(
             replace(known, anew=event.place, held=False) if known.scaler == event.scaler else known
@@ -170,5 +171,6 @@ class ScalerInLoop(FlowRule):
             f"{line_of(event.place, made)}: the scale starts again where it began, so steps are skipped until it has "
             "come down again, and it never grows. Make one scaler before the loop and hand it in."
         )
-        report.add(self, made, message, trail=tuple(trail), mend=HoistScaler(made))
+        assumes = of_scaler(event)
+        report.add(self, made, message, trail=tuple(trail), mend=HoistScaler(made), assumes=assumes)
         return tuple(replace(part, anew=None) if part is known else part for part in state)

@@ -90,6 +90,7 @@ from amplint.events import DType, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.fixes.scaling import SwitchScalerOff
 from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.ledger import of_regions, of_scaler
 
 _OTHER = "another type"
 
@@ -122,5 +123,7 @@ class ScalerWithBfloat16(FlowRule):
             "until an overflow makes it skip a good step. Drop it, or give it `enabled=dtype == torch.float16`."
         )
         trail = (opened(state), (event.place, "the loss is scaled here"))
-        report.add(self, event.made, message, trail=trail, mend=SwitchScalerOff(event.made, state.place))
+        mend = SwitchScalerOff(event.made, state.place)
+        assumes = (*of_regions(state, seen_from=event.made), *of_scaler(event))
+        report.add(self, event.made, message, trail=trail, mend=mend, assumes=assumes)
         return state

@@ -96,6 +96,7 @@ from collections.abc import Hashable
 from amplint.events import Backward, OptimizerStepped, Place, ScalerUsed
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import of_scaler
 
 
 class ClosureWithScaler(FlowRule):
@@ -120,7 +121,7 @@ class ClosureWithScaler(FlowRule):
                     "the scaler unscales once, before the step: each further evaluation of the closure leaves "
                     "the optimizer with gradients that are too large by the scale, and nothing raises."
                 )
-            report.add(self, event.place, f"{message} {_INSTEAD}")
+            report.add(self, event.place, f"{message} {_INSTEAD}", assumes=of_scaler(event))
         return state
 
     def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:

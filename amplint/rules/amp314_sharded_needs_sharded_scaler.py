@@ -86,6 +86,7 @@ from amplint.events import ScalerUsed
 from amplint.findings import Level
 from amplint.fixes.sharded import ShardScaler
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import of_scaler
 
 
 class ShardedNeedsShardedScaler(FlowRule):
@@ -106,5 +107,6 @@ class ShardedNeedsShardedScaler(FlowRule):
                 (event.sharded, "the parameters are split here"),
                 (event.made, "the scaler is made here"),
             )
-            report.add(self, event.place, message, trail=trail, mend=ShardScaler(event.made))
+            mend = ShardScaler(event.made)
+            report.add(self, event.place, message, trail=trail, mend=mend, assumes=of_scaler(event))
         return state

@@ -82,6 +82,7 @@ from collections.abc import Hashable
 from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.ledger import of_regions
 
 
 class ScalerEnabledMismatch(FlowRule):
@@ -141,4 +142,6 @@ class ScalerEnabledMismatch(FlowRule):
             f"a flag switches this gradient scaler and {how} the float16 region on {where}: with the scaler off "
             "and the region on, small gradients become zero. Switch both by one flag."
         )
-        report.add(self, made, message, trail=(opened(region), (event.place, "the loss is scaled here")))
+        trail = (opened(region), (event.place, "the loss is scaled here"))
+        assumes = of_regions(region, seen_from=made)
+        report.add(self, made, message, trail=trail, assumes=assumes)

@@ -108,6 +108,7 @@ from amplint.events import DType, Op, enabled_region
 from amplint.findings import Level
 from amplint.fixes.losses import LeaveLoss
 from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.ledger import of_regions
 
 _BANNED = "banned"
 
@@ -135,5 +136,8 @@ class BceInAutocast(FlowRule):
         level = Level.WARNING if region.framework else None
         doubles = tuple(operand.place for operand in event.operands if operand.dtype is DType.FLOAT64)
         mend = LeaveLoss(event.place, region.device, doubles)
-        report.add(self, event.place, message, level=level, trail=(opened(region),), mend=mend)
+        assumes = of_regions(region, seen_from=event.place)
+        report.add(
+            self, event.place, message, level=level, trail=(opened(region),), mend=mend, assumes=assumes
+        )
         return state

@@ -92,6 +92,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import LimitOfType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
+from amplint.rules.ledger import FLOAT16, of_operand
 
 
 class HalfOverflowLiteral(FlowRule):
@@ -109,7 +110,7 @@ class HalfOverflowLiteral(FlowRule):
         unsure = target.dtype is DType.HALF
         made = f", {made_half(target, event.place)}," if surely_half(target) else ""
         if unsure:
-            condition = "raises RuntimeError where the region runs in float16"
+            condition = f"raises RuntimeError {FLOAT16.text}"
         else:
             condition = "raises RuntimeError (the value cannot be converted without overflow)"
         largest = "3.39e38" if target.dtype is DType.BFLOAT16 else "65504"
@@ -118,7 +119,7 @@ class HalfOverflowLiteral(FlowRule):
             f"{largest}: `{event.name}` with {event.value:g} {condition}. Use `torch.finfo(x.dtype).min` or `.max` of "
             "the tensor, or cast it with `.float()` before."
         )
-        level = Level.WARNING if unsure else None
+        assumes = (*((FLOAT16,) if unsure else ()), *of_operand(target, event.place))
         mend = LimitOfType(event.place, event.name, target.place, event.value < 0)
-        report.add(self, event.place, message, level=level, trail=birth(target), mend=mend)
+        report.add(self, event.place, message, trail=birth(target), mend=mend, assumes=assumes)
         return state

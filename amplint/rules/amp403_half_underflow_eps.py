@@ -88,6 +88,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import VANISHING, birth, born_half, made_half, surely_half
+from amplint.rules.ledger import FLOAT16, of_operand
 
 _DIVIDES = frozenset({"__truediv__", "div", "true_divide", "divide"})
 _AT_ZERO = {
@@ -123,14 +124,15 @@ class HalfUnderflowEps(FlowRule):
             )
         unsure = operand.dtype is DType.HALF
         message = (
-            f"{guard.constant:g} is zero in float16, {'which the region may run in' if unsure else 'the dtype here'} "
-            f"({made_half(operand, guard.place)}), so it guards nothing: on {line_of(event.place, guard.place)} "
+            f"{guard.constant:g} is zero in float16{'' if unsure else ', the dtype here'} "
+            f"({made_half(operand, guard.place)}), so it guards nothing{f' {FLOAT16.text}' if unsure else ''}: on "
+            f"{line_of(event.place, guard.place)} "
             f"{effect}. Cast with `.float()` before the constant is added."
         )
-        level = Level.WARNING if unsure else None
+        assumes = (*((FLOAT16,) if unsure else ()), *of_operand(operand, guard.place))
         mend = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
         trail = (*birth(operand), (event.place, "used here"))
-        report.add(self, guard.place, message, level=level, trail=trail, mend=mend)
+        report.add(self, guard.place, message, trail=trail, mend=mend, assumes=assumes)
         return state | {guard.place}
 
 

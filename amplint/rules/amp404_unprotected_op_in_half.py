@@ -92,6 +92,7 @@ from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
+from amplint.rules.ledger import FLOAT16, Assumptions, of_operand, of_regions
 
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
 _DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
@@ -100,6 +101,9 @@ _UNLISTED = {
     "special.exp2": "overflows beyond 16 in float16, where `exp` would run in float32",
     "nansum": "overflows beyond 65504 in float16, where `sum` would run in float32",
 }
+
+_OVERFLOW = _SUMS | _UNLISTED.keys()
+"""Ops that harm in float16 and not in bfloat16."""
 
 
 class UnprotectedOpInHalf(FlowRule):
@@ -120,6 +124,10 @@ class UnprotectedOpInHalf(FlowRule):
             effect = _suffers(event, operand, region)
         if not effect:
             return state
+        float16: Assumptions = ()
+        if operand.dtype is DType.HALF and level is Level.WARNING and event.name in _OVERFLOW:
+            float16 = (FLOAT16,)
+            effect = f"{FLOAT16.text}, {effect}"
         protection = "autocast does not cast it" if region is not None else "it is not cast"
         if innermost(event.regions) is not None and region is None:
             protection = "autocast is switched off here"
@@ -127,7 +135,9 @@ class UnprotectedOpInHalf(FlowRule):
             f"`{operand.place.text}` is {type_name(operand)} ({made_half(operand, event.place)}) and {protection}: "
             f"{effect}"
         )
-        report.add(self, event.place, message, level=level, trail=birth(operand), mend=_mend(event, operand))
+        assumes = (*float16, *of_operand(operand, event.place), *of_regions(region, seen_from=event.place))
+        mend = _mend(event, operand)
+        report.add(self, event.place, message, level=level, trail=birth(operand), mend=mend, assumes=assumes)
         return state
 
 

@@ -70,6 +70,7 @@ from collections.abc import Hashable
 from amplint.events import Captured, enabled_region
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.ledger import of_regions
 
 
 class JitUnderAutocast(FlowRule):
@@ -96,5 +97,6 @@ class JitUnderAutocast(FlowRule):
                 "and raises `RuntimeError: Cannot insert a Tensor that requires grad as a constant`. Open the region "
                 "with `cache_enabled=False`."
             )
-            report.add(self, event.place, message, trail=(opened(region),))
+            assumes = of_regions(region, seen_from=event.place)
+            report.add(self, event.place, message, trail=(opened(region),), assumes=assumes)
         return state

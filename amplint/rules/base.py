@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import libcst as cst
 
 from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
-from amplint.findings import Level
+from amplint.findings import Assumption, Level
 from amplint.fixes.base import Mend
 from amplint.rules.context import Context
+from amplint.rules.ledger import weighed
 from amplint.rules.told import Told
 
 
@@ -32,7 +33,7 @@ class Setting:
 class Draft:
     """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
     speak of the same thing share, such as the line where a region opens; ``mend`` is what would mend it;
-    ``told_by_text`` as in FlowRule."""
+    ``told_by_text`` as in FlowRule; ``assumes`` is what has to hold beside what the text says."""
 
     rule: Rule
     level: Level
@@ -42,6 +43,13 @@ class Draft:
     subject: Hashable = None
     mend: Mend | None = None
     told_by_text: bool = False
+    assumes: tuple[Assumption, ...] = ()
+
+    def resting_on(self, assumes: tuple[Assumption, ...], message: str) -> Draft | None:
+        """The draft where more is assumed, which the message says; None where that is too much."""
+        both = tuple(dict.fromkeys((*self.assumes, *assumes)))
+        level = weighed(self.level, both)
+        return replace(self, level=level, assumes=both, message=message) if level is not None else None
 
 
 @dataclass
@@ -75,11 +83,15 @@ class Report:
         subject: Hashable = None,
         mend: Mend | None = None,
         told_by_text: bool = False,
+        assumes: tuple[Assumption, ...] = (),
     ) -> None:
-        """Adds a draft."""
-        self.drafts.append(
-            Draft(rule, level or rule.level, place, message, trail, subject, mend, told_by_text)
-        )
+        """Adds a draft, unless too much is guessed. ``level`` is how bad it is if all holds that it assumes."""
+        unique = tuple(dict.fromkeys(assumes))
+        weight = weighed(level or rule.level, unique)
+        if weight is not None:
+            self.drafts.append(
+                Draft(rule, weight, place, message, trail, subject, mend, told_by_text, unique)
+            )
 
 
 class Rule:
@@ -190,6 +202,9 @@ class SourceView(Protocol):
 
     def import_place(self, node: cst.CSTNode) -> Place | None:
         """Where the name at the root of an expression is imported, or None."""
+
+    def is_read(self, name: str) -> bool:
+        """Whether the file reads or calls a dotted name, or an attribute of it."""
 
     def place(self, node: cst.CSTNode) -> Place:
         """Where a node stands."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from amplint import events
 from amplint.events import Event
+from amplint.findings import Finding, Span, TrailStep
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context
 from amplint.rules.told import Told
@@ -15,24 +16,42 @@ from amplint.rules.told import Told
 Hear = Callable[[Hashable, Event], Hashable]
 
 
+_ACCOUNTS = (
+    events.RegionEntered,
+    events.RegionExited,
+    events.CacheCleared,
+    events.LoopIterated,
+    events.LoopEnded,
+    events.OptimizerMade,
+    events.ScalerMade,
+    events.FunctionEnded,
+)
+"""Events that rules listen to in order to judge others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """One rule, or a state machine that several share: the events that it listens to, its state at an entry point, and
     its state after an event."""
 
+    name: str
     kinds: frozenset[type[Event]]
     start: Hashable
     hear: Hear
 
 
 class Dispatcher:
-    """Lets flow rules hear events, each with a state of its own."""
+    """Lets flow rules hear events, each with a state of its own: a producer of graphs runs each listener by itself, one
+    of streams all of them at once."""
 
     def __init__(self, rules: Sequence[FlowRule], report: Report, context: Context | None = None) -> None:
         self.rules = rules
         self.context: Context = Told()
         self.ask(context or self.context)
         self.report = report
+        machines = dict.fromkeys(rule.machine for rule in rules if rule.machine is not None)
+        self._all = [self._rule(rule) for rule in rules] + [self._machine(machine) for machine in machines]
+        self._heard: dict[type[Event], list[int]] = {}
 
     def ask(self, context: Context) -> None:
         """Whom the rules may ask about the events."""
@@ -41,10 +60,25 @@ class Dispatcher:
             rule.context = context
 
     def listeners(self) -> list[Listener]:
-        """The rules, and the machines that they share."""
-        machines = dict.fromkeys(rule.machine for rule in self.rules if rule.machine is not None)
-        found = [self._rule(rule) for rule in self.rules]
-        return [one for one in found if one.kinds] + [self._machine(machine) for machine in machines]
+        """The rules that listen to events, and the machines that they share."""
+        return [listener for listener in self._all if listener.kinds]
+
+    def start(self) -> tuple[Hashable, ...]:
+        """The states of all rules at an entry point, and then those of the machines that they share."""
+        return tuple(listener.start for listener in self._all)
+
+    def hear(self, states: tuple[Hashable, ...], event: Event) -> tuple[Hashable, ...]:
+        """The states of all after an event."""
+        listening = self._heard.get(type(event))
+        if listening is None:
+            listening = [index for index, one in enumerate(self._all) if type(event) in one.kinds]
+            self._heard[type(event)] = listening
+        if not listening:
+            return states
+        after = list(states)
+        for index in listening:
+            after[index] = self._all[index].hear(after[index], event)
+        return tuple(after)
 
     def _rule(self, rule: FlowRule) -> Listener:
         handlers = {
@@ -61,7 +95,7 @@ class Dispatcher:
             self._reached(before, event)
             return after
 
-        return Listener(frozenset(handlers), rule.start(), hear)
+        return Listener(rule.name, frozenset(handlers), rule.start(), hear)
 
     def _machine(self, machine: Machine) -> Listener:
         rules = [rule for rule in self.rules if rule.machine is machine]
@@ -77,7 +111,7 @@ class Dispatcher:
             self._reached(before, event)
             return after
 
-        return Listener(frozenset(machine.hears), machine.start(), hear)
+        return Listener(rules[0].name, frozenset(machine.hears), machine.start(), hear)
 
     def _reached(self, before: int, event: Event) -> None:
         """Gives what was drafted at an event the calls that led there, where it stands in the same file."""
@@ -99,3 +133,65 @@ def event_kinds() -> list[type[Event]]:
 def handler_name(kind: type[Event]) -> str:
     """The method by which a rule listens to events of a kind: ``on_region_entered``."""
     return "on_" + re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
+
+
+def heard_by(rule: FlowRule) -> frozenset[str]:
+    """The names of all events that a rule listens to."""
+    return frozenset(kind.__name__ for kind in event_kinds() if hasattr(rule, handler_name(kind)))
+
+
+def shown_by(rule: FlowRule) -> frozenset[str]:
+    """The names of the events at whose place a run shows whether a finding of the rule is true."""
+    if rule.shown_by:
+        return frozenset(kind.__name__ for kind in rule.shown_by)
+    kinds = [
+        kind
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, Event) and hasattr(rule, handler_name(kind))
+    ]
+    telling = [kind for kind in kinds if kind not in _ACCOUNTS]
+    return frozenset(kind.__name__ for kind in telling or kinds)
+
+
+def findings_of(drafts: Sequence[Draft]) -> list[Finding]:
+    """The drafts that remain, written out."""
+    return [finding_of(draft) for draft in remaining(drafts)]
+
+
+def remaining(drafts: Sequence[Draft]) -> list[Draft]:
+    """The worst of the drafts that say the same of one place, without those that give way."""
+    spoken: dict[str, set[Hashable]] = {}
+    for draft in drafts:
+        if draft.subject is not None:
+            spoken.setdefault(draft.rule.name, set()).add(draft.subject)
+    best: dict[tuple[str, str, Span, Hashable], Draft] = {}
+    for draft in drafts:
+        if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
+            continue
+        subject = draft.subject if draft.rule.each_subject else None
+        key = (draft.rule.code, draft.place.path, draft.place.span, subject)
+        known = best.get(key)
+        if known is None or draft.level.rank < known.level.rank:
+            best[key] = draft
+    return list(best.values())
+
+
+def finding_of(draft: Draft) -> Finding:
+    """A draft written out, with the calls that led to its place."""
+    place = draft.place
+    steps = [TrailStep(step.path, step.span, text) for step, text in draft.trail]
+    steps += [TrailStep(call.path, call.span, "called from here") for call in place.calls]
+    unique = tuple(
+        dict.fromkeys(step for step in steps if (step.path, step.span) != (place.path, place.span))
+    )
+    rule = draft.rule
+    return Finding(
+        rule.code,
+        rule.name,
+        draft.level,
+        draft.message,
+        place.path,
+        place.span,
+        unique,
+        assumes=draft.assumes,
+    )

@@ -9,6 +9,7 @@ from amplint.events import Place
 from amplint.findings import Level
 from amplint.fixes.base import Mend
 from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.ledger import SCALER
 
 
 class ProtocolRule(FlowRule):
@@ -27,7 +28,17 @@ class ProtocolRule(FlowRule):
             # that other ways drop these gradients, a run does not show
             by_text = said.fault is Fault.ADDED_TO_APPLIED
             level = self.level_of(said)
-            report.add(self, said.place, message, trail=trail, level=level, mend=mend, told_by_text=by_text)
+            assumes = (SCALER,) if said.switched else ()
+            report.add(
+                self,
+                said.place,
+                message,
+                trail=trail,
+                level=level,
+                mend=mend,
+                told_by_text=by_text,
+                assumes=assumes,
+            )
 
     def level_of(self, breach: Breach) -> Level | None:
         """The level of one finding, None for the rule's own."""

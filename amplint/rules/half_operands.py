@@ -9,6 +9,7 @@ from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import line_of
+from amplint.rules.ledger import FLOAT16, Assumptions
 
 MISMATCH = r"same dtype|[Dd]types?\b.*\b(match|same)|expected .* but (got|found)|not implemented for '(Half|BFloat16)'"
 """What torch says of operands whose dtypes do not agree, or that an op has no kernel for."""
@@ -39,6 +40,8 @@ class Harm:
     remedy: str
     raises: bool = False
     place: Place | None = None
+    assumes: Assumptions = ()
+    """What has to hold for it that the operand's type does not say."""
     floating: bool = False
     """Whether the op takes nothing but a floating tensor for this operand: not a tuple, a dictionary, or indices."""
 
@@ -158,7 +161,7 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
         effect, remedy = "the softmax is computed in it", "Cast with `.float()` before the softmax."
     effect = effect.format(op=event.name.strip("_"))
     floating = event.sensitivity == "loss" and is_input
-    return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating)
+    return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating=floating)
 
 
 def _on_cuda(operand: Operand) -> bool:
@@ -186,5 +189,7 @@ def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:
         return None
     if operand.dtype is DType.BFLOAT16:
         return None
-    effect = f"the guard {small:g} rounds to zero in float16, so that the division gives inf or nan"
-    return Harm(operand, effect, remedy)
+    unsure = operand.dtype is DType.HALF
+    where = f" {FLOAT16.text}" if unsure else ""
+    effect = f"the guard {small:g} rounds to zero in float16{where}, so that the division gives inf or nan"
+    return Harm(operand, effect, remedy, assumes=(FLOAT16,) if unsure else ())

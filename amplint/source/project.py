@@ -155,6 +155,10 @@ class Project:
         self._displayed[made.display] = made
         return made
 
+    def displayed(self, display: str) -> ProjectFile | None:
+        """The file that was loaded and is displayed as this."""
+        return self._displayed.get(display)
+
     def text_of(self, display: str) -> str | None:
         """The text of a file that was read, by the name that reports call it."""
         file = self._displayed.get(display)

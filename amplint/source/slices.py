@@ -18,6 +18,7 @@ class Slice:
 
     def __init__(self, lines: list[str], first: int, last: int) -> None:
         """``first`` and ``last`` are line numbers of the file, from 1, both included."""
+        self.first, self.last = first, last
         text = "".join(lines[first - 1 : last])
         head = lines[first - 1]
         self.indented = head[:1] in (" ", "\t", "\f") and bool(head.strip())

@@ -34,7 +34,7 @@ from amplint.events import (
 from amplint.findings import Span
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
-from amplint.rules.jury import Jury
+from amplint.rules.dispatcher import Dispatcher
 from amplint.rules.told import Told
 from amplint.source.decoding import read_source
 
@@ -182,7 +182,7 @@ RULES = [rule() for rule in rule_classes() if issubclass(rule, FlowRule) and rul
 def verdict(program: tuple[str, ...]) -> tuple[list[str], object]:
     """The rules that speak of a program, and what they remember of it."""
     report = Report()
-    jury = Jury(RULES, report)
+    jury = Dispatcher(RULES, report)
     start = place("start")
     state = jury.start()
     made: list[Event] = [

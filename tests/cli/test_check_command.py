@@ -78,6 +78,7 @@ def test_json_has_exactly_the_documented_keys(amplint, project: Path) -> None:
             "minimum": None,
         },
         "fix_note": "",
+        "assumes": [],
     }
 
 

@@ -24,7 +24,7 @@ from amplint.events import Event
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.context import Context
-from amplint.rules.jury import Jury, findings_of
+from amplint.rules.dispatcher import Dispatcher, findings_of
 
 
 class Judge:
@@ -33,16 +33,16 @@ class Judge:
     def __init__(self) -> None:
         self.report = Report()
         rules = [rule() for rule in rule_classes() if issubclass(rule, FlowRule)]
-        self._jury = Jury(rules, self.report)
-        self._states = self._jury.start()
+        self._dispatcher = Dispatcher(rules, self.report)
+        self._states = self._dispatcher.start()
 
     def ask(self, context: Context) -> None:
         """Whom the rules may ask."""
-        self._jury.ask(context)
+        self._dispatcher.ask(context)
 
     def hear(self, event: Event) -> None:
         """Hands an event on."""
-        self._states = self._jury.hear(self._states, event)
+        self._states = self._dispatcher.hear(self._states, event)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from amplint.confirm.verdicts import Status, Verdict, cross_check
 from amplint.findings import Finding, Level, Span, TrailStep
 from amplint.rules import all_rules
 from amplint.rules.base import FlowRule
-from amplint.rules.jury import heard_by
+from amplint.rules.dispatcher import heard_by
 
 CODES = {rule.name: rule.code for rule in all_rules()}
 REGION = Span(3, 6, 3, 30)

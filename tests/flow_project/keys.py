@@ -26,5 +26,6 @@ def registry() -> Registry:
 
     models.about(".numpy", tags=(BESIDE_HALF,))
     models.about("torch.float16", weight=Weight.ENTRY, tags=("half",))
+    models.about(".half", weight=Weight.ENTRY)
     models.about(".zero_grad", weight=Weight.EFFECT)
     return models

@@ -30,6 +30,7 @@ def weight(tree: Tree, qualified: str, file: str = "a.py") -> int:
         ("def f(x): x.to(torch.float16).backward()", Weight.ENTRY),
         ("def f(x):\n  g(torch.float16)\ndef g(x): x.numpy()", Weight.ENTRY),
         ("def f(): return torch.float16", Weight.EFFECT),
+        ("def f(x): x.half()", Weight.ENTRY),
         ("from lib import Trainer\ndef f(): Trainer().other()", Weight.NOTHING),
         ("class C:\n  def __init__(self): torch.autocast()\ndef f(x): isinstance(x, C)", Weight.NOTHING),
         ("class C:\n  def __init__(self): torch.autocast()\ndef f():\n  class D(C): ...", Weight.ENTRY),

@@ -91,7 +91,7 @@ class Weight(IntEnum):
 
 
 BESIDE_HALF = "beside half"
-"""The tag of keys beside which a half-precision type or cast is worth a look: ``.backward``, ``.numpy``. A key of
+"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``. A qualified name of
 weight ENTRY without a model, such as ``torch.float16``, makes an entry point only of what meets such a key, too; code
 that only asks for a type is no AMP."""
 
@@ -162,6 +162,9 @@ class Registry:
     """Kinds of values that compare as constants do."""
     discards: dict[type[Value], DiscardModel] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=lambda: Hooks())
+    own: Callable[[str], tuple[CallModel, About] | None] | None = None
+    """What calls do of functions that the settings of a project name, by qualified name; a method of an object that is
+    not known goes by its name with a leading dot."""
     kinds: list[Kind] = field(default_factory=list)
     ambients: list[Ambient] = field(default_factory=list)
     """The ambient values with which an entry point begins."""

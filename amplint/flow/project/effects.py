@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from amplint.flow.core.registry import BESIDE_HALF, About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
+from amplint.flow.state.values import FunctionValue
 
 _NOTHING = About()
 
@@ -31,13 +32,14 @@ class Effect:
 
 
 _HALF = "half"
-"""The tag of keys that need one with the tag BESIDE_HALF: types and casts."""
+"""The tag of keys that need one with the tag BESIDE_HALF: types."""
 
 
 class Keys:
     """What a registry says of names."""
 
     def __init__(self, registry: Registry) -> None:
+        self._own = registry.own
         self._names = {name: about for name, (_, about) in registry.calls.items()}
         self._prefixes = {prefix: about for prefix, (_, about) in registry.namespaces.items()}
         self._methods: dict[str, About] = {}
@@ -46,9 +48,14 @@ class Keys:
         for (_, method), (_, about) in registry.methods.items():
             if method is not None:
                 self._methods[method] = _both(self._methods.get(method, _NOTHING), about)
+        for (of, method), (_, about) in registry.methods.items():
+            if of == "" and method is not None:
+                # what it does to whatever it is called on; the tags of a kind are those of that kind alone
+                weight = self._methods[method].weight
+                self._methods[method] = About(weight, about.tags)
         beside = any(BESIDE_HALF in about.tags for about in registry.abouts.values())
         for name, about in registry.abouts.items():
-            if about.weight >= Weight.ENTRY and beside:
+            if about.weight >= Weight.ENTRY and beside and not name.startswith("."):
                 about = About(Weight.EFFECT, about.tags | {_HALF})
             if name.startswith("."):
                 self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
@@ -60,11 +67,19 @@ class Keys:
 
     def knows(self, name: str) -> bool:
         """Whether a qualified name is registered by itself."""
-        return name in self._names or name in self._read
+        return name in self._names or name in self._read or self.in_settings(name) is not None
+
+    def in_settings(self, name: str) -> About | None:
+        """What the settings say of a function, or, after a dot, of a method."""
+        found = self._own(name) if self._own is not None else None
+        return found[1] if found is not None else None
 
     def of_name(self, name: str) -> About:
         """What is registered of a qualified name, of all names below a beginning of it, or of the type of which it
         is an attribute."""
+        own = self.in_settings(name)
+        if own is not None:
+            return own
         about = self._names.get(name)
         if about is not None:
             return about
@@ -79,7 +94,7 @@ class Keys:
 
     def of_method(self, name: str) -> About:
         """What is registered of methods of that name, whatever they are methods of."""
-        return self._methods.get(name, _NOTHING)
+        return self.in_settings(f".{name}") or self._methods.get(name, _NOTHING)
 
 
 class Effects:
@@ -111,7 +126,11 @@ class Effects:
 
     def own(self, definition: Definition) -> Effect:
         """What a definition meets itself."""
-        return self._met(self.edges.of(definition))
+        found = self._met(self.edges.of(definition))
+        if isinstance(definition, FunctionValue) and definition.outline is not None:
+            own = self.keys.in_settings(f"{definition.file.module}.{definition.outline.qualified}")
+            return found.and_of(own) if own is not None else found
+        return found
 
     def _unknown_after(self, definition: Definition) -> list[Definition]:
         return [after for after in self._after(definition) if after not in self._known]

@@ -2,8 +2,8 @@
 
 ``tokens(registry)`` gives the rows of the byte gate: a file passes if all tokens of one row occur in it. A key with a
 model of weight ENTRY gives its last part, ``autocast`` for ``torch.autocast``; for keys of other packages the name of
-the package has to occur, too. Keys of weight ENTRY without a model, types and casts such as ``torch.float16`` and
-``.half``, occur in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
+the package has to occur, too. Qualified names of weight ENTRY without a model, types such as ``torch.float16``, occur in
+much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
 
 ``taking_part`` finds the files that take part, those without a token of their own included: they mention a module, and
 a name of it that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
@@ -46,7 +46,9 @@ def tokens(registry: Registry) -> tuple[tuple[bytes, ...], ...]:
     }
     beside = sorted({_last(name) for name, about in _every(registry) if BESIDE_HALF in about.tags})
     for name, about in registry.abouts.items():
-        if about.weight >= Weight.ENTRY:
+        if about.weight >= Weight.ENTRY and name.startswith("."):
+            rows.add((_last(name),))
+        elif about.weight >= Weight.ENTRY:
             rows |= {(_last(name), token) for token in beside} or {(_last(name),)}
     return tuple(sorted(row for row in rows if all(row)))
 

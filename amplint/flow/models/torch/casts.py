@@ -38,7 +38,6 @@ MOVES = frozenset({"cpu", "cuda", "xpu", "npu", "pin_memory"})
 
 models.about(".half", ".bfloat16", weight=Weight.ENTRY)
 models.about(".backward", ".numpy", "torch.optim.", tags=(BESIDE_HALF,))
-models.about(".masked_fill", ".masked_fill_", "torch.full", "torch.full_like", tags=(BESIDE_HALF,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.events import INITIAL_SCALE, ScalerMade, ScalerUsed
@@ -13,9 +14,10 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, scaled_by
 from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped
+from amplint.flow.models.torch.regions import switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, Constant, Instance, Unknown, Value
+from amplint.flow.state.values import NONE, Choice, Constant, Instance, Note, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -26,6 +28,8 @@ models.kinds += [
     Kind(SCALER, all_of=frozenset({"scale", "step"})),
 ]
 
+UNSCALES = "unscales gradients"
+"""The tag of keys that divide gradients by the scale."""
 _STAGES = "_per_optimizer_states"
 """torch's own record of what each optimizer has gone through since the last update."""
 _OWNERS: tuple[type[Value] | str, ...] = (Scaler, SCALER, *sorted(SCALERS))
@@ -41,10 +45,10 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     flag = arguments.keyword("enabled")
     enabled = api.known_truth(flag) if flag is not None else True
     # the flag counts although this path knows it: it is why there is a scaler
-    switched = flag is not None and (enabled is None or (enabled and isinstance(flag, Unknown)))
+    switched = enabled is None or (enabled and isinstance(flag, (Unknown, Choice)))
     identity = api.fresh(node)
     arguments_of.tell(api, name, parameters_of(name), arguments, node)
-    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled))
+    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled, api.is_built_each_round))
     initial = _initial_scale(arguments, parameters_of(name))
     if initial == 1.0:
         api.set_note(identity, UnitScale())
@@ -81,15 +85,22 @@ def as_scaler(value: Value) -> Scaler:
     return value
 
 
-def _enabled(api: Api, scaler: Scaler) -> bool | None:
-    """Whether a scaler that is used is on. A flag that nothing is known of is taken to be on."""
+@dataclass(frozen=True, slots=True)
+class TakenOn(Note):
+    """The flag of a scaler was taken to be on, since nothing was known of it."""
+
+
+def _enabled(api: Api, scaler: Scaler) -> tuple[bool | None, bool]:
+    """Whether a scaler that is used is on, and whether a condition on this path has asked for its flag. One that
+    nothing is known of is taken to be on."""
     if scaler.switch is None:
-        return scaler.enabled
+        return scaler.enabled, False
     on = api.known_truth(scaler.switch)
     if on is None:
         api.assume(api.truth(scaler.switch))
-        return True
-    return on
+        api.set_note(scaler.identity, TakenOn())
+        return True, False
+    return on, not api.notes(scaler.identity, TakenOn)
 
 
 # what is told ----------------------------------------------------------------------------------------------------
@@ -108,23 +119,25 @@ def used(
 ) -> ScalerUsed:
     """Tells that a scaler is asked to do something."""
     plain = not scaler.takes_half
+    enabled, decided = _enabled(api, scaler) if act != "given" else (scaler.enabled, False)
     event = ScalerUsed(
         api.place(node),
         regions(api),
         scaler.identity,
         act,
         casts=casts(api, optimizer) if plain and optimizer is not None else (),
-        enabled=_enabled(api, scaler) if act != "given" else scaler.enabled,
+        enabled=enabled,
         optimizer=identity_of(optimizer),
         modules=modules_of(api, optimizer),
         loss=identity_of(loss),
         scaled_by=scaled_by(loss)[0],
         new_scale=new_scale,
         made=scaler.made,
-        switch=scaler.switch.symbol if isinstance(scaler.switch, Unknown) else None,
+        switch=switch_of(scaler.switch),
         closure=closure,
         sharded=sharded(api, optimizer) if plain and act == "step" else None,
         initial=scaler.initial,
+        decided=decided,
     )
     api.emit(event)
     return event
@@ -151,7 +164,7 @@ def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
     return loss if event.enabled is False else scaled(scaler.identity, loss)
 
 
-@_for_all("unscale_")
+@_for_all("unscale_", tags=(SCALES_LOSSES, UNSCALES))
 def _unscale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.unscale_(optimizer)``."""
     optimizer = arguments.get(0, "optimizer")
@@ -183,7 +196,7 @@ def _update(api: Api, base: Value, name: str, arguments: Arguments, node: Node) 
     return NONE
 
 
-@_for_all("get_scale")
+@_for_all("get_scale", tags=(SCALES_LOSSES,))
 def _get_scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.get_scale()``."""
     scaler = as_scaler(base)

@@ -1,0 +1,59 @@
+"""What the names of unknowns tell: which flags are settings of one object, and which objects belong to which."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from amplint.flow.state.symbols import Symbol
+
+_READ = ("attribute", "item")
+_PLAIN = (*_READ, "parameter", "global", "member", "binding", "set", "set by", "environment")
+"""How symbols begin of values that are settings as they were read."""
+_WALKED = ("self", "made")
+"""How symbols begin of objects that have other things than settings."""
+
+
+def is_flag(switch: Hashable) -> bool:
+    """Whether a switch is an argument, an attribute or an item, and nothing that was computed: ``args.amp``."""
+    return isinstance(switch, Symbol) and switch.parts[0] in _PLAIN
+
+
+def are_of_one(switch: Hashable, other: Hashable) -> bool:
+    """Whether two switches are settings of one object, or arguments of one function."""
+    return not owners_of(switch).isdisjoint(owners_of(other))
+
+
+def owners_of(switch: Hashable) -> set[Hashable]:
+    """The objects that a flag is a setting of: the one whose attribute or item it is and those that hold that one in
+    turn, or the function whose parameter it is. An object of which a method is walked counts only for attributes of its
+    own."""
+    found: set[Hashable] = set()
+    while isinstance(switch, Symbol):
+        if switch.parts[0] == "parameter" and not found:
+            found.add(("parameters of", *switch.parts[1:-1]))
+        if switch.parts[0] not in _READ:
+            break
+        owner = switch.parts[1]
+        if not found or (isinstance(owner, Symbol) and owner.parts[0] not in _WALKED):
+            found.add(owner)
+        switch = owner
+    return found
+
+
+def belongs(part: Hashable, whole: Hashable) -> bool:
+    """Whether an object is another one, is held by it, or was made by its constructor: ``self.scaler`` of ``self``."""
+    if part == whole:
+        return True
+    if not isinstance(part, Symbol) or not isinstance(whole, Symbol):
+        return False
+    made = ("call", *whole.parts[1:3]) if whole.parts[0] == "made" else None
+    pending, seen = [part], {part}
+    while pending:
+        name = pending.pop()
+        if name is whole or (made is not None and name.parts[:3] == made):
+            return True
+        for inner in name.parts:
+            if isinstance(inner, Symbol) and inner not in seen:
+                seen.add(inner)
+                pending.append(inner)
+    return False

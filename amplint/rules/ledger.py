@@ -1,0 +1,77 @@
+"""The ledger of a finding: what it assumes beside the text, and what level it may have with that.
+
+An error rests on nothing but settings that are on, and on releases of torch. One guess makes at most a warning, whose
+message names the guess; two guesses make nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from amplint.amp.versions import Version, compare
+from amplint.bounds import TorchBounds
+from amplint.events import Certainty, Operand, Place, Region, Regions, ScalerUsed
+from amplint.findings import Assumed, Assumption, Level
+
+Assumptions = tuple[Assumption, ...]
+
+LIKELY = Assumption(Assumed.LIKELY, "if the model's last op runs in it")
+FLOAT16 = Assumption(Assumed.TYPE, "where the region runs in float16")
+CALLER = Assumption(Assumed.CALLER, "when the caller runs under autocast")
+SCALER = Assumption(Assumed.FLAG, "if the flag of the gradient scaler is set")
+
+
+def weighed(level: Level, assumes: Iterable[Assumption]) -> Level | None:
+    """The level of a finding that may be as bad as ``level``; None where too much is guessed."""
+    unsure = {assumption for assumption in assumes if not assumption.kind.is_sure}
+    if sum(assumption.kind.is_guess for assumption in unsure) > 1:
+        return None
+    return max(level, Level.WARNING, key=lambda one: one.rank) if unsure else level
+
+
+def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:
+    """That the regions are switched on, where flags or callers decide that."""
+    found: dict[Assumption, None] = {}
+    for region in regions:
+        if region is None:
+            continue
+        if region.assumed:
+            found[CALLER] = None
+        elif region.framework and region.conditional:
+            where = _line(region.place, seen_from)
+            found[Assumption(Assumed.FLAG, f"if mixed precision is switched on for the region {where}")] = (
+                None
+            )
+        elif region.conditional:
+            found[
+                Assumption(Assumed.FLAG, f"if the flag of the region {_line(region.place, seen_from)} is set")
+            ] = None
+    return tuple(found)
+
+
+def of_open(regions: Regions, seen_from: Place) -> Assumptions:
+    """That the regions that are open are switched on."""
+    return of_regions(*(region for region in regions if region.enabled), seen_from=seen_from)
+
+
+def of_scaler(event: ScalerUsed) -> Assumptions:
+    """That a scaler is on, where a flag decides that."""
+    return (SCALER,) if event.switch is not None and event.enabled is not False else ()
+
+
+def of_operand(operand: Operand, seen_from: Place) -> Assumptions:
+    """That a value has the type that it is taken to have."""
+    likely = (LIKELY,) if operand.certainty is Certainty.LIKELY else ()
+    return (*likely, *of_regions(operand.born_in, seen_from=seen_from))
+
+
+def of_torch(bounds: TorchBounds, sign: str, version: Version) -> Assumptions:
+    """That ``torch sign version``, where the releases that the project allows differ in that."""
+    if compare(bounds, sign, version) is not None:
+        return ()
+    words = {"<": "before", ">=": "since"}[sign]
+    return (Assumption(Assumed.TORCH, f"{words} torch {'.'.join(map(str, version))}"),)
+
+
+def _line(place: Place, seen_from: Place) -> str:
+    return f"on line {place.line}" + ("" if place.path == seen_from.path else f" of {place.path}")
