@@ -2,8 +2,8 @@
 
 ``tokens(registry)`` gives the rows of the byte gate: a file passes if all tokens of one row occur in it. A key with a
 model of weight ENTRY gives its last part, ``autocast`` for ``torch.autocast``; for keys of other packages the name of
-the package has to occur, too. Qualified names of weight ENTRY without a model, types such as ``torch.float16``, occur in
-much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
+the package has to occur, too. Qualified names of weight ENTRY without a model, types such as ``torch.float16``, occur
+in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
 
 ``taking_part`` finds the files that take part, those without a token of their own included: they mention a module, and
 a name of it that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
