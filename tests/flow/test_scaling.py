@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from listening import Forgetful, Tape, listen
+from listening import Tape, listen
 
 from amplint.events import (
     Backward,
@@ -32,8 +32,8 @@ from torch.amp import GradScaler, autocast
 def walk(tmp_path: Path):
     """Walks ``main`` of a program."""
 
-    def run(text: str, tape: Tape | None = None) -> Tape:
-        return listen(tmp_path, HEAD + text, tape=tape)
+    def run(text: str) -> Tape:
+        return listen(tmp_path, HEAD + text)
 
     return run
 
@@ -272,8 +272,7 @@ def main(name, loss, path):
     GradScaler().step(optimizer)
     schedule.step()
     torch.save(optimizer.state_dict(), path)
-""",
-        Forgetful(),
+"""
     )
     (step,), (schedule,), (saved,) = (
         tape.of(ScalerUsed),
@@ -309,8 +308,7 @@ def main(opt, path):
         optimizer=optimizer.state_dict(),
     )
     torch.save(state, path)
-""",
-        Forgetful(),
+"""
     )
     (made,) = tape.of(OptimizerMade)
     assert {saved.optimizers for saved in tape.of(StateSaved)} == {(made.optimizer,)}
