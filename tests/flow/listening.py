@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from amplint.amp.versions import Bounds
@@ -49,16 +50,16 @@ def _kept(way: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
     return (*way, event)
 
 
-def _reachable(graph: Graph, where: Condition) -> Iterator[Event]:
+def _reachable(graph: Graph, where: Condition, calls: tuple[Place, ...] = ()) -> Iterator[Event]:
     """The events whose conditions can hold together with those of the calls that lead to them."""
     for item in graph.items:
         condition = both(where, item.condition)
         if condition == FALSE:
             continue
         if isinstance(item, Happens):
-            yield item.event
+            yield replace(item.event, place=item.event.place.reached_by(calls)) if calls else item.event
         else:
-            yield from _reachable(item.graph, condition)
+            yield from _reachable(item.graph, condition, (*calls, item.place))
 
 
 Holds = Callable[..., Tape]

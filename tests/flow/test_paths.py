@@ -354,18 +354,6 @@ def test_a_loop_is_walked_twice(holds: Holds) -> None:
     assert [event.number for event in tape.of(LoopIterated)] == [0, 1]
 
 
-def test_backward_knows_its_iteration(holds: Holds) -> None:
-    tape = holds(
-        HEAD
-        + dedent("""
-        def main(model, batches):
-            for batch in batches:
-                model(batch).sum().backward()
-    """)
-    )
-    assert [event.iteration for event in tape.of(Backward)] == [0, 1]
-
-
 TRIES = {
     "the handler may run": """
         def main(loss, model):

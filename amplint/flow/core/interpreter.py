@@ -571,6 +571,8 @@ class Interpreter(Names):
         """An object of a class, by what an annotation or ``isinstance`` says."""
         match kind:
             case ClassValue():
+                self._of_unknown_age.add(own)
+                self._pending.setdefault(own, Arguments(unclear=True))
                 return Instance(own, kind)
             case External():
                 model = self.registry.annotations.get(kind.name)

@@ -255,9 +255,15 @@ class Machine(Api, Protocol):
         """Tells models of a value that is thrown away."""
 
     def selected(
-        self, condition: Condition, node: Node, then: Callable[[], Value], other: Callable[[], Value]
+        self,
+        condition: Condition,
+        node: Node,
+        then: Callable[[], Value],
+        other: Callable[[], Value],
+        *,
+        flags: bool = False,
     ) -> Value:
-        """The value of ``then`` where a condition holds, else that of ``other``."""
+        """The value of ``then`` where a condition holds, else that of ``other``. ``flags``: unknowns are told apart."""
 
     def scope(self) -> Closure:
         """The present frame as functions that are defined here see it."""

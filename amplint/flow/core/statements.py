@@ -8,7 +8,7 @@ from typing import Any
 
 from amplint.flow.core.api import Dead
 from amplint.flow.core.comparisons import compare
-from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over
+from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over, without_masks
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, either, negation
 from amplint.flow.state.store import State
@@ -428,7 +428,10 @@ def bind(m: Machine, target: ir.Expression, value: Value) -> None:
                 m.set_item(two[0], two[1:-1], two[-1], target)
                 return NONE
 
-            over(m, (base, *keys, value), at)
+            def within(one: Value) -> Value:
+                return over(m, (one, *without_masks(m, one, keys, target.keys), value), at)
+
+            m.each(base, within)
         case ir.Display():
             for element, part in zip(target.elements, _parts(m, target, value), strict=True):
                 bind(m, element.value if isinstance(element, ir.Starred) else element, part)

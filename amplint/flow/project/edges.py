@@ -53,6 +53,7 @@ class Edges:
         self._steps: dict[Definition, Steps] = {}
         self._stores: dict[ClassValue, dict[str, list[tuple[FunctionOutline, Store]]]] = {}
         self._attributes: dict[tuple[ClassValue, str], Meaning | None] = {}
+        self._held: dict[tuple[ClassValue, str], set[str]] = {}
 
     def of(self, definition: Definition) -> Steps:
         """The steps from a definition."""
@@ -128,6 +129,37 @@ class Edges:
                         of_name = known.setdefault(name[len(first) :], [])
                         of_name += [(outline, store) for store in stores]
         return known
+
+    def held(self, value: ClassValue, name: str) -> set[str]:
+        """The names outside that an attribute of the objects of a class is made with: ``torch.autocast`` where a
+        method says ``self.precision = torch.autocast("cuda")``."""
+        key = (value, name)
+        if key not in self._held:
+            found = self._held[key] = set()
+            for base in self.classes.bases(value):
+                if isinstance(base, ClassValue):
+                    for method in self.classes.methods(base).values():
+                        if method.outline is not None and method.outline.parameters:
+                            found |= self._stored(base.file, method.outline, name)
+        return self._held[key]
+
+    def _stored(self, file: ProjectFile, method: FunctionOutline, name: str) -> set[str]:
+        """The names outside in what a method sets an attribute to, local names followed."""
+        body = facts_of(file.outline).of(method).body
+        pending = [f"{method.parameters[0]}.{name}"]
+        seen: set[str] = set()
+        found: set[str] = set()
+        while pending:
+            target = pending.pop()
+            seen.add(target)
+            values = [store.value for store in body.stores.get(target, ()) if store.value is not None]
+            inner = Body(values)
+            read = {call.name for call in inner.calls if call.name is not None} | inner.loads
+            for one in sorted(read):
+                found |= {part.name for part in self.named(file, one, method) if isinstance(part, External)}
+                if one not in seen and one in body.stores and "." not in one:
+                    pending.append(one)
+        return found
 
     def made_by(self, file: ProjectFile, value: ast.expr | None, scope: Scope | None) -> Meaning | None:
         """The class that an expression calls, if it does."""
@@ -330,6 +362,8 @@ class _Drawing:
             if self._edges.classes.attribute(owner, name) is None:
                 self._inherited(owner, name)
             self._receiver(self._edges.made_of(owner, name), "__call__")
+        if found[0] is None:
+            self._steps.outside |= self._edges.held(owner, name)
 
     def _inherited(self, owner: ClassValue, name: str) -> None:
         """A method that only a class outside can have."""

@@ -122,7 +122,7 @@ def _typed(api: Api, value: Tensor) -> Tensor:
 
 def _is_called(node: Node, name: str) -> bool:
     """Whether a name may be that of a method of tensors."""
-    return name in _OF_DICTIONARIES or ops.policy_of(plain_name(name)) is not None or name in _KNOWN_METHODS
+    return name in _OF_DICTIONARIES or plain_name(name) in ops.table()["ops"] or name in _KNOWN_METHODS
 
 
 @models.into(models.stores, Tensor)
