@@ -529,21 +529,28 @@ class Interpreter(Names):
         return result
 
     def set_elsewhere(self, base: Instance, name: str) -> Value | None:
-        """An attribute that another method than the constructor sets: the values of these statements."""
+        """An attribute that another method than the constructor sets: the values of these statements. Unknown where
+        one of them is and the others are None."""
         key = (base.identity, name)
         if base.made_of is None or key in self._elsewhere:
             return None
         self._elsewhere.add(key)
         found: Value | None = None
+        hidden = False
         try:
             for index, lines in enumerate(self.project.attribute_stores(base.made_of, name)[:3]):
                 value = self._set_by(base, name, lines)
+                hidden = hidden or isinstance(value, Unknown)
                 if value is None or isinstance(value, Unknown):
                     continue
                 atom = symbol("set by", base.identity, name, index)
                 found = value if found is None else join_values(asked(atom), value, found)
         finally:
             self._elsewhere.discard(key)
+        if hidden and (found is None or found == NONE):
+            return Unknown(
+                symbol("attribute", base.identity, name), self.kind_of_attribute(base.made_of, name)
+            )
         return found
 
     def _set_by(self, base: Instance, name: str, lines: Lines) -> Value | None:
