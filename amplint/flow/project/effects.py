@@ -70,8 +70,8 @@ class Keys:
         return _NOTHING
 
     def of_method(self, name: str) -> About:
-        """What is registered of methods of that name: the greatest weight, whatever they are methods of, and the tags of
-        those of any object, or else of all."""
+        """What is registered of methods of that name: the greatest weight, whatever they are methods of, and the tags
+        of those of any object, or else of all."""
         return self._methods.get(name, _NOTHING)
 
 
