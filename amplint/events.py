@@ -511,15 +511,9 @@ class ScalerMade(Event):
 
     scaler: Hashable
     enabled: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class ScalerDiscarded(Event):
-    """A function that is given a scaler as ``parameter`` leaves None in ``target`` and has no use for the scaler;
-    given none, it builds one there. It is read off the text: only the flow tells of it."""
-
-    parameter: str
-    target: str
+    anew: bool = True
+    """Whether the object in whose constructor it is built is made each time that the code around runs again; True
+    for scalers that no constructor builds."""
 
 
 class Rounds(enum.IntEnum):
@@ -691,9 +685,6 @@ class LoopIterated(Event):
 
     loop: Hashable
     number: int
-    dropped_elsewhere: bool = False
-    """Whether the ways through the body on which an optimizer steps without a scaler drop gradients after it, while
-    nothing does on those on which a scaler steps. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from amplint.flow.driver import Driver
 from amplint.flow.state.values import FALSE, TRUE
 from amplint.lowering.lower import lower_expression
 from amplint.source.bindings import ImportBinding
+from amplint.source.bodies import Body
 from amplint.source.facts import Facts, facts_of
 from amplint.source.outline import ClassOutline, FunctionOutline
 from amplint.source.project import ProjectFile
@@ -23,7 +24,7 @@ _AMP = "amp"
 def pieces(file: ProjectFile) -> Iterable[Slice]:
     """The slices of a file that import or read a name with ``amp`` among its parts."""
     facts = facts_of(file.outline)
-    imported = {name for name, target in file.outline.imports.items() if _AMP in target.split(".")}
+    imported = {name for name, target in file.outline.imports.items() if _is_amp(target)}
     module = file.outline.module
     found: list[tuple[int, int]] = []
     if module is not None and _reads(facts.of(module), imported):
@@ -43,12 +44,27 @@ def _reads(facts: Facts, imported: set[str]) -> bool:
         binding.name
         for options in facts.bindings.all.values()
         for binding in options
-        if isinstance(binding, ImportBinding) and _AMP in binding.target.split(".")
+        if isinstance(binding, ImportBinding) and _is_amp(binding.target)
     }
-    read = [*facts.body.loads, *(call.name for call in facts.body.calls if call.name is not None)]
+    read = _names_read(facts)
     return any(name.partition(".")[0] in names or _AMP in name.split(".") for name in read) or bool(
         names - imported
     )
+
+
+def _is_amp(target: str) -> bool:
+    """Whether an import is about AMP: a part of its name is ``amp``, or it is apex as a whole."""
+    return _AMP in target.split(".") or target == "apex"
+
+
+def _names_read(facts: Facts) -> list[str]:
+    """The dotted names that a definition reads or calls, those of its decorators and defaults included."""
+    bodies = [*facts.bodies(), Body([decorator.node for decorator in facts.decorators])]
+    if isinstance(facts.scope, FunctionOutline) and facts.scope.arguments is not None:
+        bodies.append(Body([facts.scope.arguments]))
+    names = [name for body in bodies for name in body.loads]
+    names += [call.name for body in bodies for call in body.calls if call.name is not None]
+    return names
 
 
 def _imports(file: ProjectFile, lines: tuple[int, int]) -> bool:
@@ -57,7 +73,7 @@ def _imports(file: ProjectFile, lines: tuple[int, int]) -> bool:
         isinstance(binding, ImportBinding)
         and binding.line >= lines[0]
         and binding.end_line <= lines[1]
-        and (_AMP in binding.target.split(".") or binding.target == "apex")
+        and _is_amp(binding.target)
         for options in bindings.all.values()
         for binding in options
     )
@@ -86,7 +102,9 @@ class View:
         root, _, rest = dotted.partition(".")
         target = self._imports.get(root)
         if target is None:
-            return self.driver.outside(self.file, dotted)
+            # a name that a statement sets is told of there; star imports bind what no statement names
+            bound = facts_of(self.file.outline).bindings.all
+            return self.driver.outside(self.file, dotted) if root not in bound else None
         name = self.driver.project.absolute(self.file, target)
         return f"{name}.{rest}" if rest else name
 
@@ -105,6 +123,18 @@ class View:
                 text = " ".join("".join(lines[first - 1 : last]).split())
                 return _import_at(self.file.display, span, text)
         return None
+
+    def is_read(self, name: str) -> bool:
+        """Whether the file reads or calls a dotted name, or an attribute of it."""
+        facts = facts_of(self.file.outline)
+        module = self.file.outline.module
+        scopes: list[FunctionOutline | ClassOutline] = [*facts.functions, *facts.classes]
+        scopes += [module] if module is not None else []
+        return any(
+            read == name or read.startswith(f"{name}.")
+            for part in scopes
+            for read in _names_read(facts.of(part))
+        )
 
     def place(self, node: cst.CSTNode) -> Place:
         """Where a node stands."""

@@ -22,7 +22,6 @@ from amplint.events import (
     FunctionEnded,
     GradientsRead,
     GradientsZeroed,
-    LoopEnded,
     LoopIterated,
     OptimizerMade,
     OptimizerStepped,
@@ -120,10 +119,6 @@ class Held:
     """The backward pass that they came from."""
     applied: Place | None = None
     """The scaler's step that applied the gradients which are still there."""
-    applied_from: Place | None = None
-    """The backward pass that they came from."""
-    kept_in: Hashable = None
-    """The loop in which other ways drop such gradients."""
     added: tuple[Place, Place] | None = None
     """The step that applied gradients, and the backward pass that then added to them."""
 
@@ -151,8 +146,6 @@ class Held:
             last=False,
             source=None,
             applied=None,
-            applied_from=None,
-            kept_in=None,
             added=None,
         )
 
@@ -228,9 +221,6 @@ class Surroundings(Protocol):
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """Whether the gradients that a scaler divides here may be divided already."""
 
-    def dropped_elsewhere(self, event: LoopIterated) -> bool:
-        """Whether a loop drops gradients beside a plain step alone, and not beside the scaler's."""
-
     def rounds(self, event: ScalerUsed) -> Rounds:
         """In which rounds of the loop around an event it happens."""
 
@@ -244,7 +234,6 @@ class GradScalerProtocol:
         FunctionEnded,
         GradientsRead,
         GradientsZeroed,
-        LoopEnded,
         LoopIterated,
         OptimizerMade,
         OptimizerStepped,
@@ -283,10 +272,6 @@ class GradScalerProtocol:
                 )
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
-                if isinstance(event, LoopIterated) and move.is_kept_in(event):
-                    move.kept(event.loop)
-            case LoopEnded():
-                move.not_kept(event.loop)
             case AmpHidden():
                 return replace(_START, several=True), ()
         return move.end()
@@ -465,10 +450,7 @@ class _Move:
             self.plain = None
             self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
             self.tell_losses(event.place)
-            source = held.fresh or held.source
-            held = replace(
-                held.without_gradients(), stage=Stage.STEPPED, applied=event.place, applied_from=source
-            )
+            held = replace(held.without_gradients(), stage=Stage.STEPPED, applied=event.place)
         else:
             held = replace(
                 held,
@@ -596,31 +578,10 @@ class _Move:
                 continue
             before = held.fresh_by if held.fresh is not None else ()
             by = tuple(dict.fromkeys((*before, *event.scaled_by)))[-_MOST:]
-            if held.applied is not None and self.adds(event, held):
+            if held.applied is not None and held.optimizer in event.kept:
                 held = replace(held, added=(held.applied, event.place))
-            changed.append(
-                replace(held, fresh=event.place, fresh_by=by, applied=None, applied_from=None, kept_in=None)
-            )
+            changed.append(replace(held, fresh=event.place, fresh_by=by, applied=None))
         self.put(changed)
-
-    def adds(self, event: Backward, held: Held) -> bool:
-        """Whether a backward pass surely adds to gradients that the scaler's step has applied."""
-        if held.optimizer in event.kept:
-            return True
-        return held.kept_in is not None and (not self.several or held.applied_from == event.place)
-
-    def is_kept_in(self, event: LoopIterated) -> bool:
-        """Whether gradients that a scaler's step has applied are still there, and other ways through the loop drop
-        theirs."""
-        return any(held.applied for held in self.each()) and self.around.dropped_elsewhere(event)
-
-    def kept(self, loop: Hashable) -> None:
-        """A loop goes on in which nobody drops the gradients that a scaler's step has applied."""
-        self.put([replace(held, kept_in=loop) if held.applied else held for held in self.each()])
-
-    def not_kept(self, loop: Hashable) -> None:
-        """What follows the loop may drop them."""
-        self.put([replace(held, kept_in=None) if held.kept_in == loop else held for held in self.each()])
 
     def stepped(self, event: OptimizerStepped) -> None:
         """An optimizer stepped without a scaler: what a scaler does is told by ScalerUsed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Backward, Event, LoopIterated, Rounds, ScalerAtHand, ScalerUsed, StateSaved
+from amplint.events import Backward, Event, Rounds, ScalerAtHand, ScalerUsed, StateSaved
 
 
 class RunContext:
@@ -43,10 +43,6 @@ class RunContext:
 
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """A run shows which optimizers are unscaled."""
-        return False
-
-    def dropped_elsewhere(self, event: LoopIterated) -> bool:
-        """A run shows the gradients themselves: see Backward.kept."""
         return False
 
     def rounds(self, event: ScalerUsed) -> Rounds:

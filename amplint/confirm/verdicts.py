@@ -10,12 +10,10 @@ from enum import Enum
 from amplint.confirm.recording import CPU, KILLED, RAISED, SIMULATED, TIMED_OUT, Reached, Recording, Seen
 from amplint.findings import Finding, Span
 from amplint.rules.base import FlowRule, Rule
-from amplint.rules.dispatcher import OF_TEXT, heard_by, shown_by
+from amplint.rules.dispatcher import heard_by, shown_by
 
 _OPS = frozenset({"Op", "IndexPut", "Converted"})
 """Events that are told of only where half-precision tensors are part of them."""
-
-_OF_TEXT = frozenset(kind.__name__ for kind in OF_TEXT)
 
 
 class Status(str, Enum):
@@ -217,7 +215,7 @@ class _Join:
             return Verdict(
                 finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
             )
-        untold = sorted(heard_by(rule) - _OF_TEXT - set(self.recording.told))
+        untold = sorted(heard_by(rule) - set(self.recording.told))
         if untold:
             reason = (
                 f"its line ran, but a run does not tell all that the rule listens to ({', '.join(untold)})"

@@ -132,14 +132,14 @@ class Driver:
             graph = self.interpreter.walk_module(entry.file, program) if program is not None else None
             self.interpreter.reached.add(id(outline))
         else:
-            graph = self.interpreter.walk_function(entry, self._receiver(entry))
+            graph = self.interpreter.walk_function(entry, self.receiver(entry))
         if graph is None:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
         place = self._switched_off(graph)
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
-            assumed = self.interpreter.walk_function(entry, self._receiver(entry), around)
+            assumed = self.interpreter.walk_function(entry, self.receiver(entry), around)
             if assumed is not None:
                 yield Walk(entry, assumed, self.interpreter.cut_off)
 
@@ -147,7 +147,7 @@ class Driver:
     def _device(self) -> str:
         return self.interpreter.settings.device
 
-    def _receiver(self, entry: FunctionValue) -> Value | None:
+    def receiver(self, entry: FunctionValue) -> Value | None:
         """The object or class on which a method is walked that nobody in sight calls."""
         owner = entry.outline.owner if entry.outline is not None else None
         if owner is None:

@@ -5,12 +5,6 @@
 Reports a backward pass of a loss that a model computed in a float16 autocast region, followed by a step of
 an optimizer, where nothing scales the loss. A CUDA region without a dtype runs in float16.
 
-Reports also a function that takes a scaler as an argument, builds one where it gets none, and where it gets one stores
-None and forgets the argument: `self.scaler = GradScaler() if scaler is None and fp16 else None`. What the
-argument is has to be clear from its annotation, or from the place, which has its name. Silent where the argument
-is used for anything else, handed on or refused, where the function does something about it being there, such as
-to warn, and where it ignores the argument whether it is given or not.
-
 Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that come from
 out of sight or that a framework prepared; and everything where something that scales losses may be in reach:
 a file on the way that uses a scaler, or mentions loss scaling, accelerate, Lightning, Fabric, DeepSpeed, mmengine or
@@ -81,19 +75,6 @@ scaler.update()
 
 Or `dtype=torch.bfloat16`, which needs no scaler, on devices that have it (NVIDIA from Ampere on).
 
-A function that may be given a scaler builds its own into the same name first, and keeps that:
-
-```python
-import torch
-
-
-class Precision:
-    def __init__(self, float16: bool, scaler: torch.amp.GradScaler | None = None) -> None:
-        if scaler is None and float16:
-            scaler = torch.amp.GradScaler()
-        self.scaler = scaler
-```
-
 ## Fix safety
 
 There is no fix: a scaler or bfloat16 is a choice, and either changes the run. With a scaler, gradients that
@@ -111,7 +92,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from amplint.amp.versions import compare
-from amplint.events import Backward, OptimizerStepped, ScalerDiscarded, ScalerUsed
+from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.findings import Level
 from amplint.rules.base import Report, line_of, opened
 from amplint.rules.float16_training import Float16Training, Trained
@@ -131,18 +112,6 @@ class MissingGradScaler(Float16Training):
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         return state if event.act in _IDLE else _SCALES
-
-    def on_scaler_discarded(self, state: Hashable, event: ScalerDiscarded, report: Report) -> Hashable:
-        given, target = event.parameter, event.target
-        advice = f"Build one into `{given}` where that is None, and write `{target} = {given}`"
-        if target == given:
-            advice = "Assign to it where it is None, and nowhere else"
-        message = (
-            f"`{target}` becomes None here where `{given}` is given, and nothing else keeps the scaler: the loss is "
-            f"not scaled, and in float16 gradients below 6e-8 become zero. {advice}."
-        )
-        report.add(self, event.place, message)
-        return state
 
     def concerns(self, event: Backward) -> bool:
         """Whether nothing scales the loss, and nothing is there that could."""

@@ -128,7 +128,7 @@ class ScalerInLoop(FlowRule):
         return ()
 
     def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
-        if event.enabled is False:
+        if event.enabled is False or not event.anew:
             return state
         return tuple(
             replace(known, anew=event.place, held=False) if known.scaler == event.scaler else known

@@ -7,10 +7,9 @@ Reports `scaler.unscale_(optimizer)`
 * that comes again before `scaler.update()`, as it does inside the loop over micro-batches,
 * that comes after `scaler.step(optimizer)`,
 * after which a further scaled backward pass adds to the same gradients before they are applied,
-* after which a step applies the gradients and nobody drops them, so that the next scaled backward pass of the loop adds
-  to them: where the ways through the loop without a scaler do drop them. It says so at the step,
-* on an optimizer inside the object that `scaler.step(…)` is given, or around it. It says so at the step, on one way
-  through the code, or in two methods of a class that unscales and steps nothing else with this scaler.
+* and, in a run that `amplint confirm` watches, after which a step applies the gradients and nobody drops them, so that
+  the next scaled backward pass adds to them, or where `scaler.step(…)` is given an object around the optimizer.
+  It says so at the step.
 
 accelerate's `clip_grad_norm_` and `clip_grad_value_` unscale the gradients of every optimizer that was prepared, so
 a second one before the next step is reported as well: as an error for `mixed_precision="fp16"`, as a warning where

@@ -63,8 +63,6 @@ weights, and checkpoints hold `amp.state_dict()`, which a `GradScaler` does not 
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from amplint.findings import Level
@@ -109,19 +107,18 @@ class _Imports(cst.CSTVisitor):
                 whole = source == "apex" and name == "amp"
                 if whole or source == "apex.amp" or source.startswith("apex.amp."):
                     bound = _bound(alias) or name
-                    self._look(node, rf"\b{bound}\.\w" if whole else rf"\b{bound}\(")
+                    self._look(node, bound)
         return False
 
     def visit_Import(self, node: cst.Import) -> bool:
         for alias in node.names:
             name = self.view.code(alias.name)
             if name == "apex.amp" or (name == "apex" and _bound(alias) is None):
-                self._look(node, rf"\b{_bound(alias) or 'apex.amp'}\.\w")
+                self._look(node, _bound(alias) or "apex.amp")
         return False
 
-    def _look(self, node: cst.Import | cst.ImportFrom, use: str) -> None:
-        imports = re.compile(r"^\s*(?:from|import)\b[^\n]*", re.MULTILINE)
-        if re.search(use, imports.sub("", self.view.text)) is None:
+    def _look(self, node: cst.Import | cst.ImportFrom, name: str) -> None:
+        if not self.view.is_read(name):
             return
         message = (
             "`apex.amp` is deprecated and no longer kept up. Use `torch.autocast` around the forward and "

@@ -203,6 +203,9 @@ class SourceView(Protocol):
     def import_place(self, node: cst.CSTNode) -> Place | None:
         """Where the name at the root of an expression is imported, or None."""
 
+    def is_read(self, name: str) -> bool:
+        """Whether the file reads or calls a dotted name, or an attribute of it."""
+
     def place(self, node: cst.CSTNode) -> Place:
         """Where a node stands."""
 

@@ -8,7 +8,6 @@ from typing import Protocol
 from amplint.events import (
     Backward,
     Event,
-    LoopIterated,
     Rounds,
     ScalerAtHand,
     ScalerUsed,
@@ -38,10 +37,6 @@ class Context(Protocol):
 
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """Whether the gradients that a scaler divides here may be divided already: ``scaler.unscale_(each)``."""
-
-    def dropped_elsewhere(self, event: LoopIterated) -> bool:
-        """Whether a loop drops gradients beside a plain step alone: ``else: optimizer.step(); optimizer.zero_grad()``,
-        and not beside the scaler's."""
 
     def rounds(self, event: ScalerUsed) -> Rounds:
         """In which rounds of the loop around an event it happens: ``if i == 0: scaler.unscale_(optimizer)``."""

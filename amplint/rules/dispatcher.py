@@ -28,9 +28,6 @@ _ACCOUNTS = (
 )
 """Events that rules listen to in order to judge others."""
 
-OF_TEXT = (events.ScalerDiscarded,)
-"""Events that no run tells of, and that have no bearing on how a rule judges others."""
-
 
 @dataclass(frozen=True, slots=True)
 class Listener:
@@ -152,7 +149,7 @@ def shown_by(rule: FlowRule) -> frozenset[str]:
         for kind in vars(events).values()
         if isinstance(kind, type) and issubclass(kind, Event) and hasattr(rule, handler_name(kind))
     ]
-    telling = [kind for kind in kinds if kind not in (*_ACCOUNTS, *OF_TEXT)]
+    telling = [kind for kind in kinds if kind not in _ACCOUNTS]
     return frozenset(kind.__name__ for kind in telling or kinds)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from amplint.events import (
     Backward,
     Event,
-    LoopIterated,
     Rounds,
     ScalerAtHand,
     ScalerUsed,
@@ -43,10 +42,6 @@ class Told:
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """See Context."""
         return event.unscaled_elsewhere
-
-    def dropped_elsewhere(self, event: LoopIterated) -> bool:
-        """See Context."""
-        return event.dropped_elsewhere
 
     def rounds(self, event: ScalerUsed) -> Rounds:
         """See Context."""

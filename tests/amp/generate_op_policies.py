@@ -54,6 +54,10 @@ SOURCE = (
 SECTIONS = ("ops", "modules", "overloads")
 """The parts of the table that differ by release: facts by name."""
 
+UNKNOWN = "unknown"
+"""Stands for what has to be looked into before it is written: spellings or types that disagree, and kernels that
+overload_policies.py does not have."""
+
 Facts = dict[str, Any]
 Section = dict[str, Facts]
 Release = tuple[int, int]
@@ -157,20 +161,20 @@ def cuda_tensors() -> Any:
 
 
 def measure_all(device: str, wanted: Iterable[str]) -> dict[str, str]:
-    """The policy of each wanted op that runs on a device. Its spellings must agree."""
+    """The policy of each wanted op that runs on a device, UNKNOWN where its spellings disagree."""
     names = frozenset(wanted)
     found: dict[str, str] = {}
     with torch.no_grad(), cuda_tensors() if device == "cuda" else contextlib.nullcontext():
         for sample, group in SAMPLES:
             for name in names.intersection(group.split()):
-                for spelling, function in spellings(name):
+                for _, function in spellings(name):
                     policy = measure(device, function, sample)
                     if policy is None:
                         continue
                     if policy == "untouched" and name in MOVES:
                         policy = "view"
                     if found.setdefault(name, policy) != policy:
-                        raise AssertionError(f"{spelling} is {policy}, other spellings are {found[name]}")
+                        found[name] = UNKNOWN
     return found
 
 
@@ -247,10 +251,10 @@ def run_module(name: str, dtype: torch.dtype, *, autocast: bool) -> Outcome:
 
 def weights_meet_half(name: str) -> str:
     """What a module with float32 weights does with a half input outside autocast, on the CPU: raises,
-    accepts (a half result) or promotes (a float32 result)."""
+    accepts (a half result) or promotes (a float32 result). UNKNOWN if float16 and bfloat16 differ."""
     outcomes = {run_module(name, dtype, autocast=False).kind for dtype in (torch.float16, torch.bfloat16)}
     if len(outcomes) != 1:
-        raise AssertionError(f"{name}: float16 and bfloat16 differ: {outcomes}")
+        return UNKNOWN
     return {"raises": "raises", HALF: "accepts", FLOAT: "promotes"}[outcomes.pop()]
 
 
@@ -319,14 +323,11 @@ def measured_overloads() -> Section:
     """The overloads with an autocast kernel in this release."""
     policies = {name: policy for policy, names in POLICIES.items() for name in names.split()}
     on_cuda, on_cpu = set(registered("AutocastCUDA")), set(registered("AutocastCPU"))
-    unknown = sorted(on_cuda - set(policies))
-    if unknown:
-        raise AssertionError(f"overload_policies.py does not know {', '.join(unknown)}; see autocast_mode.h")
     on_cuda.update(POLICIES["recurrent"].split())
     found: Section = {}
     for name in sorted(on_cuda | on_cpu):
         found[name] = {
-            **({"cuda": policies[name]} if name in on_cuda else {}),
+            **({"cuda": policies.get(name, UNKNOWN)} if name in on_cuda else {}),
             **({"cpu": True} if name in on_cpu else {}),
         }
     return found
@@ -456,7 +457,13 @@ def main() -> int:
     warnings.simplefilter("ignore")
     before = json.loads(TABLE.read_text(encoding="utf-8"))
     by_release = rows_by_release(before)
-    by_release[installed()] = measure_release()
+    row = by_release[installed()] = measure_release()
+    unclear = [
+        name for section in row.values() for name, facts in section.items() if UNKNOWN in facts.values()
+    ]
+    if unclear:
+        print(f"not written, have a look at {', '.join(unclear)}")
+        return 1
     versions = {
         (int(name.split(".")[0]), int(name.split(".")[1])): of for name, of in before["releases"].items()
     }

@@ -58,3 +58,18 @@ def test_methods_are_known_by_their_name(tmp_path: Path) -> None:
         "            self.loss(x).backward()\n"
     )
     assert lines(tmp_path, autocast_contexts=("trainer.Trainer.half_region",)) == [("train.py", 4)]
+
+
+def test_a_wrapper_of_the_project_is_taken_at_its_word(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "amp.py").write_text("def region(kind):\n    return REGIONS[kind]()\n\nREGIONS = load('kinds')\n")
+    (package / "train.py").write_text(
+        "from package.amp import region\n\n"
+        "def train(model, x):\n"
+        "    with region('half'):\n"
+        "        model(x).mean().backward()\n"
+    )
+    assert lines(tmp_path) == []
+    assert lines(tmp_path, autocast_contexts=("package.amp.region",)) == [("train.py", 5)]

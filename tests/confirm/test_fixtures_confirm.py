@@ -34,17 +34,11 @@ NOT_SEEN = {
         "the attribute is missing before torch is called: a run shows it by the exception",
     ),
     "autocast-lost-in-threads/bad_data_parallel.py": "there is one device, so that nothing is replicated",
-    "autocast-state-leaked/bad_set_up.py": "autocast is off again when the program ends",
-    "autocast-state-leaked/bad_switch.py": "autocast is off again when the program ends",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
     "half-input/bad_kept_model.py": "a type that is not spelt out is taken for the one in use",
     "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
     "misplaced-argument/bad_device_for_old_class.py": "the region raises before the scaler is used",
-    **{
-        f"missing-grad-scaler/bad_given_scaler_{name}.py": "a run does not see that an argument is not kept"
-        for name in ("branch", "default", "overwritten", "precision")
-    },
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
     "scheduler-on-skipped-step/bad_same_scale.py": "a run does not see what the scheduler depends on",
     "scheduler-on-skipped-step/bad_scale_differs.py": "a run does not see what the scheduler depends on",

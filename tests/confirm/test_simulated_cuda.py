@@ -10,7 +10,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from amplint.amp.ops import releases  # noqa: E402
 from amplint.confirm.cuda_policy import policy_of  # noqa: E402
+from amplint.confirm.release import RELEASE  # noqa: E402
 from amplint.confirm.simulation import SimulatedCuda  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -172,7 +174,9 @@ def test_a_flag_that_is_none_is_refused_as_torch_does() -> None:
 def test_every_overload_with_a_kernel_on_cuda_has_a_policy() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
     names = {name.removeprefix("aten::") for name in registered if name.startswith("aten::")}
-    assert {name for name in names - {"_cudnn_rnn"} if policy_of(name) is None} == set()
+    without = {name for name in names - {"_cudnn_rnn"} if policy_of(name) is None}
+    # of a newer torch, tests/amp/test_op_policies.py tells which they are
+    assert without == set() or releases()[-1] < RELEASE
 
 
 @pytest.mark.parametrize(

@@ -9,39 +9,35 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from amplint.amp.versions import Bounds
 from amplint.events import Backward, Converted, Event, FunctionEnded, Place, Regions, innermost
-from amplint.flow.engine import Engine
-from amplint.source.decoding import read_source
+from amplint.flow.core.api import Settings
+from amplint.flow.driver import Driver
+from amplint.flow.state.conditions import Condition, both
+from amplint.flow.state.graph import Graph, Happens, Run
+from amplint.flow.state.values import FALSE, TRUE, FunctionValue
+from amplint.lowering.lower import lower_module
 from amplint.source.project import Project
 
 _MARK = re.compile(r"\.(?:backward|numpy)\([^#]*#\s*(?P<words>[\w, ]+)$")
 
 
 class Tape:
-    """A listener that keeps every event, and for each path the events on it in order."""
+    """What happens in a program: ``events`` are all that can happen, ``ways`` those of each path that comes to its
+    end and that a rule could tell from the others, in order."""
 
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.ways: list[tuple[Event, ...]] = []
-
-    def start(self) -> Hashable:
-        """No event yet."""
-        return ()
-
-    def hear(self, machines: Hashable, event: Event) -> Hashable:
-        """The state of a path is what was heard on it."""
-        assert isinstance(machines, tuple)
-        self.events.append(event)
-        if isinstance(event, FunctionEnded):
-            self.ways.append(machines)
-        return (*machines, event)
+    def __init__(self, graph: Graph) -> None:
+        self.events = list(_reachable(graph, TRUE))
+        run = Run(graph.kinds, _kept)
+        self.ways = [way[:-1] for way in run.over(graph, ()) if way and isinstance(way[-1], FunctionEnded)]
+        self.cut = run.cut
 
     def of(self, kind: type[Event]) -> list[Event]:
-        """All events of a kind, each once for every time that it was heard."""
+        """All events of a kind, each once for every call and situation in which it happens."""
         return [event for event in self.events if isinstance(event, kind)]
 
     def lines(self, kind: type[Event]) -> set[int]:
@@ -49,13 +45,21 @@ class Tape:
         return {event.place.line for event in self.of(kind)}
 
 
-class Forgetful(Tape):
-    """A tape of which all paths look alike, so that they are joined wherever they meet."""
+def _kept(way: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
+    """The state of a path is what happened on it."""
+    return (*way, event)
 
-    def hear(self, machines: Hashable, event: Event) -> Hashable:
-        """The state stays the same."""
-        self.events.append(event)
-        return machines
+
+def _reachable(graph: Graph, where: Condition, calls: tuple[Place, ...] = ()) -> Iterator[Event]:
+    """The events whose conditions can hold together with those of the calls that lead to them."""
+    for item in graph.items:
+        condition = both(where, item.condition)
+        if condition == FALSE:
+            continue
+        if isinstance(item, Happens):
+            yield replace(item.event, place=item.event.place.reached_by(calls)) if calls else item.event
+        else:
+            yield from _reachable(item.graph, condition, (*calls, item.place))
 
 
 Holds = Callable[..., Tape]
@@ -69,9 +73,9 @@ def listen(
     start: str | None = "main",
     device: str = "cuda",
     torch: Bounds = ((2, 0), None),
-    tape: Tape | None = None,
 ) -> Tape:
-    """Walks ``start`` of main.py, a function or a method, or the whole module body where it is None."""
+    """Walks ``start`` of main.py, a function or a method, as an entry point with unknown arguments, or the whole
+    module body where it is None."""
     files = {"main.py": programs} if isinstance(programs, str) else programs
     paths = []
     for name, text in files.items():
@@ -80,16 +84,19 @@ def listen(
         path.write_text(textwrap.dedent(text), encoding="utf-8")
         paths.append(path)
     project = Project(paths)
-    tape = tape or Tape()
-    engine = Engine(project, tape, device=device, torch=torch)
-    file = project.add(read_source(folder / "main.py"))
+    loaded = [file for path in paths if (file := project.load(path)) is not None]
+    driver = Driver(project, loaded, Settings(torch, device))
+    file = next(file for file in loaded if file.path == folder / "main.py")
     if start is None:
-        engine.run_module(file)
-        return tape
+        program = lower_module(file)
+        assert program is not None
+        return Tape(driver.interpreter.walk_module(file, program))
     owner, _, name = start.rpartition(".")
     functions = file.outline.classes[owner].methods if owner else file.outline.functions
-    engine.run_function(file, functions[name])
-    return tape
+    entry = FunctionValue(file, functions[name])
+    graph = driver.interpreter.walk_function(entry, driver.receiver(entry))
+    assert graph is not None
+    return Tape(graph)
 
 
 def seen(tape: Tape) -> dict[tuple[str, int], set[str]]:

@@ -283,7 +283,9 @@ def test_a_region_takes_the_type_of_its_own_device(holds: Holds) -> None:
 
 
 def test_the_cache_is_cleared(holds: Holds) -> None:
-    tape = holds(HEAD + "\ndef main():\n    with torch.autocast('cuda'):\n        torch.clear_autocast_cache()\n")
+    tape = holds(
+        HEAD + "\ndef main():\n    with torch.autocast('cuda'):\n        torch.clear_autocast_cache()\n"
+    )
     assert [len(event.regions) for event in tape.of(CacheCleared)] == [1]
 
 
@@ -298,7 +300,9 @@ def test_the_cache_is_cleared(holds: Holds) -> None:
 )
 def test_a_name_that_is_entered_by_hand(holds: Holds, rest: str, name: str | None) -> None:
     inside = "\n".join(f"    {line}" for line in rest.splitlines())
-    program = f"{HEAD}\ndef main(loss, kept):\n    amp = torch.autocast('cuda')\n    amp.__enter__()\n{inside}\n"
+    program = (
+        f"{HEAD}\ndef main(loss, kept):\n    amp = torch.autocast('cuda')\n    amp.__enter__()\n{inside}\n"
+    )
     tape = holds(program)
     assert {event.by_hand for event in tape.of(RegionEntered) if isinstance(event, RegionEntered)} == {name}
 

@@ -110,7 +110,8 @@ def program(body: str, *, region: str = 'torch.autocast("cuda")', parameters: st
         ("h.item()", "unknown"),
         ("h.tolist()", "unknown"),
         ("h.shape", "unknown"),
-        ("h.to(x)", "unknown"),
+        ("h.to(x)", "float16"),  # x is taken for a device
+        ("h.to(x.dtype)", "unknown"),
         ("x + h", "unknown"),
         ("torch.tensor(x)", "unknown"),
         ("strange(h)", "unknown"),
@@ -332,6 +333,10 @@ FLOWS = {
 @pytest.mark.parametrize("text", FLOWS.values(), ids=FLOWS)
 def test_types_flow(holds: Holds, text: str) -> None:
     holds(HEAD + dedent(text))
+
+
+def test_what_was_given_as_a_type_is_no_device(holds: Holds) -> None:
+    holds(program("torch.zeros(2, dtype=x)\nh.to(x).numpy()  # unknown"))
 
 
 def test_a_tensor_knows_where_it_became_half(holds: Holds) -> None:

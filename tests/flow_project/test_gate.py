@@ -8,7 +8,7 @@ from keys import registry
 
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.project.effects import Effects
-from amplint.flow.project.gate import BESIDE_HALF, entry_names, identifiers, second_round, tokens
+from amplint.flow.project.gate import BESIDE_HALF, entry_names, identifiers, taking_part, tokens
 from amplint.source.gate import passes
 
 
@@ -49,12 +49,12 @@ def test_identifiers() -> None:
 
 
 def found(tree: Tree, first: str) -> list[str]:
-    effects = Effects(tree.edges([first]), registry())
     others = {
         tree.root / name: (tree.root / name).read_bytes for name in tree.names_of_files() if name != first
     }
-    result = second_round(effects, [tree.file(first)], others, tree.project.load)
-    return [str(file.path.relative_to(tree.root)) for file in result]
+    result = taking_part(tree.project, registry(), [tree.root / first], others)
+    assert tree.file(first) in result
+    return [str(file.path.relative_to(tree.root)) for file in result if file is not tree.file(first)]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,24 @@ def test_files_in_the_package_that_hands_a_name_on(draw: Draw) -> None:
         }
     )
     assert found(tree, "pack/amp.py") == ["pack/__init__.py", "pack/train.py"]
+
+
+def test_files_that_do_nothing_with_what_they_mention_are_none(draw: Draw) -> None:
+    tree = draw({"a.py": "autocast = 1\ndef f(): return 'torch.autocast'"})
+    assert taking_part(tree.project, registry(), [tree.root / "a.py"], {}) == []
+
+
+def test_files_that_cannot_matter_are_not_parsed(draw: Draw) -> None:
+    tree = draw(
+        {
+            "a.py": "import torch, c, d\ndef region(): torch.autocast(); c.f()",
+            "b.py": "from a import region\nregion()",
+            "c.py": "def f(): ...",
+            "d.py": "def f(",
+        }
+    )
+    assert found(tree, "a.py") == ["b.py"]
+    assert not tree.project.is_loaded(tree.root / "c.py")
 
 
 def test_names_that_lead_to_amp(draw: Draw) -> None:

@@ -250,6 +250,11 @@ class Api(Protocol):
         """Whether nothing but the loop itself decides that the present statement runs: no condition, no try."""
 
     @property
+    def is_built_each_round(self) -> bool:
+        """Whether nothing but a loop decides that the object is built whose constructor is being walked; true
+        outside of constructors."""
+
+    @property
     def settings(self) -> Settings:
         """What is known of the project from outside its code."""
 

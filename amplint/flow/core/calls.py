@@ -144,6 +144,9 @@ def _call_instance(m: Machine, value: Instance, given: Arguments, node: Node) ->
 
 def call_external(m: Machine, name: str, given: Arguments, node: Node) -> Value:
     """Calls something outside the project."""
+    own = named_in_settings(m, name)
+    if own is not None:
+        return _by_model(m, own, name, given, node)
     found = m.registry.calls.get(name)
     if found is None:
         prefix = name
@@ -174,6 +177,9 @@ def call_method(
     receiver = m.contents(receiver)
     if isinstance(receiver, Unknown):
         m.exists(receiver)
+    own = named_in_settings(m, f".{name}") if isinstance(receiver, (Unknown, Instance)) else None
+    if own is not None:
+        return _by_model(m, own, name, replace(given, receiver=receiver), node)
     if isinstance(receiver, Instance) or (isinstance(receiver, ClassValue) and not inherited):
         for outside in m.outside(receiver):
             model = m.registry.calls.get(f"{outside}.{name}")
@@ -208,6 +214,11 @@ def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node
 
 def call_function(m: Machine, function: FunctionValue, given: Arguments, node: Node) -> Value:
     """Calls a function of the project: walks it, or takes what an earlier walk in the same situation gave."""
+    own = _own_model(m, function)
+    if own is not None:
+        is_method = function.outline is not None and function.outline.owner is not None
+        bound = is_method and m.kind_of_method(function) != "static method"
+        return _by_model(m, own, "", given.rest(1) if bound else given, node)
     if not function.undecorated:
         value = m.decorated(function)
         if isinstance(value, FunctionValue) and value.undecorated:
@@ -225,6 +236,19 @@ def call_function(m: Machine, function: FunctionValue, given: Arguments, node: N
         return m.cut(function, given, node)
     given = _canonical(m, function, program, given)
     return _summarised(m, function, program, given, node)
+
+
+def _own_model(m: Machine, function: FunctionValue) -> CallModel | None:
+    """What the settings say of a function of the project."""
+    if m.registry.own is None or function.outline is None:
+        return None
+    return named_in_settings(m, f"{function.file.module}.{function.outline.qualified}")
+
+
+def named_in_settings(m: Machine, name: str) -> CallModel | None:
+    """What the settings say of a qualified name, or of a method whose name comes after a dot."""
+    found = m.registry.own(name) if m.registry.own is not None else None
+    return found[0] if found is not None else None
 
 
 def _call_cached(m: Machine, function: FunctionValue, given: Arguments, node: Node) -> Value:

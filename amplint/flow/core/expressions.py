@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import Any
 
 from amplint.flow.core.api import Arguments
+from amplint.flow.core.calls import named_in_settings
 from amplint.flow.core.comparisons import compare
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import both, negation
+from amplint.flow.state.conditions import both, leaves, negation
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
+    FALSE,
+    TRUE,
     Choice,
     Constant,
     FunctionValue,
+    Instance,
     Mapping,
     Sequence,
     Super,
@@ -47,9 +52,24 @@ def subscript(m: Machine, node: ir.Subscript) -> Value:
     keys = tuple(m.evaluate(key) for key in node.keys)
 
     def at(value: Value) -> Value:
-        return over(m, keys, lambda found: m.subscript(value, found, node))
+        return over(
+            m, without_masks(m, value, keys, node.keys), lambda found: m.subscript(value, found, node)
+        )
 
     return m.each(base, at)
+
+
+def without_masks(
+    m: Machine, base: Value, keys: tuple[Value, ...], nodes: Sequence_[ir.Expression]
+) -> tuple[Value, ...]:
+    """The keys of ``base[keys]``. A comparison is one thing where the base is no list or dict: ``x[y > 0]`` is no
+    choice between ``x[True]`` and ``x[False]``."""
+    if isinstance(base, (Sequence, Mapping)):
+        return keys
+    return tuple(
+        m.unknown(node) if isinstance(key, Choice) and set(leaves(key)) <= {TRUE, FALSE} else key
+        for key, node in zip(keys, nodes, strict=True)
+    )
 
 
 def over(m: Machine, values: tuple[Value, ...], function: Callable[[tuple[Value, ...]], Value]) -> Value:
@@ -112,6 +132,8 @@ def call(m: Machine, node: ir.Call) -> Value:
 
 def _call_method(m: Machine, base: Value, function: ir.Attribute, given: Arguments, node: ir.Call) -> Value:
     if isinstance(base, Unknown) and m.load(base.symbol, function.name) is None:
+        return m.call_method(base, function.name, given, node)
+    if isinstance(base, Instance) and named_in_settings(m, f".{function.name}") is not None:
         return m.call_method(base, function.name, given, node)
     callee = m.attribute(base, function.name, function)
     return m.each(callee, lambda value: m.call(value, given, node))
@@ -238,8 +260,8 @@ def boolean(m: Machine, node: ir.Boolean) -> Value:
         m.discard(left, "boolean", "", node.left)
     condition = m.truth(left)
     if node.operator == "or":
-        return m.selected(condition, node, lambda: left, lambda: m.evaluate(node.right))
-    return m.selected(condition, node, lambda: m.evaluate(node.right), lambda: left)
+        return m.selected(condition, node, lambda: left, lambda: m.evaluate(node.right), flags=True)
+    return m.selected(condition, node, lambda: m.evaluate(node.right), lambda: left, flags=True)
 
 
 def conditional(m: Machine, node: ir.Conditional) -> Value:
@@ -310,8 +332,13 @@ def formatted(m: Machine, node: ir.Formatted) -> Value:
         if isinstance(part, str):
             start += part if known else ""
             continue
-        value = m.evaluate(part)
+        first, *specs = part.parts if isinstance(part, ir.Opaque) and part.parts else (part,)
+        value = m.evaluate(first)
         m.each(value, partial(_formatted, m, part))
+        if first is not part:  # {x:.2f}: nothing is known of the text
+            value = m.unknown(part)
+            for spec in specs:
+                m.evaluate(spec)
         if known and isinstance(value, Constant) and isinstance(value.value, (str, int)):
             start += str(value.value)
         else:

@@ -423,6 +423,14 @@ class Interpreter(Names):
                 result = self.resolved(replace(arguments, receiver=value), run)
                 if all(one is not None for one in found):
                     return result
+        kept = self.project.may_keep(value)
+        self.frame.branches += kept
+        try:
+            return self._built(value, arguments, node)
+        finally:
+            self.frame.branches -= kept
+
+    def _built(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Instance:
         instance = Instance(self.fresh(node), value)
         self.registry.hooks.made(self.machine, instance, arguments, self.runs_each_round, node)
         method = self.find_method(value, "__init__")
@@ -563,6 +571,8 @@ class Interpreter(Names):
         """An object of a class, by what an annotation or ``isinstance`` says."""
         match kind:
             case ClassValue():
+                self._of_unknown_age.add(own)
+                self._pending.setdefault(own, Arguments(unclear=True))
                 return Instance(own, kind)
             case External():
                 model = self.registry.annotations.get(kind.name)
@@ -613,8 +623,17 @@ class Interpreter(Names):
 
     @property
     def runs_each_round(self) -> bool:
-        """Whether nothing but the loop itself decides that the present statement runs."""
-        return self.frame.branches == 0
+        """Whether nothing but the loop around decides that the present statement runs."""
+        return _each_round(self.frame)
+
+    @property
+    def is_built_each_round(self) -> bool:
+        """Whether nothing but the loop around decides that the object is built whose constructor is being walked;
+        true outside of constructors."""
+        frame: Frame | None = self.frame
+        while frame is not None and frame.function is not None and frame.program.name in _CONSTRUCTORS:
+            frame = frame.caller
+        return frame is None or frame is self.frame or _each_round(frame)
 
     def callers(self) -> Iterator[FunctionValue]:
         """The functions on the way to the present one, innermost first."""
@@ -630,6 +649,19 @@ class Interpreter(Names):
 
 
 MOST_PLAIN = LOOKED_INTO
+
+
+_CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
+
+
+def _each_round(frame: Frame | None) -> bool:
+    while frame is not None:
+        if frame.branches:
+            return False
+        if frame.rounds:
+            return True
+        frame = frame.caller
+    return True
 
 
 def _dotted(node: ir.Expression) -> str | None:

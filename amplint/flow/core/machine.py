@@ -94,8 +94,9 @@ Binding = Value | Lines
 class ProjectView(Protocol):
     """The project as the interpreter needs it: names and classes, resolved without interpretation."""
 
-    def global_bindings(self, file: ProjectFile, name: str) -> Sequence[Binding]:
-        """What a name of a module may stand for, likeliest first; none if the module does not bind it."""
+    def global_bindings(self, file: ProjectFile, name: str, line: int | None = None) -> Sequence[Binding]:
+        """What a name of a module may stand for once the statements above a line have run, or all, likeliest first;
+        none if the module does not bind it."""
 
     def imported(self, file: ProjectFile, target: str) -> tuple[ProjectFile, str] | Value:
         """What an import of this dotted target binds in a file: a value, or a name of another file of the project."""
@@ -111,6 +112,9 @@ class ProjectView(Protocol):
         self, value: ClassValue, name: str, after: ClassValue | None = None
     ) -> FunctionValue | None:
         """A method; ``after``: only of classes that come after that one, as ``super()`` looks."""
+
+    def may_keep(self, value: ClassValue) -> bool:
+        """Whether a call of a class may give an object that was made before."""
 
     def find_setter(self, value: ClassValue, name: str) -> FunctionValue | None:
         """The setter of a property."""
@@ -251,9 +255,15 @@ class Machine(Api, Protocol):
         """Tells models of a value that is thrown away."""
 
     def selected(
-        self, condition: Condition, node: Node, then: Callable[[], Value], other: Callable[[], Value]
+        self,
+        condition: Condition,
+        node: Node,
+        then: Callable[[], Value],
+        other: Callable[[], Value],
+        *,
+        flags: bool = False,
     ) -> Value:
-        """The value of ``then`` where a condition holds, else that of ``other``."""
+        """The value of ``then`` where a condition holds, else that of ``other``. ``flags``: unknowns are told apart."""
 
     def scope(self) -> Closure:
         """The present frame as functions that are defined here see it."""

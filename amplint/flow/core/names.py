@@ -43,7 +43,9 @@ class Names(Paths):
     def __init__(self, registry: Registry, project: ProjectView) -> None:
         super().__init__(registry)
         self.project = project
-        self._globals: dict[tuple[str, str], Value | None] = {}
+        self._globals: dict[tuple[str, str, int | None], Value | None] = {}
+        self._settling: dict[tuple[str, str], int] = {}
+        """Names of files of which a statement is walked now, with its first line."""
         self._class_names: dict[tuple[ClassValue, str], Value | None] = {}
         self._decorated: dict[int, Value] = {}
         self._outside: dict[int, tuple[str, ...]] = {}
@@ -185,19 +187,40 @@ class Names(Paths):
         return self._global_at_end(file, name)
 
     def _global_at_end(self, file: ProjectFile, name: str) -> Value | None:
-        key = (file.display, name)
+        line = self._settling.get((file.display, name))
+        if line is not None:  # the statement that binds it last asks for what it was before
+            return self._global_above(file, name, line) or Unknown(symbol("global", file.display, name))
+        return self._global_above(file, name, None)
+
+    def _global_above(self, file: ProjectFile, name: str, line: int | None) -> Value | None:
+        """A name of a file once the statements above a line have run, or all."""
+        key = (file.display, name, line)
         if key in self._globals:
             return self._globals[key]
         self._globals[key] = Unknown(symbol("global", file.display, name))
         found: Value | None = None
-        for index, binding in enumerate(reversed(self.project.global_bindings(file, name))):
-            value = self._value_of(binding, name)
+        for index, binding in enumerate(reversed(self.project.global_bindings(file, name, line))):
+            value = self._settled(binding, file, name)
             if value is None:
                 continue
             atom = symbol("binding", file.display, name, index)
             found = value if found is None else join_values(asked(atom), value, found)
         self._globals[key] = found
         return found
+
+    def _settled(self, binding: Binding, file: ProjectFile, name: str) -> Value | None:
+        if not isinstance(binding, Lines) or binding.file is not file:
+            return self._value_of(binding, name)
+        key = (file.display, name)
+        outer = self._settling.get(key)
+        self._settling[key] = binding.first
+        try:
+            return self._value_of(binding, name)
+        finally:
+            if outer is None:
+                del self._settling[key]
+            else:
+                self._settling[key] = outer
 
     def _value_of(self, binding: Binding, name: str) -> Value | None:
         if not isinstance(binding, Lines):

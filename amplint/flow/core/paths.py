@@ -30,7 +30,7 @@ from amplint.flow.state.conditions import (
     within,
 )
 from amplint.flow.state.graph import Happens
-from amplint.flow.state.store import Ambient, Key, State, generalised, join, join_values
+from amplint.flow.state.store import Ambient, Key, State, generalised, join, join_values, keep_apart
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -157,10 +157,18 @@ class Paths:
         self.state = join(first, self.state, self._apart(node), self.absent)
 
     def selected(
-        self, condition: Condition, node: Node, then: Callable[[], Value], other: Callable[[], Value]
+        self,
+        condition: Condition,
+        node: Node,
+        then: Callable[[], Value],
+        other: Callable[[], Value],
+        *,
+        flags: bool = False,
     ) -> Value:
-        """The value of ``then`` where a condition holds, else that of ``other``."""
-        return self._alternatives([(condition, then), (negation(condition), other)], node)
+        """The value of ``then`` where a condition holds, else that of ``other``. ``flags``: the two are tested, so that
+        unknowns are told apart, too."""
+        join_ = keep_apart if flags else join_values
+        return self._alternatives([(condition, then), (negation(condition), other)], node, join_)
 
     def each(self, value: Value, function: Callable[[Value], Value]) -> Value:
         """Calls a function for each alternative of a value, on a path of its own, and joins the results."""
@@ -175,7 +183,10 @@ class Paths:
         return self._alternatives(ways, None)
 
     def _alternatives(
-        self, ways: Sequence[tuple[Condition, Callable[[], Value]]], node: Node | None
+        self,
+        ways: Sequence[tuple[Condition, Callable[[], Value]]],
+        node: Node | None,
+        join_: Callable[[Condition, Value, Value], Value] = join_values,
     ) -> Value:
         """Takes each of several ways, under its condition; they exclude each other."""
         possible = [
@@ -201,7 +212,7 @@ class Paths:
         state, result = ends[0]
         for other, value in ends[1:]:
             merged = join(state, other, self._apart(node), self.absent)
-            result = join_values(self._first(state, other, merged, node), result, value)
+            result = join_(self._first(state, other, merged, node), result, value)
             state = merged
         self.state = state
         return result

@@ -156,6 +156,9 @@ class Registry:
     """Kinds of values that compare as constants do."""
     discards: dict[type[Value], DiscardModel] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=lambda: Hooks())
+    own: Callable[[str], tuple[CallModel, About] | None] | None = None
+    """What calls do of functions that the settings of a project name, by qualified name; a method of an object that is
+    not known goes by its name with a leading dot."""
     kinds: list[Kind] = field(default_factory=list)
     ambients: list[Ambient] = field(default_factory=list)
     """The ambient values with which an entry point begins."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from amplint.flow.core.api import Dead
 from amplint.flow.core.comparisons import compare
-from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over
+from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over, without_masks
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, either, negation
 from amplint.flow.state.store import State
@@ -167,14 +167,18 @@ def while_(m: Machine, node: ir.While) -> None:
 def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     frame = m.frame
     saved = frame.breaks, frame.continues, frame.branches, frame.rounds
+    context = frame.context
     frame.breaks, frame.continues, frame.branches = [], [], 0
     items = _short(source)
     rounds = len(items) if items is not None else ROUNDS
     if isinstance(source, Iteration) and source.rounds is not None:
         rounds = min(source.rounds, ROUNDS)
+    apart = items is not None and _are_different(items)
     leaving: list[State] = []
     for number in range(rounds):
         frame.rounds = (*saved[3], number)
+        if apart:  # what a round makes of its item is not what another one makes
+            frame.context = symbol("item", context, node.number, number)
         m.registry.hooks.iterated(m, number, node)
         if isinstance(node, ir.While):
             _stay(m, node, leaving)
@@ -193,6 +197,7 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
         exits.append(m.state)
     m.state = m.join(exits, node)
     frame.breaks, frame.continues, frame.branches, frame.rounds = saved
+    frame.context = context
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():
         m.registry.hooks.ended(m, node)
@@ -205,6 +210,12 @@ def _short(source: Value | None) -> tuple[Value, ...] | None:
     if isinstance(source, Mapping) and not source.rest and len(source.items) <= MOST_ITEMS:
         return tuple(Constant(key) for key in dict.fromkeys(key for key, _ in source.items))
     return None
+
+
+def _are_different(items: tuple[Value, ...]) -> bool:
+    """Whether each round of a loop has a thing of its own, rather than that rounds are counted, or repeat."""
+    counted = all(isinstance(item, Constant) and isinstance(item.value, int) for item in items)
+    return len(items) > 1 and not counted and len(set(items)) == len(items)
 
 
 def _stay(m: Machine, node: ir.While, leaving: list[State]) -> None:
@@ -417,7 +428,10 @@ def bind(m: Machine, target: ir.Expression, value: Value) -> None:
                 m.set_item(two[0], two[1:-1], two[-1], target)
                 return NONE
 
-            over(m, (base, *keys, value), at)
+            def within(one: Value) -> Value:
+                return over(m, (one, *without_masks(m, one, keys, target.keys), value), at)
+
+            m.each(base, within)
         case ir.Display():
             for element, part in zip(target.elements, _parts(m, target, value), strict=True):
                 bind(m, element.value if isinstance(element, ir.Starred) else element, part)

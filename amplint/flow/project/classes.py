@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from amplint.flow.project.meanings import UNSEEN, Assigned, Meaning, Member
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue
-from amplint.source.bindings import ClassBinding, FunctionBinding, StatementBinding
+from amplint.source.bindings import Bindings, ClassBinding, FunctionBinding, StatementBinding
 from amplint.source.facts import facts_of
 from amplint.source.outline import dotted
 
@@ -100,6 +100,7 @@ class Classes:
         self.names = names
         self._bases: dict[ClassValue, list[Base]] = {}
         self._direct: dict[ClassValue, list[Base]] = {}
+        self._methods: dict[ClassValue, dict[str, FunctionValue]] = {}
         self._decorators: dict[FunctionValue, tuple[str, ...]] = {}
 
     # inheritance
@@ -192,10 +193,13 @@ class Classes:
     def own_method(self, value: ClassValue, name: str) -> FunctionValue | None:
         """A method that the class itself defines. Of several definitions the last counts, but for overloads and
         for the setter of a property, which stands for its getter."""
+        return self.methods(value).get(name)
+
+    def _chosen(self, value: ClassValue, bindings: Bindings, name: str) -> FunctionValue | None:
         facts = facts_of(value.file.outline)
         options = [
             self.names.function(value.file, facts.function_of(binding.node))
-            for binding in facts.bindings_of(value.outline).at_end(name)
+            for binding in bindings.at_end(name)
             if isinstance(binding, FunctionBinding)
         ]
         if len(options) == 1 and not (options[0].outline and options[0].outline.decorated):
@@ -209,9 +213,13 @@ class Classes:
 
     def methods(self, value: ClassValue) -> dict[str, FunctionValue]:
         """The methods that the class itself defines."""
-        bindings = facts_of(value.file.outline).bindings_of(value.outline)
-        found = {name: self.own_method(value, name) for name in bindings.all}
-        return {name: method for name, method in found.items() if method is not None}
+        known = self._methods.get(value)
+        if known is None:
+            bindings = facts_of(value.file.outline).bindings_of(value.outline)
+            found = {name: self._chosen(value, bindings, name) for name in bindings.all}
+            known = {name: method for name, method in found.items() if method is not None}
+            self._methods[value] = known
+        return known
 
     def accessor(self, value: ClassValue, name: str, kind: str) -> FunctionValue | None:
         """The ``setter`` or ``deleter`` of a property, inherited ones included."""

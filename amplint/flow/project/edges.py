@@ -17,7 +17,7 @@ from amplint.flow.project.classes import Classes
 from amplint.flow.project.meanings import Assigned, Meaning, Member
 from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.bindings import StatementBinding
-from amplint.source.bodies import Body, Call
+from amplint.source.bodies import Body, Call, Store
 from amplint.source.facts import Facts, Scope, facts_of
 from amplint.source.outline import ClassOutline, FunctionOutline, dotted
 from amplint.source.project import ProjectFile
@@ -51,7 +51,9 @@ class Edges:
         self.names = classes.names
         self.files = sorted(files, key=lambda file: str(file.path))
         self._steps: dict[Definition, Steps] = {}
+        self._stores: dict[ClassValue, dict[str, list[tuple[FunctionOutline, Store]]]] = {}
         self._attributes: dict[tuple[ClassValue, str], Meaning | None] = {}
+        self._held: dict[tuple[ClassValue, str], set[str]] = {}
 
     def of(self, definition: Definition) -> Steps:
         """The steps from a definition."""
@@ -103,19 +105,61 @@ class Edges:
         return self._attributes[key]
 
     def _made_of(self, value: ClassValue, name: str) -> Meaning | None:
-        found: list[Meaning | None] = []
-        for base in self.classes.bases(value):
-            if not isinstance(base, ClassValue):
-                continue
-            facts = facts_of(base.file.outline)
-            for method in self.classes.methods(base).values():
+        found = {
+            self.made_by(base.file, store.value, outline)
+            for base in self.classes.bases(value)
+            if isinstance(base, ClassValue)
+            for outline, store in self._stores_in(base).get(name, ())
+        }
+        return next(iter(found)) if len(found) == 1 else None
+
+    def _stores_in(self, value: ClassValue) -> dict[str, list[tuple[FunctionOutline, Store]]]:
+        """What the methods of a class assign to attributes of their object."""
+        known = self._stores.get(value)
+        if known is None:
+            known = self._stores[value] = {}
+            facts = facts_of(value.file.outline)
+            for method in self.classes.methods(value).values():
                 outline = method.outline
                 if outline is None or not outline.parameters:
                     continue
-                stores = facts.of(outline).body.stores.get(f"{outline.parameters[0]}.{name}", ())
-                for store in stores:
-                    found.append(self.made_by(base.file, store.value, outline))
-        return found[0] if len(set(found)) == 1 else None
+                first = f"{outline.parameters[0]}."
+                for name, stores in facts.of(outline).body.stores.items():
+                    if name.startswith(first):
+                        of_name = known.setdefault(name[len(first) :], [])
+                        of_name += [(outline, store) for store in stores]
+        return known
+
+    def held(self, value: ClassValue, name: str) -> set[str]:
+        """The names outside that an attribute of the objects of a class is made with: ``torch.autocast`` where a
+        method says ``self.precision = torch.autocast("cuda")``."""
+        key = (value, name)
+        if key not in self._held:
+            found = self._held[key] = set()
+            for base in self.classes.bases(value):
+                if isinstance(base, ClassValue):
+                    for method in self.classes.methods(base).values():
+                        if method.outline is not None and method.outline.parameters:
+                            found |= self._stored(base.file, method.outline, name)
+        return self._held[key]
+
+    def _stored(self, file: ProjectFile, method: FunctionOutline, name: str) -> set[str]:
+        """The names outside in what a method sets an attribute to, local names followed."""
+        body = facts_of(file.outline).of(method).body
+        pending = [f"{method.parameters[0]}.{name}"]
+        seen: set[str] = set()
+        found: set[str] = set()
+        while pending:
+            target = pending.pop()
+            seen.add(target)
+            values = [store.value for store in body.stores.get(target, ()) if store.value is not None]
+            inner = Body(values)
+            read = {call.name for call in inner.calls if call.name is not None} | inner.loads
+            for one in sorted(read):
+                found |= {part.name for part in self.named(file, one, method) if isinstance(part, External)}
+                if one not in seen and one in body.stores and "." not in one:
+                    pending.append(one)
+        return found
 
     def made_by(self, file: ProjectFile, value: ast.expr | None, scope: Scope | None) -> Meaning | None:
         """The class that an expression calls, if it does."""
@@ -318,6 +362,8 @@ class _Drawing:
             if self._edges.classes.attribute(owner, name) is None:
                 self._inherited(owner, name)
             self._receiver(self._edges.made_of(owner, name), "__call__")
+        if found[0] is None:
+            self._steps.outside |= self._edges.held(owner, name)
 
     def _inherited(self, owner: ClassValue, name: str) -> None:
         """A method that only a class outside can have."""

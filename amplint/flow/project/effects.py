@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
+from amplint.flow.state.values import FunctionValue
 
 _NOTHING = About()
 
@@ -34,6 +35,7 @@ class Keys:
     """What a registry says of names."""
 
     def __init__(self, registry: Registry) -> None:
+        self._own = registry.own
         self._names = {name: about for name, (_, about) in registry.calls.items()}
         for name, about in registry.abouts.items():
             self._names[name] = _both(self._names.get(name, _NOTHING), about)
@@ -43,20 +45,29 @@ class Keys:
         for (_, method), (_, about) in registry.methods.items():
             if method is not None:
                 self._methods[method] = _both(self._methods.get(method, _NOTHING), about)
-        for (owner, method), (_, about) in registry.methods.items():
-            if owner == "" and method is not None:
-                # what objects out of sight may do with it says more than what some kind of them does
-                self._methods[method] = About(self._methods[method].weight, about.tags)
+        for (of, method), (_, about) in registry.methods.items():
+            if of == "" and method is not None:
+                # what it does to whatever it is called on; the tags of a kind are those of that kind alone
+                weight = self._methods[method].weight
+                self._methods[method] = About(weight, about.tags)
         for name, about in registry.abouts.items():
             if name.startswith("."):
                 self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
 
     def knows(self, name: str) -> bool:
         """Whether a qualified name is registered by itself."""
-        return name in self._names or name in self._read
+        return name in self._names or name in self._read or self.in_settings(name) is not None
+
+    def in_settings(self, name: str) -> About | None:
+        """What the settings say of a function, or, after a dot, of a method."""
+        found = self._own(name) if self._own is not None else None
+        return found[1] if found is not None else None
 
     def of_name(self, name: str) -> About:
         """What is registered of a qualified name, or of what it is an attribute of."""
+        own = self.in_settings(name)
+        if own is not None:
+            return own
         about = self._names.get(name)
         if about is not None:
             return about
@@ -70,9 +81,8 @@ class Keys:
         return _NOTHING
 
     def of_method(self, name: str) -> About:
-        """What is registered of methods of that name: the greatest weight, whatever they are methods of, and the tags
-        of those of any object, or else of all."""
-        return self._methods.get(name, _NOTHING)
+        """What is registered of methods of that name, whatever they are methods of."""
+        return self.in_settings(f".{name}") or self._methods.get(name, _NOTHING)
 
 
 class Effects:
@@ -102,7 +112,11 @@ class Effects:
 
     def own(self, definition: Definition) -> Effect:
         """What a definition meets itself."""
-        return self._met(self.edges.of(definition))
+        found = self._met(self.edges.of(definition))
+        if isinstance(definition, FunctionValue) and definition.outline is not None:
+            own = self.keys.in_settings(f"{definition.file.module}.{definition.outline.qualified}")
+            return found.and_of(own) if own is not None else found
+        return found
 
     def _unknown_after(self, definition: Definition) -> list[Definition]:
         return [after for after in self._after(definition) if after not in self._known]

@@ -5,22 +5,24 @@ model of weight ENTRY gives its last part, ``autocast`` for ``torch.autocast``; 
 the package has to occur, too. Keys of weight ENTRY without a model, types and casts such as ``torch.float16`` and
 ``.half``, occur in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
 
-``second_round`` finds the files that take part without a token of their own: they mention a module, and a name of it
-that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
+``taking_part`` finds the files that take part, those without a token of their own included: they mention a module, and
+a name of it that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from amplint.flow.core.registry import About, Registry, Weight
-from amplint.flow.project.edges import Definition
-from amplint.flow.project.effects import Effects
+from amplint.flow.project.classes import Classes
+from amplint.flow.project.edges import Definition, Edges
+from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.meanings import Assigned, Member
+from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.facts import facts_of
-from amplint.source.project import ProjectFile
+from amplint.source.project import Project, ProjectFile
 
 BESIDE_HALF = "beside half"
 """The tag of keys beside which a half-precision type or cast is worth a look: ``.backward``, ``torch.optim.``."""
@@ -120,35 +122,43 @@ def takes_part(effects: Effects, file: ProjectFile) -> bool:
     return any(effects.weight(part) >= Weight.ENTRY for part in functions) or bool(entry_names(effects, file))
 
 
-def second_round(
-    effects: Effects,
-    first: Sequence[ProjectFile],
-    others: Mapping[Path, Callable[[], bytes]],
-    load: Callable[[Path], ProjectFile | None],
+def taking_part(
+    project: Project, registry: Registry, passed: Collection[Path], others: Mapping[Path, Callable[[], bytes]]
 ) -> list[ProjectFile]:
-    """Those of the other files, given with what reads their bytes, that take part by what they mention."""
+    """The files that take part: those of the files that passed the gate in which something leads to an ENTRY key, and
+    those of the others, given with what reads their bytes, that take part by what they mention. No other file is
+    parsed for it: nothing in it could lead to such a key."""
     words: dict[Path, frozenset[bytes]] = {}
-    left = dict.fromkeys(sorted(others))
+    candidates = set(passed)
     found: dict[Path, ProjectFile] = {}
-    latest: Collection[ProjectFile] = first
     for _ in range(MOST_ROUNDS):
-        wanted = _wanted(effects, latest)
-        latest = []
-        for path in list(left) if wanted else ():
+        effects = _effects(project, registry, candidates)
+        latest = {
+            path: file
+            for path in sorted(candidates - found.keys())
+            if (file := project.load(path)) is not None and takes_part(effects, file)
+        }
+        found |= latest
+        wanted = _wanted(effects, latest.values())
+        for path in others.keys() - candidates if wanted else ():
             if path not in words:
-                words[path] = identifiers(others[path]()) | {part.encode() for part in path.parent.parts}
+                folders = {part.encode() for part in path.parent.parts}
+                words[path] = identifiers(others[path]()) | folders
             if _mentions(words[path], wanted):
-                del left[path]
-                file = load(path)
-                if file is not None and takes_part(effects, file):
-                    found[path] = file
-                    latest = [*latest, file]
+                candidates.add(path)
         if not latest:
             break
     return [found[path] for path in sorted(found)]
 
 
-def _wanted(effects: Effects, files: Collection[ProjectFile]) -> dict[bytes, set[bytes]]:
+def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> Effects:
+    """The effects of some files, seen as if there were no others."""
+    names = Names(project, Keys(registry).knows, paths.__contains__)
+    files = [file for path in sorted(paths) if (file := project.load(path)) is not None]
+    return Effects(Edges(Classes(names), files), registry)
+
+
+def _wanted(effects: Effects, files: Iterable[ProjectFile]) -> dict[bytes, set[bytes]]:
     """The names that lead to ENTRY keys, each with the names of the modules that have it."""
     wanted: dict[bytes, set[bytes]] = {}
     for file in files:

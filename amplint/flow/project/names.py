@@ -9,7 +9,8 @@
 * ``names.followed(meaning)``: a name that a statement only sets to another one, ``cast = torch.autocast``, is that.
 
 ``knows`` says whether a qualified name outside is one that models know; it tells which of several star imports
-(``from torch import *``) a name comes from, and whether it hides a builtin.
+(``from torch import *``) a name comes from, and whether it hides a builtin. Files that are not ``within`` are not
+read: what they give is unseen.
 """
 
 from __future__ import annotations
@@ -50,8 +51,14 @@ Way = frozenset[tuple[str, str]]
 class Names:
     """Resolution of names in one project."""
 
-    def __init__(self, project: Project, knows: Callable[[str], bool] = lambda name: False) -> None:
+    def __init__(
+        self,
+        project: Project,
+        knows: Callable[[str], bool] = lambda name: False,
+        within: Callable[[Path], bool] = lambda path: True,
+    ) -> None:
         self.project = project
+        self._within = within
         self._knows = knows
         self._globals: dict[tuple[str, str], tuple[Meaning, ...]] = {}
         self._functions: dict[FunctionOutline, FunctionValue] = {}
@@ -200,6 +207,8 @@ class Names:
         """Whether the bytes of a module that nobody has read so far allow that it gives a name (None: one of a star
         import in it): packages hand on hundreds of modules by stars, of which one has the name."""
         found = self._first(file, star.module)
+        if found is not None and not found.is_folder and not self._within(found.path):
+            return False
         if found is None or found.is_folder or self.project.is_loaded(found.path):
             return True
         data = self.project.bytes_of(found.path)
@@ -307,7 +316,7 @@ class Names:
     def _at(self, location: Location, name: str) -> ModuleFile | Folder | External:
         if location.is_folder:
             return Folder(location.path, name)
-        loaded = self.project.load(location.path)
+        loaded = self.project.load(location.path) if self._within(location.path) else None
         return ModuleFile(loaded) if loaded is not None else External(UNSEEN + name.lstrip(UNSEEN))
 
     # attributes

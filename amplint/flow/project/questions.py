@@ -15,7 +15,6 @@ from amplint.amp.scalers import SCALERS
 from amplint.events import (
     Backward,
     Event,
-    LoopIterated,
     Place,
     Rounds,
     ScalerAtHand,
@@ -287,10 +286,6 @@ class Questions:
             if found is not None:
                 return found
         return Rounds.ANY
-
-    def dropped_elsewhere(self, event: LoopIterated) -> bool:
-        """What other paths do tells nothing of this one."""
-        return False
 
     # names of unknowns
 

@@ -33,6 +33,9 @@ _CACHES = frozenset(
     {"functools.lru_cache", "functools.cache", "functools.cached_property", "cachetools.cached"}
 )
 
+_HAND_ON = ("dataclasses.", "attr.", "attrs.", "typing.", "functools.total_ordering")
+"""How the decorators begin that give the class itself."""
+
 
 class View:
     """A project: names, classes, uses and effects behind one interface."""
@@ -49,8 +52,11 @@ class View:
 
     # names
 
-    def global_bindings(self, file: ProjectFile, name: str) -> Sequence[Binding]:
-        """What a name of a module may stand for, likeliest first; none if the module does not bind it."""
+    def global_bindings(self, file: ProjectFile, name: str, line: int | None = None) -> Sequence[Binding]:
+        """What a name of a module may stand for once the statements above a line have run, or all, likeliest first;
+        none if the module does not bind it."""
+        if line is not None:
+            return self._last_above(file, name, line)
         found: dict[Binding, None] = {}
         for meaning in self.names.global_meanings(file, name):
             found.update(dict.fromkeys(self._bindings(file, name, meaning)))
@@ -59,6 +65,23 @@ class View:
             if isinstance(outside, External) and not outside.name.startswith("builtins."):
                 found[outside] = None
         return list(found)
+
+    def _last_above(self, file: ProjectFile, name: str, line: int) -> list[Binding]:
+        """The last statement above a line that binds a name; with its alternatives, if it is a branch of an ``if``."""
+        above = [one for one in self.names.global_bindings(file, name) if one.end_line < line]
+        if not above:
+            return []
+        last = above[-1]
+        facts = facts_of(file.outline)
+        match last:
+            case FunctionBinding(node=function):
+                return [self.names.function(file, facts.function_of(function))]
+            case ClassBinding(node=node):
+                return [ClassValue(file, facts.class_of(node))]
+        part = _around(file.outline.tree.body, last.line)
+        if isinstance(part, ast.If) and (part.end_lineno or part.lineno) < line:
+            return [Lines(file, part.lineno, part.end_lineno or part.lineno)]
+        return [Lines(file, last.line, last.end_line)]
 
     def _bindings(self, file: ProjectFile, name: str, meaning: Meaning) -> Iterator[Binding]:
         if not isinstance(meaning, Assigned):
@@ -146,6 +169,32 @@ class View:
     ) -> FunctionValue | None:
         """A method; ``after``: only of classes that come after that one."""
         return self.classes.find_method(value, name, after=after)
+
+    def may_keep(self, value: ClassValue) -> bool:
+        """Whether a call of a class may give an object that was made before: as its ``__new__``, its metaclass or a
+        decorator of it likes."""
+        return any(
+            isinstance(base, ClassValue) and ("__new__" in base.outline.methods or self._keeps(base))
+            for base in self.bases(value)
+        )
+
+    def _keeps(self, value: ClassValue) -> bool:
+        match self.classes.metaclass(value):
+            case ClassValue() as metaclass:
+                if self.find_method(metaclass, "__call__") is not None:
+                    return True
+            case External() | None:
+                pass
+            case _:
+                return True
+        decorators = value.outline.node.decorator_list if value.outline.node is not None else ()
+        return not all(self._leaves_alone(value.file, decorator) for decorator in decorators)
+
+    def _leaves_alone(self, file: ProjectFile, decorator: ast.expr) -> bool:
+        """Whether a decorator of a class is known to hand the class on."""
+        node = decorator.func if isinstance(decorator, ast.Call) else decorator
+        found = self.resolve(file, ast.unparse(node))
+        return isinstance(found, External) and found.name.startswith(_HAND_ON)
 
     def find_setter(self, value: ClassValue, name: str) -> FunctionValue | None:
         """The setter of a property."""

@@ -99,7 +99,10 @@ _NOTHING: frozenset[Symbol] = frozenset()
 
 
 def _key(value: Value) -> Hashable:
-    return id(value) if isinstance(value, Choice) else value
+    if type(value) is Choice:
+        return id(value)
+    # the two most frequent leaves, whose hash is not worth working out
+    return True if value is TRUE else False if value is FALSE else value
 
 
 def forget() -> None:
@@ -111,7 +114,7 @@ def forget() -> None:
 
 
 def _node(atom: Symbol, then: Value, other: Value) -> Value:
-    if then is other or (not isinstance(then, Choice) and not isinstance(other, Choice) and then == other):
+    if then is other or (type(then) is not Choice and type(other) is not Choice and then == other):
         return then
     key = (atom, _key(then), _key(other))
     found = _nodes.get(key)
@@ -231,10 +234,7 @@ def _within(
         inner = {**known, top: truth} if top in related else known
         sides.append(_within(_side(tree, top, truth), _side(condition, top, truth), inner, related, kept))
     yes, no = sides
-    if yes is None or no is None:
-        found = no if yes is None else yes
-    else:
-        found = yes if yes is no else select(asked(top), yes, no)
+    found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
     kept[key] = found
     return found
 
@@ -252,12 +252,20 @@ def apply(function: Callable[[Value], Value], tree: Value) -> Value:
         key = _key(part)
         if key not in done:
             if isinstance(part, Choice):
-                done[key] = choice(part.atom, applied(part.then), applied(part.other))
+                done[key] = _put_together(part.atom, applied(part.then), applied(part.other))
             else:
                 done[key] = function(part)
         return done[key]
 
     return applied(tree)
+
+
+def _put_together(atom: Symbol, then: Value, other: Value) -> Value:
+    """``choice``, where the atoms of the parts mostly come after this one."""
+    for part in (then, other):
+        if isinstance(part, Choice) and part.atom.index <= atom.index:
+            return choice(atom, then, other)
+    return _node(atom, then, other)
 
 
 def leaves(tree: Value) -> Iterator[Value]:
@@ -309,7 +317,7 @@ def without(condition: Condition, atom: Symbol) -> Condition:
         return condition
     if condition.atom is atom:
         return either(condition.then, condition.other)
-    return choice(condition.atom, without(condition.then, atom), without(condition.other, atom))
+    return _node(condition.atom, without(condition.then, atom), without(condition.other, atom))
 
 
 _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})

@@ -209,6 +209,11 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
             return replace(one, items=tuple(join_values(first, a, b) for a, b in items))
         case Mapping(), Mapping() if one.identity is other.identity:
             return _joined_mappings(first, one, other)
+    return keep_apart(first, one, other)
+
+
+def keep_apart(first: Condition, one: Value, other: Value) -> Value:
+    """``one`` where the condition holds, else ``other``, told apart as long as there are few alternatives."""
     found = select(first, one, other)
     if isinstance(found, Choice) and (len(found.atoms) > MOST_ATOMS or _count(found) > MOST_ALTERNATIVES):
         return generalised(found)

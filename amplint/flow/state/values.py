@@ -78,11 +78,9 @@ class Constant(Value):
         return hash((type(self.value), value))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Constant)
-            and type(self.value) is type(other.value)
-            and self.value == other.value
-        )
+        if self is other:
+            return True
+        return type(other) is Constant and type(self.value) is type(other.value) and self.value == other.value
 
 
 NONE, TRUE, FALSE = Constant(None), Constant(True), Constant(False)

@@ -74,10 +74,10 @@ def _group(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 @models.call(f"{_PARSER}.parse_args", f"{_PARSER}.parse_known_args")
 def _parse(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """``args = parser.parse_args()``."""
-    made = Instance(api.fresh(node), None, "argparse.Namespace")
+    """``args = parser.parse_args()``: an object of which nothing is known but its numbers."""
+    made = api.unknown(node)
     parser = arguments.receiver
     known = api.note(parser.identity, Options) if isinstance(parser, Instance) else None
     for option in known.numbers if known is not None else ():
-        api.store(made.identity, option, Number(symbol("attribute", made.identity, option)))
+        api.store(made.symbol, option, Number(symbol("attribute", made.symbol, option)))
     return made if name.endswith(".parse_args") else Sequence((made, api.unknown(node)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint.amp import ops
-from amplint.events import Forward
+from amplint.events import Forward, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import gradients, regions
@@ -108,6 +108,9 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
     if op in _TABLES:
         # a lookup gives what stands in its table, whatever the type of the indices
         return Tensor(weight_dtype(api, value.identity))
+    alone = enabled_region(regions(api)) is None and (weights is None or not weights.is_half)
+    if alone and meeting in ("promotes", "differs") and isinstance(result, Tensor) and result.is_half:
+        return Tensor(weights if meeting == "promotes" else None)
     return _shaped(api, op, result, node)
 
 

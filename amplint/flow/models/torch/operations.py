@@ -26,6 +26,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch import weights as parameters
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.dtypes import default_dtype, is_asked
+from amplint.flow.models.torch.releases import bounds_of
 from amplint.flow.models.torch.values import FLOAT32_TENSOR, INTEGER_TENSOR, Gradient, Parameters, Tensor
 from amplint.flow.state.values import Choice, Constant, Instance, Sequence, Unknown, Value
 from amplint.lowering.program import Argument, Attribute, Call, Lambda, Node
@@ -72,13 +73,15 @@ def plain_name(name: str) -> str:
 def policy_of(api: Api, name: str, region: Region | None) -> Policy | None:
     """What autocast does to an op on the device of a region, in all releases of torch that the project admits."""
     device = region.device if region is not None and region.device is not None else api.settings.device
-    return ops.policy_of(name, "cuda" if device in DEVICES_LIKE_CUDA else "cpu")
+    return ops.policy_of(name, "cuda" if device in DEVICES_LIKE_CUDA else "cpu", bounds_of(api))
 
 
 def meets_half(api: Api, name: str) -> str | None:
-    """What happens outside regions where a half operand meets the float32 weights of an op: "raises", "accepts" and
-    so on. None if the op has no weights."""
-    return ops.KINDS_OF_WEIGHTS.get(name)
+    """What happens outside regions where a half operand meets the float32 weights of an op: "raises", "accepts",
+    "promotes", or "differs" from release to release. None if the op has no weights."""
+    return (
+        None if name not in ops.KINDS_OF_WEIGHTS else ops.weights_meet_half(name, bounds_of(api)) or "differs"
+    )
 
 
 def operand(api: Api, value: Value, node: Node) -> Operand:

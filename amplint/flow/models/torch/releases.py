@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amplint.amp.versions import compare, parse
+from amplint.amp.versions import Bounds, compare, parse
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import TorchVersion
@@ -51,15 +51,19 @@ def _compare(api: Api, operator: str, left: Value, right: Value | None, node: No
     version = _release(other)
     if version is None:
         return None
-    low, high = api.settings.torch
-    bounds = (low[0], low[1]), ((high[0], high[1]) if high is not None else None)
-    known = compare(bounds, operator, version)
+    known = compare(bounds_of(api), operator, version)
     if known is not None:
         return Constant(known)
     # one question for ">=" and "<" of the same release, so that the two exclude each other
     plain = _OPPOSITE.get(operator, operator)
     asked = is_true(symbol("torch", plain, version))
     return choice(asked, TRUE, FALSE) if plain == operator else choice(asked, FALSE, TRUE)
+
+
+def bounds_of(api: Api) -> Bounds:
+    """The releases that the project admits."""
+    low, high = api.settings.torch
+    return (low[0], low[1]), ((high[0], high[1]) if high is not None else None)
 
 
 def _release(value: Value) -> tuple[int, ...] | None:

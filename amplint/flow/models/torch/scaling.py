@@ -48,7 +48,7 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     switched = enabled is None or (enabled and isinstance(flag, (Unknown, Choice)))
     identity = api.fresh(node)
     arguments_of.tell(api, name, parameters_of(name), arguments, node)
-    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled))
+    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled, api.is_built_each_round))
     initial = _initial_scale(arguments, parameters_of(name))
     if initial == 1.0:
         api.set_note(identity, UnitScale())

@@ -31,6 +31,7 @@ from amplint.flow.models.torch.values import (
     Frozen,
     Gradient,
     Parameters,
+    Scale,
     ScaledGradient,
     ScaledLoss,
     Tensor,
@@ -121,7 +122,7 @@ def _typed(api: Api, value: Tensor) -> Tensor:
 
 def _is_called(node: Node, name: str) -> bool:
     """Whether a name may be that of a method of tensors."""
-    return name in _OF_DICTIONARIES or ops.policy_of(plain_name(name)) is not None or name in _KNOWN_METHODS
+    return name in _OF_DICTIONARIES or plain_name(name) in ops.table()["ops"] or name in _KNOWN_METHODS
 
 
 @models.into(models.stores, Tensor)
@@ -155,7 +156,7 @@ def _truth(api: Api, value: Tensor) -> Value | None:
 @models.into(models.operators, Tensor)
 def _operate(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
     """``x + y``, ``x += y``, ``-x``, ``x < y``."""
-    if any(isinstance(value, (ScaledLoss, ScaledGradient, Gradient)) for value in (left, right)):
+    if any(isinstance(value, (ScaledLoss, ScaledGradient, Gradient, Scale)) for value in (left, right)):
         return None
     if operator in _COMPARISONS:
         return INTEGER_TENSOR
