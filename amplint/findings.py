@@ -120,8 +120,6 @@ class Assumed(str, Enum):
     """A region whose type is not known runs in float16."""
     CALLER = "caller"
     """A caller out of sight runs under autocast, as a region that switches it off inside says."""
-    REACHES = "reaches"
-    """A call out of sight gets here."""
 
     @property
     def is_sure(self) -> bool:
