@@ -270,9 +270,10 @@ class FileFacts:
 
 def facts_of(outline: Outline) -> FileFacts:
     """The facts of a file."""
-    if outline.facts is None:
-        outline.facts = FileFacts(outline)
-    return outline.facts
+    known = outline.facts
+    if not isinstance(known, FileFacts):
+        known = outline.facts = FileFacts(outline)
+    return known
 
 
 class _Index:
