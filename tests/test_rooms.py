@@ -15,9 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "amplint"
 
-Rooms = tuple[tuple[str, ...], ...]
-
-ROOMS: Rooms = (
+ROOMS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__"),
     ("report",),
     ("check", "fixing", "gating", "groups", "parallel", "silence"),
@@ -25,11 +23,6 @@ ROOMS: Rooms = (
     ("confirm",),
     ("rules",),
     ("fixes",),
-    ("flow.driver",),
-    ("flow.models",),
-    ("flow.project",),
-    ("flow.core",),
-    ("flow.state",),
     ("flow",),
     ("lowering",),
     ("amp",),
@@ -47,8 +40,52 @@ ROOMS: Rooms = (
         "unreadable",
     ),
 )
-"""From the top of the house to the bottom: packages and modules below ``amplint``, with all that is in them and not
-named by itself; "" is ``amplint``."""
+"""From the top of the house to the bottom: packages and modules right below ``amplint``; "" is ``amplint`` itself."""
+
+FLOW = (("driver", ""), ("models",), ("project",), ("core",), ("state",))
+"""The rooms inside ``amplint.flow``, from top to bottom; models and project do not know of each other."""
+
+AMP_WORDS = frozenset(
+    [
+        "torch",
+        "amp",
+        "autocast",
+        "autocasts",
+        "scaler",
+        "scalers",
+        "scale",
+        "scaled",
+        "unscale",
+        "gradscaler",
+        "half",
+        "fp16",
+        "bf16",
+        "fp32",
+        "float16",
+        "bfloat16",
+        "float32",
+        "cuda",
+        "gpu",
+        "tensor",
+        "tensors",
+        "dtype",
+        "dtypes",
+        "optimizer",
+        "optimizers",
+        "optim",
+        "loss",
+        "losses",
+        "backward",
+        "grad",
+        "gradient",
+        "gradients",
+        "apex",
+        "accelerate",
+        "lightning",
+        "deepspeed",
+    ]
+)
+"""Words of which no identifier in the core of the flow may be made."""
 
 Arrows = Mapping[str, frozenset[str]]
 """For each module those that it imports."""
@@ -152,23 +189,19 @@ def _reachable(arrows: Arrows, start: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def floor_of(module: str, rooms: Rooms) -> int | None:
-    """How far down a module is; None if it is in no room."""
-    floors = {name: number for number, room in enumerate(rooms) for name in room}
-    inside = module.partition(".")[2]
-    while inside and inside not in floors:
-        inside = inside.rpartition(".")[0]
-    return floors.get(inside) if inside or "." not in module else None
+def room_of(module: str) -> str:
+    """The package or module right below the whole package that a module is, or lies in."""
+    return f"{module}.".split(".")[1]
 
 
-def upward(arrows: Arrows, rooms: Rooms) -> list[str]:
+def upward(arrows: Arrows, rooms: tuple[tuple[str, ...], ...]) -> list[str]:
     """The imports of a room from one above it, in words."""
-    floors = {module: floor_of(module, rooms) or 0 for module in arrows}
+    floors = {name: number for number, room in enumerate(rooms) for name in room}
     return [
         f"{module} imports {other}"
         for module in sorted(arrows)
         for other in sorted(arrows[module])
-        if floors[other] < floors[module]
+        if floors[room_of(other)] < floors[room_of(module)]
     ]
 
 
@@ -183,11 +216,105 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_every_module_is_in_a_room() -> None:
     known = [name for room in ROOMS for name in room]
     assert len(known) == len(set(known))
-    assert [module for module in ARROWS if floor_of(module, ROOMS) is None] == []
+    assert {room_of(module) for module in ARROWS} <= set(known)
 
 
 def test_a_room_imports_only_from_rooms_below() -> None:
     assert upward(ARROWS, ROOMS) == []
+
+
+def _inside(room: str) -> Arrows:
+    """The arrows between the modules of a room, by their names inside it."""
+    start = f"amplint.{room}"
+    return {
+        name.removeprefix("amplint."): frozenset(
+            other.removeprefix("amplint.") for other in others if f"{other}.".startswith(f"{start}.")
+        )
+        for name, others in ARROWS.items()
+        if f"{name}.".startswith(f"{start}.")
+    }
+
+
+def test_the_rooms_of_the_flow_are_a_house_of_their_own() -> None:
+    arrows = _inside("flow")
+    assert {room_of(name) for name in arrows} == {name for room in FLOW for name in room}
+    assert upward(arrows, FLOW) == []
+    crossing = [
+        f"{name} imports {other}"
+        for name in arrows
+        for other in arrows[name]
+        if (room_of(name), room_of(other)) == ("models", "project")
+    ]
+    assert crossing == []
+
+
+def test_a_model_sees_the_interface_of_the_interpreter_alone() -> None:
+    seen = {
+        other
+        for name, others in _inside("flow").items()
+        for other in others
+        if room_of(name) == "models" and room_of(other) == "core"
+    }
+    assert seen == {"flow.core.api", "flow.core.registry"}
+
+
+def test_only_the_driver_knows_models() -> None:
+    knowing = {
+        name
+        for name, others in ARROWS.items()
+        for other in others
+        if f"{other}.".startswith("amplint.flow.models.") and not name.startswith("amplint.flow.models")
+    }
+    assert knowing == {"amplint.flow.driver"}
+
+
+def identifiers(tree: ast.Module) -> Iterator[str]:
+    """The names in a module: of what it defines, reads, sets, passes and imports; and its strings that are names."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.keyword(arg=str(name)) | ast.ImportFrom(module=str(name)):
+                yield name
+            case ast.Constant(value=str(text)) if re.fullmatch(r"[\w.?]+", text):
+                yield text
+
+
+def words_of(name: str) -> set[str]:
+    """``GradScaler.unscale_`` -> grad, scaler, unscale."""
+    parts = re.findall(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*", name)
+    return {part.lower() for part in parts} - {"amplint"}
+
+
+@pytest.mark.parametrize("room", ["core", "state"])
+def test_the_core_of_the_flow_has_no_word_of_amp(room: str) -> None:
+    told = [
+        f"{module.name}: {name}"
+        for module in MODULES
+        if module.name.startswith(f"amplint.flow.{room}.")
+        for name in identifiers(module.tree)
+        if words_of(name) & AMP_WORDS
+    ]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch",
+        "from torch.amp import autocast",
+        "def in_autocast(): ...",
+        "class GradScaler: ...",
+        "f(scaler=1)",
+        "x.use_amp",
+        "name = 'torch.amp'",
+        "f'{x}'.half()",
+    ],
+)
+def test_a_word_of_amp_is_found_in_any_identifier(text: str) -> None:
+    assert any(words_of(name) & AMP_WORDS for name in identifiers(ast.parse(text)))
 
 
 def _package(folder: Path, files: Mapping[str, str]) -> Arrows:

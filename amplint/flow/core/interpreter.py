@@ -51,9 +51,9 @@ LOOKED_INTO = 3
 class Interpreter(Names):
     """Walks entry points of a project and gives their event graphs."""
 
-    def __init__(self, registry: Registry, project: ProjectView, settings: Settings | None = None) -> None:
+    def __init__(self, registry: Registry, project: ProjectView, settings: Settings) -> None:
         super().__init__(registry, project)
-        self.settings = settings or Settings()
+        self.settings = settings
         self.summaries: dict[object, list[Summary]] = {}
         self.active: dict[object, None] = {}
         self.recursion: set[object] = set()
@@ -233,13 +233,14 @@ class Interpreter(Names):
         return False
 
     def never_raises(self, block: ir.Block) -> bool:
-        """Whether statements only import what is there: torch, or files of the project."""
+        """Whether statements only import what is there: packages that models take for installed, or files of the
+        project."""
         for statement in block:
             if not isinstance(statement, ir.Import):
                 return False
             for _, target in statement.bindings:
                 found = self.project.imported(self.frame.file, target)
-                if isinstance(found, External) and found.name.split(".")[0] != "torch":
+                if isinstance(found, External) and found.name.split(".")[0] not in self.registry.installed:
                     return False
         return bool(block)
 
