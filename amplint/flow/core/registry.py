@@ -90,12 +90,6 @@ class Weight(IntEnum):
     file through the gate."""
 
 
-BESIDE_HALF = "beside half"
-"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``. A qualified name of
-weight ENTRY without a model, such as ``torch.float16``, makes an entry point only of what meets such a key, too; code
-that only asks for a type is no AMP."""
-
-
 @dataclass(frozen=True, slots=True)
 class About:
     """What the registry says of a key beside its model. ``tags`` are questions to which the key is an answer, such as
