@@ -41,3 +41,9 @@ def is_worth_reading(data: bytes) -> bool:
     if any(token in data for (token,) in STRONG) or _APEX.search(data) is not None:
         return True
     return _HALVES.search(data) is not None and _TRAINS.search(data) is not None
+
+
+BESIDE_HALF = "beside half"
+"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``. A qualified name of
+weight ENTRY without a model, such as ``torch.float16``, makes an entry point only of what meets such a key, too; code
+that only asks for a type is no AMP."""

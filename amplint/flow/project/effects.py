@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.amp.tags import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps

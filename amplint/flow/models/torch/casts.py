@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from amplint.amp.tags import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF
 from amplint.events import Cast, Certainty, DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
