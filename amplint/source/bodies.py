@@ -1,8 +1,8 @@
 """What the statements of one body do to names: calls, stores, loads. The raw material of facts.
 
 A body is that of a module, class or function. What stands in functions and classes inside it is theirs, and told by
-bodies of their own; defaults and bases are run here. Decorators are left to those who ask for them: what they do, they
-do to the definition. Lambdas and comprehensions belong to the body.
+bodies of their own; defaults are run here. Decorators, bases and the classes that ``isinstance`` asks for are read, but
+nothing is done with them here: they are kept apart. Lambdas and comprehensions belong to the body.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from amplint.source.outline import children, dotted
 _COMPUTING = frozenset(
     {"getattr", "setattr", "delattr", "hasattr", "vars", "globals", "locals", "exec", "eval", "__import__"}
 )
+_COMPARING = frozenset({"isinstance", "issubclass"})
 _BY_NAME = frozenset({"getattr", "setattr", "hasattr", "delattr"})
 
 
@@ -58,9 +59,9 @@ class Body:
         "calls",
         "classes",
         "computed",
-        "decorators",
         "elsewhere",
         "functions",
+        "heads",
         "hidden",
         "is_generator",
         "loads",
@@ -77,8 +78,8 @@ class Body:
         in ``calls`` alone."""
         self.functions: list[FunctionNode] = []
         self.classes: list[ast.ClassDef] = []
-        self.decorators: list[ast.expr] = []
-        """Those of the functions and classes in it."""
+        self.heads: list[ast.expr] = []
+        """Decorators and bases of the definitions in it, and classes that are only compared with."""
         self.hidden: set[str] = set()
         """The names of lambdas' parameters and of comprehensions."""
         self.elsewhere: set[str] = set()
@@ -134,6 +135,10 @@ class Body:
             self.calls.append(Call(name, name, "", node))
             if name in _COMPUTING:
                 self._compute(node, name)
+            elif name in _COMPARING:
+                self.heads += node.args[1:]
+                pending += node.args[:1]
+                return
         elif type(function) is ast.Attribute:
             written = dotted(function)
             if written is not None:
@@ -243,7 +248,7 @@ class Body:
 
     def _function(self, node: FunctionNode, pending: list[ast.AST]) -> None:
         self.functions.append(node)
-        self.decorators += node.decorator_list
+        self.heads += node.decorator_list
         self._defaults(node.args, pending)
 
     def _defaults(self, node: ast.arguments, pending: list[ast.AST]) -> None:
@@ -257,8 +262,7 @@ class Body:
 
     def _class(self, node: ast.ClassDef, pending: list[ast.AST]) -> None:
         self.classes.append(node)
-        self.decorators += node.decorator_list
-        pending += [*node.bases, *(keyword.value for keyword in node.keywords)]
+        self.heads += [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
 
     def _comprehension(self, node: ast.comprehension, pending: list[ast.AST]) -> None:
         for part in ast.walk(node.target):

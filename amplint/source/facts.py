@@ -156,12 +156,12 @@ class Facts:
     @cached_property
     def loads(self) -> frozenset[str]:
         """The names and attributes that are read for other ends than to call them or a method of theirs; those in
-        decorators of nested definitions, too."""
+        decorators and bases of nested definitions, too."""
         found: set[str] = set()
         for body in self.bodies():
             found |= body.loads
-            if body.decorators:
-                inner = Body(body.decorators)
+            if body.heads:
+                inner = Body(body.heads)
                 found |= inner.loads | {call.name for call in inner.calls if call.name is not None}
         return frozenset(found)
 
@@ -270,9 +270,10 @@ class FileFacts:
 
 def facts_of(outline: Outline) -> FileFacts:
     """The facts of a file."""
-    if outline.facts is None:
-        outline.facts = FileFacts(outline)
-    return outline.facts
+    known = outline.facts
+    if not isinstance(known, FileFacts):
+        known = outline.facts = FileFacts(outline)
+    return known
 
 
 class _Index:

@@ -15,7 +15,7 @@ from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
 
-_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n(]*)", re.MULTILINE)
+_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 _MOST_HANDED_ON = 5
 """So many files may import a name from each other."""

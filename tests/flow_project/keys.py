@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+from amplint.amp.tokens import BESIDE_HALF
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
-from amplint.flow.project.gate import BESIDE_HALF
 from amplint.flow.state.values import Value
 from amplint.lowering.program import Node
 
@@ -25,6 +25,8 @@ def registry() -> Registry:
     def _method(api: Api, receiver: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
         return None
 
+    models.about(".numpy", tags=(BESIDE_HALF,))
     models.about("torch.float16", weight=Weight.ENTRY, tags=("half",))
+    models.about(".half", weight=Weight.ENTRY)
     models.about(".zero_grad", weight=Weight.EFFECT)
     return models

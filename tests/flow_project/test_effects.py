@@ -27,7 +27,13 @@ def weight(tree: Tree, qualified: str, file: str = "a.py") -> int:
     [
         ("def f(): torch.autocast('cuda')", Weight.ENTRY),
         ("def f(x=torch.float16): ...", Weight.NOTHING),
-        ("def f(): return torch.float16", Weight.ENTRY),
+        ("def f(x): x.to(torch.float16).backward()", Weight.ENTRY),
+        ("def f(x):\n  g(torch.float16)\ndef g(x): x.numpy()", Weight.ENTRY),
+        ("def f(): return torch.float16", Weight.EFFECT),
+        ("def f(x): x.half()", Weight.ENTRY),
+        ("from lib import Trainer\ndef f(): Trainer().other()", Weight.NOTHING),
+        ("class C:\n  def __init__(self): torch.autocast()\ndef f(x): isinstance(x, C)", Weight.NOTHING),
+        ("class C:\n  def __init__(self): torch.autocast()\ndef f():\n  class D(C): ...", Weight.ENTRY),
         ("def f(): return 'torch.float16'  # torch.autocast", Weight.NOTHING),
         ("def f(autocast): autocast()", Weight.NOTHING),
         ("def f(torch): torch.autocast()", Weight.NOTHING),
@@ -121,7 +127,8 @@ def test_files_are_followed_by_their_imports(draw: Draw) -> None:
 
 
 def test_a_module_does_not_do_what_its_functions_do(draw: Draw) -> None:
-    code = "import torch\n@torch.autocast('cuda')\ndef f(): torch.autocast()\nclass C:\n  def m(self): f()\n"
+    code = "class A(B): ...\nclass B:\n  def __init__(self): f()\n"
+    code += "import torch\n@torch.autocast('cuda')\ndef f(): torch.autocast()\nclass C:\n  def m(self): f()\n"
     assert weight(draw({"a.py": code}), "<module>") == Weight.NOTHING
     assert weight(draw({"a.py": f"{code}if __name__ == '__main__':\n  f()"}), "<module>") == Weight.ENTRY
 

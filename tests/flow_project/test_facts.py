@@ -58,7 +58,8 @@ def test_stores(statement: str, stored: set[str]) -> None:
         ("f'{a.b}'", {"a.b"}),
         ("lambda x=d: x + y", {"d", "x", "y"}),
         ("def g(x=d): return e", {"d"}),
-        ("class C(B, metaclass=M): x = e", {"B", "M"}),
+        ("class C(B, metaclass=M): x = e", set()),
+        ("isinstance(x, C)", {"x"}),
         ("del a", set()),
     ],
 )

@@ -154,6 +154,8 @@ class Registry:
     """By the qualified name of a base class outside."""
     constants: set[type[Value]] = field(default_factory=set)
     """Kinds of values that compare as constants do."""
+    installed: set[str] = field(default_factory=set)
+    """Packages that are there: importing from them does not fail."""
     discards: dict[type[Value], DiscardModel] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=lambda: Hooks())
     own: Callable[[str], tuple[CallModel, About] | None] | None = None
@@ -232,6 +234,7 @@ class Registry:
                 _chain(getattr(self, name), table)
         self.kinds += other.kinds
         self.constants |= other.constants
+        self.installed |= other.installed
         if type(other.hooks) is not Hooks:
             self.hooks = other.hooks
         self.ambients += other.ambients

@@ -74,7 +74,15 @@ def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) ->
     return left
 
 
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Constant) and type(value.value) in (int, float)
+
+
 def _augmented(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) -> Value:
+    if m.in_loop and _is_number(left) and _is_number(right):
+        return m.number(
+            node
+        )  # a counter, of whose values the rounds that are walked show the first ones alone
     for side in (left, right):
         model = m.registry.operators.get(type(side))
         if model is not None:

@@ -200,8 +200,13 @@ class _Drawing:
         facts = self._facts.of(self._scope)
         self._run(facts.body, facts)
         self._decorators(facts)
-        for inner in facts.functions if self._scope is not self._file.outline.module else ():
-            self._reach(self._edges.names.function(self._file, inner))
+        if self._scope is not self._file.outline.module:
+            for inner in facts.nested:
+                self._reach(
+                    ClassValue(self._file, inner)
+                    if isinstance(inner, ClassOutline)
+                    else self._edges.names.function(self._file, inner)
+                )
         self._class_bodies(facts.classes)
         return self._steps
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.amp.tokens import BESIDE_HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
@@ -31,17 +32,20 @@ class Effect:
         return Effect(max(self.weight, other.weight), self.tags | other.tags)
 
 
+_HALF = "half"
+"""The tag of keys that need one with the tag BESIDE_HALF: types."""
+
+
 class Keys:
     """What a registry says of names."""
 
     def __init__(self, registry: Registry) -> None:
         self._own = registry.own
         self._names = {name: about for name, (_, about) in registry.calls.items()}
-        for name, about in registry.abouts.items():
-            self._names[name] = _both(self._names.get(name, _NOTHING), about)
-        self._read = registry.externals.keys()
         self._prefixes = {prefix: about for prefix, (_, about) in registry.namespaces.items()}
         self._methods: dict[str, About] = {}
+        self._read = registry.externals.keys()
+        self._types: dict[str, About] = {}
         for (_, method), (_, about) in registry.methods.items():
             if method is not None:
                 self._methods[method] = _both(self._methods.get(method, _NOTHING), about)
@@ -50,9 +54,17 @@ class Keys:
                 # what it does to whatever it is called on; the tags of a kind are those of that kind alone
                 weight = self._methods[method].weight
                 self._methods[method] = About(weight, about.tags)
+        beside = any(BESIDE_HALF in about.tags for about in registry.abouts.values())
         for name, about in registry.abouts.items():
+            if about.weight >= Weight.ENTRY and beside and not name.startswith("."):
+                about = About(Weight.EFFECT, about.tags | {_HALF})
             if name.startswith("."):
                 self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
+            elif name.endswith("."):
+                self._prefixes[name] = _both(self._prefixes.get(name, _NOTHING), about)
+            else:
+                self._types[name] = _both(self._names.get(name, _NOTHING), about)
+        self._names |= self._types
 
     def knows(self, name: str) -> bool:
         """Whether a qualified name is registered by itself."""
@@ -64,7 +76,8 @@ class Keys:
         return found[1] if found is not None else None
 
     def of_name(self, name: str) -> About:
-        """What is registered of a qualified name, or of what it is an attribute of."""
+        """What is registered of a qualified name, of all names below a beginning of it, or of the type of which it
+        is an attribute."""
         own = self.in_settings(name)
         if own is not None:
             return own
@@ -74,8 +87,8 @@ class Keys:
         head = name
         while "." in head:
             head = head.rpartition(".")[0]
-            if head in self._names:
-                return self._names[head]
+            if head in self._types:
+                return self._types[head]
             if f"{head}." in self._prefixes:
                 return self._prefixes[f"{head}."]
         return _NOTHING
@@ -95,7 +108,9 @@ class Effects:
 
     def weight(self, definition: Definition) -> Weight:
         """The greatest weight."""
-        return self.of(definition).weight
+        found = self.of(definition)
+        is_half = {_HALF, BESIDE_HALF} <= found.tags
+        return Weight.ENTRY if is_half else found.weight
 
     def tags(self, definition: Definition) -> frozenset[str]:
         """All tags."""

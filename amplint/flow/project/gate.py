@@ -2,8 +2,8 @@
 
 ``tokens(registry)`` gives the rows of the byte gate: a file passes if all tokens of one row occur in it. A key with a
 model of weight ENTRY gives its last part, ``autocast`` for ``torch.autocast``; for keys of other packages the name of
-the package has to occur, too. Keys of weight ENTRY without a model, types and casts such as ``torch.float16`` and
-``.half``, occur in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
+the package has to occur, too. Qualified names of weight ENTRY without a model, types such as ``torch.float16``, occur
+in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
 
 ``taking_part`` finds the files that take part, those without a token of their own included: they mention a module, and
 a name of it that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
@@ -11,12 +11,13 @@ a name of it that leads to an ENTRY key. What they define in turn is looked for,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from amplint.amp.tokens import BESIDE_HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.classes import Classes
-from amplint.flow.project.edges import Definition, Edges
+from amplint.flow.project.edges import Definition, Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.meanings import Assigned, Member
 from amplint.flow.project.names import Names
@@ -24,8 +25,6 @@ from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.facts import facts_of
 from amplint.source.project import Project, ProjectFile
 
-BESIDE_HALF = "beside half"
-"""The tag of keys beside which a half-precision type or cast is worth a look: ``.backward``, ``torch.optim.``."""
 MOST_ROUNDS = 10
 """So many files may hand a name on to each other."""
 _OWN = "torch"
@@ -48,7 +47,9 @@ def tokens(registry: Registry) -> tuple[tuple[bytes, ...], ...]:
     }
     beside = sorted({_last(name) for name, about in _every(registry) if BESIDE_HALF in about.tags})
     for name, about in registry.abouts.items():
-        if about.weight >= Weight.ENTRY:
+        if about.weight >= Weight.ENTRY and name.startswith("."):
+            rows.add((_last(name),))
+        elif about.weight >= Weight.ENTRY:
             rows |= {(_last(name), token) for token in beside} or {(_last(name),)}
     return tuple(sorted(row for row in rows if all(row)))
 
@@ -73,6 +74,12 @@ def _row(name: str) -> tuple[bytes, ...]:
 def identifiers(data: bytes) -> frozenset[bytes]:
     """All that may be an identifier in a text, words of comments and strings included. It takes linear time."""
     return frozenset(data.translate(_WORDS).split())
+
+
+def is_worth_reading(data: bytes, rows: Sequence[Sequence[bytes]]) -> bool:
+    """Whether a text that passed the gate has all tokens of a row as words: ``float16`` is no ``float``."""
+    words = identifiers(data)
+    return any(words.issuperset(row) for row in rows)
 
 
 def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
@@ -115,11 +122,11 @@ def _leads(effects: Effects, meaning: object) -> bool:
 
 
 def takes_part(effects: Effects, file: ProjectFile) -> bool:
-    """Whether something in a file leads to an ENTRY key."""
-    facts = facts_of(file.outline)
-    every = [*facts.functions, *([file.outline.module] if file.outline.module is not None else [])]
-    functions = (effects.edges.names.function(file, part) for part in every)
-    return any(effects.weight(part) >= Weight.ENTRY for part in functions) or bool(entry_names(effects, file))
+    """Whether a function of a file, or its body, leads to an ENTRY key, or it imports one."""
+    if any(effects.weight(part) >= Weight.ENTRY for part in definitions_in(effects.edges, file)):
+        return True
+    imports = (effects.edges.names.global_meanings(file, name) for name in file.outline.imports)
+    return any(isinstance(one, External) and _leads(effects, one) for found in imports for one in found)
 
 
 def taking_part(
@@ -130,25 +137,20 @@ def taking_part(
     parsed for it: nothing in it could lead to such a key."""
     words: dict[Path, frozenset[bytes]] = {}
     candidates = set(passed)
-    found: dict[Path, ProjectFile] = {}
+    asked: set[tuple[bytes, bytes]] = set()
     for _ in range(MOST_ROUNDS):
         effects = _effects(project, registry, candidates)
-        latest = {
-            path: file
-            for path in sorted(candidates - found.keys())
-            if (file := project.load(path)) is not None and takes_part(effects, file)
-        }
-        found |= latest
-        wanted = _wanted(effects, latest.values())
+        wanted = _wanted(effects, asked)
+        before = len(candidates)
         for path in others.keys() - candidates if wanted else ():
             if path not in words:
                 folders = {part.encode() for part in path.parent.parts}
                 words[path] = identifiers(others[path]()) | folders
             if _mentions(words[path], wanted):
                 candidates.add(path)
-        if not latest:
+        if len(candidates) == before:
             break
-    return [found[path] for path in sorted(found)]
+    return [file for file in effects.edges.files if takes_part(effects, file)]
 
 
 def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> Effects:
@@ -158,13 +160,15 @@ def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> E
     return Effects(Edges(Classes(names), files), registry)
 
 
-def _wanted(effects: Effects, files: Iterable[ProjectFile]) -> dict[bytes, set[bytes]]:
-    """The names that lead to ENTRY keys, each with the names of the modules that have it."""
+def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
+    """The names that lead to ENTRY keys, each with the modules that have it, but for those that were asked for."""
     wanted: dict[bytes, set[bytes]] = {}
-    for file in files:
-        module = file.path.parent.name if file.is_package else file.path.stem
-        for name in entry_names(effects, file):
-            wanted.setdefault(name.encode(), set()).add(module.encode())
+    for file in effects.edges.files:
+        module = (file.path.parent.name if file.is_package else file.path.stem).encode()
+        for name in map(str.encode, entry_names(effects, file)):
+            if (name, module) not in asked:
+                asked.add((name, module))
+                wanted.setdefault(name, set()).add(module)
     return wanted
 
 

@@ -251,7 +251,7 @@ def _outside_has(api: Api, owner: str, name: str) -> bool | None:
     first = since(f"{owner}.{name}")
     if first is None:
         return None
-    low, high = api.settings.torch
+    low, high = api.settings.releases
     bounds = ((low[0], low[1]), (high[0], high[1]) if high is not None else None)
     return compare(bounds, ">=", first)
 

@@ -53,4 +53,4 @@ class _Lifecycle(Hooks):
         return losses.out_of_sight(api, arguments, node)
 
 
-models = Registry(hooks=_Lifecycle())
+models = Registry(hooks=_Lifecycle(), installed={"torch"})
