@@ -31,6 +31,11 @@ class Span:
     end_line: int
     end_column: int
 
+    def holds(self, other: Span) -> bool:
+        """Whether another stretch lies within this one."""
+        begins = (self.line, self.column) <= (other.line, other.column)
+        return begins and (other.end_line, other.end_column) <= (self.end_line, self.end_column)
+
 
 @dataclass(frozen=True, slots=True)
 class TrailStep:
