@@ -25,15 +25,6 @@ from amplint.rules.base import FlowRule  # noqa: E402
 
 RUNNER = Path(__file__).with_name("run_observed.py")
 NOT_SEEN = {
-    **dict.fromkeys(
-        (
-            "autocast-bad-dtype/bad_module_without_dtype.py",
-            "autocast-wrong-device/bad_inherited_no_device",
-            "autocast-wrong-device/bad_module_without_device.py",
-            "autocast-wrong-device/bad_part_without_device.py",
-        ),
-        "the attribute is missing before torch is called: a run shows it by the exception",
-    ),
     "autocast-lost-in-threads/bad_data_parallel.py": "there is one device, so that nothing is replicated",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
