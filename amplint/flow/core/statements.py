@@ -239,7 +239,7 @@ def _short(source: Value | None) -> tuple[Value, ...] | None:
 
 def _are_different(items: tuple[Value, ...]) -> bool:
     """Whether each round of a loop has a thing of its own, rather than that rounds are counted, or repeat."""
-    counted = all(isinstance(item, Constant) and isinstance(item.value, int) for item in items)
+    counted = all(isinstance(item, Constant) and type(item.value) is int for item in items)
     return len(items) > 1 and not counted and len(set(items)) == len(items)
 
 
