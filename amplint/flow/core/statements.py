@@ -220,7 +220,11 @@ def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
     pending: list[ir.Statement] = list(node.body)
     while pending:
         statement = pending.pop()
-        if isinstance(statement, ir.AugmentedAssign) and isinstance(statement.target, ir.Name):
+        if (
+            isinstance(statement, ir.AugmentedAssign)
+            and isinstance(statement.target, ir.Name)
+            and isinstance(statement.value, ir.LiteralNode)
+        ):
             name = statement.target.id
             if _is_number(m.state.names.get(name, NONE)):
                 m.state.bind(name, Number(symbol("counter", m.frame.context, node.number, name)))
