@@ -49,7 +49,10 @@ class Analysis:
         judged = Judged([], [])
         for file in self.files:
             if "CRASH" in file.text:
-                judged.crashes.append(Crash.of(file.display, "", ZeroDivisionError("by zero")))
+                try:
+                    raise ZeroDivisionError("by zero")
+                except ZeroDivisionError as error:
+                    judged.crashes.append(Crash.of(file.display, "", error))
                 continue
             for waiting in re.findall(r"WAIT (.+)", file.text):
                 Path(waiting).read_text()
