@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from amplint.amp import ops
-from amplint.flow import tensors
+from amplint.events import DType
+from amplint.flow.models.torch.indexing import LARGEST
 
 torch = pytest.importorskip("torch")
 
@@ -96,10 +97,10 @@ def test_writes_by_index_raise_for_mixed_types(name: str, suffix: str) -> None:
 )
 def test_fills_raise_beyond_the_largest_number(name: str, arguments: tuple[Any, ...]) -> None:
     for dtype, (known, largest) in {
-        torch.float16: (tensors.DType.FLOAT16, 65504.0),
-        torch.bfloat16: (tensors.DType.BFLOAT16, torch.finfo(torch.bfloat16).max),
+        torch.float16: (DType.FLOAT16, 65504.0),
+        torch.bfloat16: (DType.BFLOAT16, torch.finfo(torch.bfloat16).max),
     }.items():
-        assert largest == tensors.LARGEST[known]
+        assert largest == LARGEST[known]
         fill = getattr(torch.zeros(4, 4, dtype=dtype), name)
         fill(*arguments, -largest)
         fill(*arguments, float("-inf"))

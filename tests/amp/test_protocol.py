@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from amplint.amp.protocol import PROTOCOL, Fault
-from amplint.analysis import forget, judge
+from amplint.analysis import judge
 from amplint.config import Settings
 from amplint.events import (
     Backward,
@@ -273,11 +273,10 @@ def test_text_is_judged_like_its_events(tmp_path: Path) -> None:
     for number, program in enumerate(sample()):
         path = tmp_path / f"program_{number}.py"
         path.write_text(text_of(program), encoding="utf-8")
-        found, _ = judge([read_source(path)], [path], Settings(tmp_path), codes)
+        found = judge([read_source(path)], [path], Settings(tmp_path), codes).findings
         said = {finding.name for finding in found}
         if said != set(verdict(program)[0]):
             differences.append(f"{' '.join(program)}: text: {said}, events: {verdict(program)[0]}")
-    forget()
     assert differences == []
 
 
