@@ -112,7 +112,9 @@ class _Survey:
                 isinstance(target, ast.Name) and target.id in ("__all__", "__slots__")
                 for target in node.targets
             ):
-                yield from (part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant))
+                yield from (
+                    str(part.value) for part in ast.walk(node.value) if isinstance(part, ast.Constant)
+                )
 
     def _bound(self, nodes: Iterable[ast.AST]) -> Iterator[str]:
         for node in nodes:
