@@ -214,8 +214,7 @@ class RegionAbandoned(Event):
 class Given:
     """An argument. ``kind`` names its type: "bool", "str", "None", "number", "torch.dtype", "torch.device" or
     "unknown"; ``value`` is the bool, string or DType if that is known, too: of a string at least the
-    beginning, with "…" for the rest. ``place`` is where it stands. Of kind "absent" is an argument that reads an
-    attribute which the object does not have; ``value`` is then "Class.attribute". A run shows that as an exception."""
+    beginning, with "…" for the rest. ``place`` is where it stands."""
 
     parameter: str
     kind: str

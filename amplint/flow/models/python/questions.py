@@ -284,7 +284,7 @@ def _attribute(api: Api, value: Value, name: str, default: Value | None, node: N
     return api.each(api.truth(has), lambda one: api.attribute(value, name, node) if one == TRUE else given)
 
 
-@models.call("builtins.setattr")
+@models.call("builtins.setattr", "builtins.object.__setattr__")
 def _setattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if len(arguments.positional) == 3:
         value, key, new = arguments.positional
