@@ -196,16 +196,17 @@ class UnscaleMisplaced(ProtocolRule):
             part = "1 / scale" if violation.initial is None else f"1 / {number(violation.initial)}"
             return (
                 f"nobody drops the unscaled gradients that {call(violation.place)} has applied, and the backward pass "
-                f"on {where(violation)} adds scaled ones to them: the old ones count for {part} of the new ones, and one "
-                "that is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` after "
-                "the step.",
+                f"on {where(violation)} adds scaled ones to them: the old ones count for {part} of the new ones, and "
+                "one that is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` "
+                "after the step.",
                 "scaled gradients are added here",
             )
         if violation.fault is Fault.OTHER_OBJECT:
+            other = f"{call(violation.other)} on {where(violation)}"
             return (
-                f"{call(violation.place)} is given another object than {call(violation.other)} on {where(violation)}, for "
-                "the same parameters: the scaler has no record of it and divides the gradients by the scale a "
-                f"second time{lost(violation)}. Give both calls the same object.",
+                f"{call(violation.place)} is given another object than {other}, for the same parameters: the scaler "
+                "has no record of it and divides the gradients by the scale a second time"
+                f"{lost(violation)}. Give both calls the same object.",
                 "divided for the first time here",
             )
         return (
