@@ -334,7 +334,10 @@ class Interpreter(Names):
         if program is None:
             return self.unknown(node)
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
-        return calls.run_generator(self.machine, function, program, given, node)
+        before = self._ambient_before[context.identity]
+        result = calls.run_generator(self.machine, function, program, given, node)
+        self.registry.hooks.entered(self.machine, before, node)
+        return result
 
     def leave(self, context: Value, node: ir.Node) -> None:
         """Leaves a context manager."""

@@ -70,6 +70,9 @@ class Hooks:
     def returned(self, api: Api, node: Node) -> None:
         """An entry point came to its end."""
 
+    def entered(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
+        """A context manager of the project that is a generator was entered at this node."""
+
     def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
         """A context manager of the project that is a generator is left: ambient values go back to what they were."""
 
