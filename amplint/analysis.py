@@ -12,7 +12,7 @@ import libcst as cst
 
 from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Fix, Level, Span
-from amplint.fixes.base import Files, Mend, Refusal, offered
+from amplint.fixes.base import Files, FixBuilder, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
 from amplint.flow.state.graph import Run
@@ -132,19 +132,19 @@ class Analysis:
         files = Files(self.project.text_of, self.project.is_imported, self.project.origin)
         fixable = fixable_codes(self.settings)
         findings: list[Finding] = []
-        known: dict[Mend, Fix | Refusal] = {}
+        known: dict[FixBuilder, Fix | Refusal] = {}
         for draft in remaining(self.report.standing):
             finding = finding_of(draft)
             if not keep(finding):
                 continue
-            mend = draft.mend
-            if mend is not None and finding.code in fixable:
+            builder = draft.builder
+            if builder is not None and finding.code in fixable:
                 try:
-                    if mend not in known:
-                        known[mend] = offered(mend, files)
-                    offer = known[mend]
+                    if builder not in known:
+                        known[builder] = offered(builder, files)
+                    offer = known[builder]
                 except Exception as error:
-                    offer = known[mend] = Refusal("an error in amplint")
+                    offer = known[builder] = Refusal("an error in amplint")
                     self.crashes.append(Crash.of(finding.path, finding.name, error))
                 finding = (
                     replace(finding, fix=offer)

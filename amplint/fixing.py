@@ -34,7 +34,7 @@ class Change:
 
 @dataclass
 class Fixing:
-    """What fixing came to: what is left, what is mended, and what has to be written for it."""
+    """What fixing came to: what is left, what is fixed, and what has to be written for it."""
 
     result: CheckResult
     """What linting says of the changed files; ``crashes`` holds the fixes that were taken back as well."""
@@ -62,7 +62,7 @@ class Fixing:
 
     @property
     def written(self) -> tuple[Finding, ...]:
-        """The findings that are mended in files that were not skipped."""
+        """The findings that are fixed in files that were not skipped."""
 
         def is_written(finding: Finding) -> bool:
             fix = finding.fix.chosen(self.result.unsafe_fixes) if finding.fix else None

@@ -120,10 +120,10 @@ class Package:
 
     def fix(self, unsafe: bool) -> tuple[Tally, dict[str, str], list[tuple[Finding, str]]]:
         """Fixes round by round, so that the claims speak of the texts that are compared. The tally, the final
-        texts, and what was mended by which fix."""
+        texts, and what was fixed by which fix."""
         tally = Tally()
         texts: dict[str, str] = {}
-        mended: list[tuple[Finding, str]] = []
+        fixed: list[tuple[Finding, str]] = []
         failures: dict[str, str] = {}
         while tally.rounds < MOST_ROUNDS:
             outcome = self._round(texts, unsafe)
@@ -139,7 +139,7 @@ class Package:
                 fix = finding.fix.chosen(unsafe) if finding.fix is not None else None
                 if fix is not None:
                     claims += fix.claims
-                    mended.append((finding, fix.title + (f" ({fix.note})" if fix.note else "")))
+                    fixed.append((finding, fix.title + (f" ({fix.note})" if fix.note else "")))
             for name, after in changed.items():
                 lines = changed_lines(self._now(texts, name), after) - claimed_lines(claims, name)
                 tally.unexplained += len(lines)
@@ -149,7 +149,7 @@ class Package:
         tally.notes += failures
         for name, text in texts.items():
             self._examine(name, text, tally)
-        return tally, texts, mended
+        return tally, texts, fixed
 
     def _round(self, texts: Mapping[str, str], unsafe: bool) -> rounds.Outcome:
         def lint(more: Mapping[str, str]) -> CheckResult:
@@ -191,9 +191,9 @@ def fix_package(folder: Path) -> Outcome:
         if unsafe is False and is_safe:
             results[mode] = results["all"]
             continue
-        tally, texts, mended = package.fix(unsafe)
-        is_safe = not tally.taken_back and all(f.fix is not None and f.fix.is_safe for f, _ in mended)
-        said = "".join(f"# {f.path}:{f.span.line}: {f.name}: {title}\n" for f, title in mended)
+        tally, texts, fixed = package.fix(unsafe)
+        is_safe = not tally.taken_back and all(f.fix is not None and f.fix.is_safe for f, _ in fixed)
+        said = "".join(f"# {f.path}:{f.span.line}: {f.name}: {title}\n" for f, title in fixed)
         said += "".join(patch(name, package.text(name), texts[name]) for name in sorted(texts))
         results[mode] = (tally, said)
         copies.append((tally, package.bytes(texts), unsafe))
@@ -297,7 +297,7 @@ def main() -> int:
         rows.append(["together", mode, *tally.row()])
     print(describe_machine())
     head = ["package", "fixes", "files changed", "rounds", "do not compile", "comments differ"]
-    print(table([*head, "lines unexplained", "not idle", "taken back", "findings mended"], rows))
+    print(table([*head, "lines unexplained", "not idle", "taken back", "findings fixed"], rows))
     if nothing:
         print("Nothing to fix:", ", ".join(nothing))
     if left_out:

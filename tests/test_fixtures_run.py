@@ -25,7 +25,7 @@ GOLDEN_FOLDERS = [name for name in PROGRAMS if name.endswith((".fixed", ".safe")
 
 WITHOUT_GRADIENTS = "element 0 of tensors does not require grad"
 MIXED_LOSS = "Found dtype Float but expected "
-MENDED = {
+FIXED_IN = {
     "no-grad-then-grad/bad_loop.py": ((2, 11), WITHOUT_GRADIENTS),
     "no-grad-then-grad/bad_odd_formatting.py": ((2, 11), WITHOUT_GRADIENTS),
     "no-grad-then-grad/bad_self_conditioning.py": ((2, 11), WITHOUT_GRADIENTS),
@@ -65,14 +65,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
 def test_a_fixture_runs_to_its_end(outcomes: dict[str, str | None], program: str) -> None:
     assert program in outcomes, "the interpreter crashed here or before"
     if is_too_old_for(program):
-        assert MENDED[program][1] in (outcomes[program] or "")
+        assert FIXED_IN[program][1] in (outcomes[program] or "")
         return
     assert outcomes[program] is None, outcomes[program]
 
 
 def is_too_old_for(program: str) -> bool:
     """Whether the installed torch raises in a program that newer releases run to its end."""
-    return program in MENDED and release() < MENDED[program][0]
+    return program in FIXED_IN and release() < FIXED_IN[program][0]
 
 
 def release() -> tuple[int, int]:

@@ -67,7 +67,7 @@ class Fault(enum.Enum):
     NOTHING_TO_UPDATE = "update without a step or unscale_: AssertionError"
 
 
-class Breach(NamedTuple):
+class Violation(NamedTuple):
     """A break of the protocol at ``place``, and the other call that makes it one. ``limit`` is what a clip
     allows, ``how`` what was called there, ``enabled`` whether the scaler is known to be on, ``initial`` the scale
     that it starts with, if that is known; ``switched`` says that a flag switches the scaler."""
@@ -246,7 +246,7 @@ class GradScalerProtocol:
         """Nothing has happened."""
         return _START
 
-    def hear(self, state: State, event: Event, around: Surroundings) -> tuple[State, tuple[Breach, ...]]:
+    def hear(self, state: State, event: Event, around: Surroundings) -> tuple[State, tuple[Violation, ...]]:
         """The next state, and what the event breaks."""
         if state.over:
             return state, ()
@@ -299,18 +299,18 @@ class _Move:
         self.losses = state.losses
         self.scale_asked = state.scale_asked
         self.made = state.made
-        self.breaches: list[Breach] = []
+        self.violations: list[Violation] = []
 
-    def end(self) -> tuple[State, tuple[Breach, ...]]:
+    def end(self) -> tuple[State, tuple[Violation, ...]]:
         """The state after the step."""
         initial = {known.initial for known in self.scalers.values()}
-        if self.breaches and initial != {INITIAL_SCALE}:
+        if self.violations and initial != {INITIAL_SCALE}:
             scale = initial.pop() if len(initial) == 1 else None
-            self.breaches = [breach._replace(initial=scale) for breach in self.breaches]
-        if self.breaches and any(known.switched for known in self.scalers.values()):
-            self.breaches = [breach._replace(switched=True) for breach in self.breaches]
-        if any(breach.fault in _RAISING for breach in self.breaches):
-            return _OVER, tuple(self.breaches)
+            self.violations = [violation._replace(initial=scale) for violation in self.violations]
+        if self.violations and any(known.switched for known in self.scalers.values()):
+            self.violations = [violation._replace(switched=True) for violation in self.violations]
+        if any(violation.fault in _RAISING for violation in self.violations):
+            return _OVER, tuple(self.violations)
         optimizers = tuple(self.optimizers.values())
         if self.several:
             # the clean ones tell no more than that they are there, and that they are not like the others
@@ -328,12 +328,12 @@ class _Move:
             self.scale_asked,
             self.made,
         )
-        return (self.state if state == self.state else state), tuple(self.breaches)
+        return (self.state if state == self.state else state), tuple(self.violations)
 
     # what is known ---------------------------------------------------------------------------------------
 
-    def break_(self, fault: Fault, place: Place, other: Place, **more: object) -> None:
-        self.breaches.append(Breach(fault, place, other, **more))  # type: ignore[arg-type]
+    def violate(self, fault: Fault, place: Place, other: Place, **more: object) -> None:
+        self.violations.append(Violation(fault, place, other, **more))  # type: ignore[arg-type]
 
     def optimizer_made(self, event: OptimizerMade) -> None:
         """An optimizer was built. It is held when it is used: a choice among several makes one optimizer."""
@@ -382,7 +382,7 @@ class _Move:
         match event.act:
             case "scale":
                 if event.scaler in event.scaled_by:
-                    self.break_(Fault.SCALED_TWICE, event.place, event.place, enabled=event.enabled)
+                    self.violate(Fault.SCALED_TWICE, event.place, event.place, enabled=event.enabled)
                 known = known._replace(scaled=True)
             case "given":
                 self.forget()
@@ -414,7 +414,7 @@ class _Move:
     def divide(self, event: ScalerUsed, known: Known) -> Known:
         """unscale_ or step: both divide the gradients that are not divided yet."""
         if known.made and not known.scaled:
-            self.break_(Fault.NEVER_SCALED, event.place, event.place, how=event.act, enabled=known.enabled)
+            self.violate(Fault.NEVER_SCALED, event.place, event.place, how=event.act, enabled=known.enabled)
             return known._replace(made=False)
         if event.optimizer is None:
             # it may be any of them
@@ -429,22 +429,22 @@ class _Move:
         if held.stage is Stage.STEPPED and held.staged is not None:
             again = event.act == "step" or held.fresh is not None
             if again:
-                self.break_(Fault.NO_UPDATE, held.staged, event.place, how=event.act, enabled=known.enabled)
+                self.violate(Fault.NO_UPDATE, held.staged, event.place, how=event.act, enabled=known.enabled)
             else:
-                self.break_(Fault.UNSCALED_AFTER_STEP, event.place, held.staged, enabled=known.enabled)
+                self.violate(Fault.UNSCALED_AFTER_STEP, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.UNSCALED and event.act == "unscale_" and held.staged is not None:
             # the same call in another round may not run, whatever a walk takes for possible
             if held.staged != event.place or self.around.rounds(event) is Rounds.ANY:
-                self.break_(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
+                self.violate(Fault.UNSCALED_TWICE, event.place, held.staged, enabled=known.enabled)
         elif held.stage is Stage.READY:
             self.judge_division(event, held, known)
         elif held.divided is None and held.fresh is not None and not self.several and held.staged is not None:
-            self.break_(Fault.STILL_UNSCALED, held.staged, event.place, enabled=known.enabled)
+            self.violate(Fault.STILL_UNSCALED, held.staged, event.place, enabled=known.enabled)
         elif held.divided is not None and held.fresh is not None and self.sure(held):
-            self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=known.enabled)
+            self.violate(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=known.enabled)
         if held.added is not None:
             step, backward = held.added
-            self.break_(Fault.ADDED_TO_APPLIED, step, backward, enabled=known.enabled)
+            self.violate(Fault.ADDED_TO_APPLIED, step, backward, enabled=known.enabled)
             held = replace(held, added=None)
         if event.act == "step":
             self.plain = None
@@ -481,12 +481,14 @@ class _Move:
         """Clips and norms of gradients that are divided only now."""
         for read in reads:
             fault = Fault.CLIPPED_SCALED if read.clips else Fault.MEASURED_SCALED
-            self.break_(fault, read.place, event.place, how=read.how, limit=read.limit, enabled=known.enabled)
+            self.violate(
+                fault, read.place, event.place, how=read.how, limit=read.limit, enabled=known.enabled
+            )
 
     def other_object(self, event: ScalerUsed, held: Held, known: Known) -> Held:
         """An optimizer that the scaler knows by another object: to torch this one is ready still."""
         if held.stage is Stage.UNSCALED and held.divided is not None and held.fresh is None:
-            self.break_(Fault.OTHER_OBJECT, event.place, held.divided, enabled=known.enabled)
+            self.violate(Fault.OTHER_OBJECT, event.place, held.divided, enabled=known.enabled)
             return replace(held, stage=Stage.READY, divided=None, stale=None)
         return replace(held, stage=Stage.READY)
 
@@ -501,21 +503,21 @@ class _Move:
         if self.plain is not None and (
             (held.fresh is None and held.divided is None and enabled) or (held.fresh and not self.several)
         ):
-            self.break_(Fault.UNSCALED_LOSS, self.plain, event.place, how=event.act, enabled=enabled)
+            self.violate(Fault.UNSCALED_LOSS, self.plain, event.place, how=event.act, enabled=enabled)
         elif held.divided is not None and held.fresh is not None:
             if self.sure(held):
-                self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=enabled)
+                self.violate(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh, enabled=enabled)
         elif held.divided is not None and held.stale is not None:
-            self.break_(Fault.DIVIDED_TWICE, held.stale, event.place, enabled=enabled)
+            self.violate(Fault.DIVIDED_TWICE, held.stale, event.place, enabled=enabled)
         elif held.stale is not None and (held.fresh is None or not self.several):
             if held.stale_by == event.scaler:
-                self.break_(Fault.UPDATED_BEFORE_STEP, held.stale, event.place, enabled=enabled)
+                self.violate(Fault.UPDATED_BEFORE_STEP, held.stale, event.place, enabled=enabled)
         elif (
             held.fresh is not None
             and self.scaled_elsewhere(held, known)
             and (event.scaler not in held.fresh_by or not self.several)
         ):
-            self.break_(Fault.OTHER_SCALER, event.place, held.fresh, how=event.act, enabled=enabled)
+            self.violate(Fault.OTHER_SCALER, event.place, held.fresh, how=event.act, enabled=enabled)
         own = tuple(read for read in self.reads if held.may_hold(read.modules))
         if held.fresh is not None:
             self.tell_reads(own, event, known)
@@ -536,7 +538,7 @@ class _Move:
             and not event.new_scale
             and not self.several
         ):
-            self.break_(Fault.NOTHING_TO_UPDATE, event.place, event.place, enabled=known.enabled)
+            self.violate(Fault.NOTHING_TO_UPDATE, event.place, event.place, enabled=known.enabled)
         changed = []
         for held in self.each():
             if held.scaler in (None, event.scaler):
@@ -596,13 +598,13 @@ class _Move:
         if event.closure:
             pass  # the closure computes the gradients, in this step as often as the optimizer likes
         elif held.applied is not None and held.fresh is None and self.plain is None:
-            self.break_(Fault.SECOND_STEP, event.place, held.applied)
+            self.violate(Fault.SECOND_STEP, event.place, held.applied)
         elif held.divided is None and self.plain is None and (held.fresh or (held.stale and held.source)):
             # the step of an optimizer out of sight may go through a scaler after all
             if event.in_sight or any(self.enabled(scaler) for scaler in held.fresh_by):
-                self.break_(Fault.DIRECT_STEP, event.place, held.fresh or held.source or event.place)
+                self.violate(Fault.DIRECT_STEP, event.place, held.fresh or held.source or event.place)
         elif held.fresh is not None and held.divided is not None and self.sure(held):
-            self.break_(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh)
+            self.violate(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh)
         self.plain = None
         self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
         self.keep(held.without_gradients())
@@ -649,5 +651,5 @@ class _Move:
     def tell_losses(self, other: Place) -> None:
         """What was read is used as it is."""
         for place, how in self.losses:
-            self.break_(Fault.READ_SCALED, place, other, how=how)
+            self.violate(Fault.READ_SCALED, place, other, how=how)
         self.losses = ()

@@ -188,7 +188,7 @@ def _report(
     *,
     err: bool = False,
 ) -> None:
-    """Writes the report; ``err``: to standard error, where standard output has the mended source."""
+    """Writes the report; ``err``: to standard error, where standard output has the fixed source."""
     style = style_for(output_file, err=err)
     if statistics:
         from amplint.report.statistics import render_statistics

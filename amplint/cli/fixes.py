@@ -128,7 +128,7 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
 
 
 def _write_source(fixing: Fixing) -> None:
-    """The source from standard input, mended, in its own encoding."""
+    """The source from standard input, fixed, in its own encoding."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(fixing.source or b"")

@@ -1,1 +1,1 @@
-"""What mends a finding: LibCST codemods, and the rounds in which their changes are made."""
+"""What fixes a finding: LibCST codemods, and the rounds in which their changes are made."""

@@ -1,4 +1,4 @@
-"""What a mend is: the description of a change that a rule wants, and how it becomes a Fix."""
+"""What a builder is: the description of a change that a rule wants, and how it becomes a Fix."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from amplint.findings import Claim, Edit, Fix, digest_of
 from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
 
-__all__ = ["Files", "Mend", "NoMend", "ParsedFile", "Refusal", "make_fix", "offered"]
+__all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", "offered"]
 
 
 class Files:
-    """The files that mends may look at, parsed when they are asked for and kept while their text stays."""
+    """The files that fixes may look at, parsed when they are asked for and kept while their text stays."""
 
     def __init__(
         self,
@@ -46,10 +46,10 @@ class Files:
         return known
 
 
-class Mend:
-    """Base of all mends: frozen, hashable dataclasses that hold places and plain data, no trees.
+class FixBuilder:
+    """Base of all fix builders: frozen, hashable dataclasses that hold places and plain data, no trees.
 
-    Equal mends are offered once, and equal fixes are made once, so a change that mends several findings
+    Equal fix builders are offered once, and equal fixes are made once, so a change that fixes several findings
     together may be given to each of them.
     """
 
@@ -59,7 +59,7 @@ class Mend:
 
 
 @dataclass(frozen=True)
-class NoMend(Mend):
+class NoFix(FixBuilder):
     """Says why there is no fix, where the rule knows that already."""
 
     reason: str
@@ -86,10 +86,10 @@ def make_fix(
     return Fix("unsafe" if unsafe else "safe", title, edits, joined(claims), unsafe)
 
 
-def offered(mend: Mend, files: Files) -> Fix | Refusal:
-    """The fix of a mend, with claims that cover its edits. Raises what a broken mend raises."""
+def offered(builder: FixBuilder, files: Files) -> Fix | Refusal:
+    """The fix of a builder, with claims that cover its edits. Raises what a broken builder raises."""
     try:
-        fix = mend.offer(files)
+        fix = builder.offer(files)
         return fix if isinstance(fix, Refusal) else _completed(fix, files)
     except Refusal as refusal:
         return refusal

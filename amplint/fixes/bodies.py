@@ -9,7 +9,7 @@ import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted, needs_region
 from amplint.fixes.imports import bound_in
 from amplint.fixes.names import module_bindings, names_in, roots
@@ -22,7 +22,7 @@ _NAMES = ("result", "output", "value")
 
 
 @dataclass(frozen=True)
-class OpenInBody(Mend):
+class OpenInBody(FixBuilder):
     """Opens the region that decorates a function with `with` in its body. ``kind`` is "function" and "context
     manager" for the whole body; for a "generator" or "coroutine" only what stands between its `yield` or `await`
     expressions and may need the region."""
@@ -68,7 +68,7 @@ class OpenInBody(Mend):
 
 
 @dataclass(frozen=True)
-class OpenInCallee(Mend):
+class OpenInCallee(FixBuilder):
     """Opens the region that ``region`` leads to in the function in which ``inside`` stands, too."""
 
     region: Place
@@ -103,7 +103,7 @@ class OpenInCallee(Mend):
 
 
 @dataclass(frozen=True)
-class OwnContext(Mend):
+class OwnContext(FixBuilder):
     """Makes a context of its own where a stored one is entered while it is open."""
 
     again: Place

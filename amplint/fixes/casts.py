@@ -10,7 +10,7 @@ import libcst as cst
 from amplint.amp.regions import QUESTIONS
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted, needs_region
 from amplint.fixes.imports import function_named, qualified_name, torch_added, torch_name, uses_of
 from amplint.fixes.openings import with_item
@@ -23,7 +23,7 @@ _QUESTIONS = QUESTIONS | {"torch.cuda.is_available"}
 
 
 @dataclass(frozen=True)
-class AddFloat(Mend):
+class AddFloat(FixBuilder):
     """Casts the value of an expression to float32 where it is used. ``doubt`` says why it may be no floating
     tensor. ``softmax``: the place is that of an op whose operand is to be cast. ``region`` is where autocast is
     off, if only what runs in there is to be cast."""
@@ -104,7 +104,7 @@ def _operand(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 @dataclass(frozen=True)
-class RemoveCast(Mend):
+class RemoveCast(FixBuilder):
     """Takes a cast to half precision away: that of a module, or that of a ``tensor``."""
 
     cast: Place
@@ -283,7 +283,7 @@ def _is_half(node: cst.BaseExpression) -> bool:
 
 
 @dataclass(frozen=True)
-class DisabledAround(Mend):
+class DisabledAround(FixBuilder):
     """Runs the op at a place in a nested region with autocast off, so that the cast before it counts.
     ``halves`` says that operands without a cast may be half precision."""
 

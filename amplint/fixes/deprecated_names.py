@@ -10,7 +10,7 @@ from amplint.amp.deprecated import DEPRECATED, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
 from amplint.fixes.arguments import keyword, put_first
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import (
     Binding,
@@ -32,7 +32,7 @@ _REGIONS = ("autocast", "amp", "precision")
 
 
 @dataclass(frozen=True)
-class ReplaceDeprecated(Mend):
+class ReplaceDeprecated(FixBuilder):
     """Replaces one use of a deprecated name, and its import once nothing else uses that. ``doubt`` says why
     the new name may not be there."""
 

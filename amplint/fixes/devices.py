@@ -10,7 +10,7 @@ from amplint.amp.regions import GENERIC_ENTRIES
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import put_first
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import bindings, qualified_name, rebound, torch_added, torch_name
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, exchanged
@@ -19,7 +19,7 @@ _BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 
 
 @dataclass(frozen=True)
-class WriteDeviceType(Mend):
+class WriteDeviceType(FixBuilder):
     """Gives autocast the type of a device instead of a torch.device or a string with an index. ``right`` is what
     to write instead of a string that names no device."""
 
@@ -46,7 +46,7 @@ class WriteDeviceType(Mend):
 
 
 @dataclass(frozen=True)
-class GiveDevice(Mend):
+class GiveDevice(FixBuilder):
     """Puts a device in front of the arguments of a call of autocast that has none."""
 
     call: Place

@@ -9,7 +9,7 @@ import libcst as cst
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import torch_added, torch_name
 from amplint.fixes.parsed import Refusal
 from amplint.fixes.statements import Replacement, comments_of, exchanged
@@ -24,7 +24,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True)
-class WriteDtype(Mend):
+class WriteDtype(FixBuilder):
     """Gives autocast the dtype that a string names."""
 
     argument: Place
@@ -56,7 +56,7 @@ class WriteDtype(Mend):
 
 
 @dataclass(frozen=True)
-class SwitchOff(Mend):
+class SwitchOff(FixBuilder):
     """Writes ``enabled=False`` for a type that switches the region off."""
 
     call: Place

@@ -9,7 +9,7 @@ import libcst as cst
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import (
     Binding,
     binding_of,
@@ -27,7 +27,7 @@ _NAMES = {"custom_fwd": CUSTOM_FWD, "custom_bwd": CUSTOM_BWD}
 
 
 @dataclass(frozen=True)
-class AddTwin(Mend):
+class AddTwin(FixBuilder):
     """Decorates ``method`` with the counterpart of ``decorator``, which ``other`` has."""
 
     method: Place
@@ -61,7 +61,7 @@ class AddTwin(Mend):
 
 
 @dataclass(frozen=True)
-class SameDevice(Mend):
+class SameDevice(FixBuilder):
     """Gives ``custom_bwd`` the device of ``custom_fwd``."""
 
     backward: Place
@@ -86,7 +86,7 @@ class SameDevice(Mend):
 
 
 @dataclass(frozen=True)
-class DecorateBoth(Mend):
+class DecorateBoth(FixBuilder):
     """Decorates forward and backward of a Function with custom_fwd and custom_bwd for a device."""
 
     forward: Place

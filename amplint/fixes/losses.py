@@ -8,7 +8,7 @@ import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, shortened
 from amplint.fixes.dependence import dotted, needs_region
 from amplint.fixes.imports import qualified_name, torch_added, torch_name
@@ -41,7 +41,7 @@ _CREATORS = frozenset(
 
 
 @dataclass(frozen=True)
-class LeaveLoss(Mend):
+class LeaveLoss(FixBuilder):
     """Computes a binary cross entropy from the logits, or in a nested region with autocast off. ``device`` is the
     device of the region, if that is known; ``doubles`` are arguments in float64."""
 

@@ -9,7 +9,7 @@ import libcst as cst
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, put_first
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.devices import device_type
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, comments_of, exchanged
@@ -26,7 +26,7 @@ class Misplaced:
 
 
 @dataclass(frozen=True)
-class NameArguments(Mend):
+class NameArguments(FixBuilder):
     """Names the arguments of a call that stand in the wrong place, and the positional ones after them.
     ``parameters`` is the signature; ``device`` is a device to put in front; ``doubt`` says why another may be
     meant."""

@@ -10,7 +10,7 @@ import libcst as cst
 from amplint.amp.ops import FILLS, SOURCES
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, shortened
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import bound_in, qualified_name, torch_added, torch_name
@@ -23,7 +23,7 @@ FLOAT32_RESULT = "the result is float32 then, and what follows has to take it"
 
 
 @dataclass(frozen=True)
-class LimitOfType(Mend):
+class LimitOfType(FixBuilder):
     """Writes the limit of a tensor's type where ``fill`` fills it with a number that is beyond it. ``name`` is
     the op, ``tensor`` what is filled, ``negative`` the sign of the number."""
 
@@ -121,7 +121,7 @@ def _computed_on(file: ParsedFile, call: cst.Call) -> str:
 
 
 @dataclass(frozen=True)
-class CastWritten(Mend):
+class CastWritten(FixBuilder):
     """Casts what is written by index into ``target`` to the type of that. ``put`` is the subscript or the call,
     ``name`` the op."""
 
@@ -173,7 +173,7 @@ def _call(value: cst.BaseExpression, method: str, *args: cst.BaseExpression) -> 
 
 
 @dataclass(frozen=True)
-class CastOperands(Mend):
+class CastOperands(FixBuilder):
     """Casts operands of an op to float32 where it meets them. ``square``: the operand is the product of a value
     with itself, which has to be cast before. ``note`` says why somebody has to look at it."""
 
@@ -222,7 +222,7 @@ def _is_written(file: ParsedFile, node: cst.BaseExpression) -> bool:
 
 
 @dataclass(frozen=True)
-class OutOfPlace(Mend):
+class OutOfPlace(FixBuilder):
     """Takes the form of an op that gives a new tensor for the one that writes into an old one."""
 
     op: Place

@@ -25,7 +25,7 @@ Node = TypeVar("Node", bound=cst.CSTNode)
 
 
 class Refusal(Exception):  # noqa: N818
-    """Why no fix is offered, in a few words for the user. Returned or raised by a mend."""
+    """Why no fix is offered, in a few words for the user. Returned or raised by a builder."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -10,7 +10,7 @@ import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix, offered
+from amplint.fixes.base import Files, FixBuilder, make_fix, offered
 from amplint.fixes.custom_functions import unprotected_function
 from amplint.fixes.dependence import acts_in, needs_region
 from amplint.fixes.imports import bound_in, function_named, torch_added, torch_name
@@ -37,7 +37,7 @@ _LOSS_NAMES = ("loss", "total_loss", "objective")
 
 
 @dataclass(frozen=True)
-class LeaveRegion(Mend):
+class LeaveRegion(FixBuilder):
     """Lets the backward pass or the step at ``act``, and what follows it, leave the region. ``outer`` is the
     place of another enabled region around that one."""
 
@@ -61,7 +61,7 @@ class LeaveRegion(Mend):
 
 
 @dataclass(frozen=True)
-class NarrowRegion(Mend):
+class NarrowRegion(FixBuilder):
     """Opens a region that spans updates around each forward pass instead."""
 
     region: Place

@@ -68,7 +68,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Proposal:
-    """One fix and the findings that it mends."""
+    """One fix and the findings that it fixes."""
 
     fix: Fix
     findings: tuple[Finding, ...]

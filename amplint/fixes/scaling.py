@@ -11,7 +11,7 @@ import libcst as cst
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, set_argument
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, kept_beside, removed_statement, shortened
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import bound_in, qualified_name
@@ -21,7 +21,7 @@ from amplint.fixes.statements import Exchange, Replacement, Statement, exchanged
 
 
 @dataclass(frozen=True)
-class AddUpdate(Mend):
+class AddUpdate(FixBuilder):
     """Calls ``update`` after the last step of a scaler in the block of ``step``."""
 
     step: Place
@@ -65,7 +65,7 @@ class AddUpdate(Mend):
 
 
 @dataclass(frozen=True)
-class AddUnscale(Mend):
+class AddUnscale(FixBuilder):
     """Divides the gradients by the scale before ``read`` looks at them, and not only in ``step``."""
 
     read: Place
@@ -136,7 +136,7 @@ class AddUnscale(Mend):
 
 
 @dataclass(frozen=True)
-class NameScaledLoss(Mend):
+class NameScaledLoss(FixBuilder):
     """Gives a scaled loss that took the name of the loss a name of its own. ``read`` is where it was meant to be
     the loss."""
 
@@ -194,7 +194,7 @@ def _renaming(file: ParsedFile, function: cst.CSTNode) -> Iterator[tuple[cst.Ass
 
 
 @dataclass(frozen=True)
-class ScaleOnce(Mend):
+class ScaleOnce(FixBuilder):
     """Takes a second ``scale`` away."""
 
     scale: Place
@@ -210,7 +210,7 @@ class ScaleOnce(Mend):
 
 
 @dataclass(frozen=True)
-class ScaleLoss(Mend):
+class ScaleLoss(FixBuilder):
     """Scales the loss of a backward pass with the scaler that steps at ``step``. Without ``backward`` it is the
     one of the function."""
 
@@ -243,7 +243,7 @@ class ScaleLoss(Mend):
 
 
 @dataclass(frozen=True)
-class StepThroughScaler(Mend):
+class StepThroughScaler(FixBuilder):
     """Lets the scaler that scaled the loss of ``backward`` make the step, and update after it."""
 
     step: Place
@@ -289,7 +289,7 @@ class StepThroughScaler(Mend):
 
 
 @dataclass(frozen=True)
-class TrainThroughScaler(Mend):
+class TrainThroughScaler(FixBuilder):
     """Scales the loss of a backward pass with a scaler that the function has by the name ``scaler``, lets it make the
     step, and updates it."""
 
@@ -339,7 +339,7 @@ _READS_GRADIENTS = re.compile(r"clip_grad|^grad$|norm")
 
 
 @dataclass(frozen=True)
-class RemoveStep(Mend):
+class RemoveStep(FixBuilder):
     """Takes a second step away."""
 
     step: Place
@@ -358,7 +358,7 @@ class RemoveStep(Mend):
 
 
 @dataclass(frozen=True)
-class HoistScaler(Mend):
+class HoistScaler(FixBuilder):
     """Makes a scaler before the loops around it."""
 
     made: Place
@@ -401,7 +401,7 @@ class HoistScaler(Mend):
 
 
 @dataclass(frozen=True)
-class SwitchScalerOff(Mend):
+class SwitchScalerOff(FixBuilder):
     """Passes ``enabled=False`` to a scaler for a region in bfloat16."""
 
     made: Place

@@ -10,7 +10,7 @@ from amplint.amp.scalers import PLAIN, SHARDED, parameters_of
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import (
     binding_of,
@@ -30,7 +30,7 @@ _MODULE, _, _NAME = SHARDED.rpartition(".")
 
 
 @dataclass(frozen=True)
-class ShardScaler(Mend):
+class ShardScaler(FixBuilder):
     """Makes a plain scaler the one that asks all processes for infs."""
 
     made: Place

@@ -10,7 +10,7 @@ import libcst as cst
 from amplint.amp.scalers import CLIPS
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import kept_beside, removed_statement
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import bound_in
@@ -21,7 +21,7 @@ from amplint.fixes.statements import Replacement, Statement, exchanged, preceded
 
 
 @dataclass(frozen=True)
-class RemoveUnscale(Mend):
+class RemoveUnscale(FixBuilder):
     """Takes an ``unscale_`` away that comes after the scaler's step."""
 
     unscale: Place
@@ -49,7 +49,7 @@ class RemoveUnscale(Mend):
 
 
 @dataclass(frozen=True)
-class MoveUnscale(Mend):
+class MoveUnscale(FixBuilder):
     """Moves an ``unscale_`` and the clip behind it in front of the scaler's step."""
 
     unscale: Place

@@ -11,7 +11,7 @@ from amplint.amp.regions import ENTRIES, Entry
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, set_argument
-from amplint.fixes.base import Files, Mend, make_fix
+from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import qualified_name
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -21,7 +21,7 @@ _OFF = "cache_enabled"
 
 
 @dataclass(frozen=True)
-class SwitchCacheOff(Mend):
+class SwitchCacheOff(FixBuilder):
     """Passes ``cache_enabled=False`` to the calls that make these regions, outermost first. A region that
     takes the flag of the one around it is left as it is."""
 

@@ -1,5 +1,5 @@
 """One line for each finding: ``path:line:column: level[name] CODE message``; ``[*]`` before the message of
-one that ``--fix`` would mend."""
+one that ``--fix`` would fix."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class BackwardInAutocast(FlowRule):
             message + ". Leave the region before backward.",
             level=level,
             trail=tuple(trail),
-            mend=LeaveRegion(region.place, event.place, surrounding(event.regions)),
+            builder=LeaveRegion(region.place, event.place, surrounding(event.regions)),
             assumes=of_regions(region, seen_from=event.place),
         )
         return state

@@ -245,9 +245,15 @@ class EpochWideAutocast(FlowRule):
             (update, "the parameters are updated here"),
             (use, "they are used here again"),
         )
-        mend = NarrowRegion(place, update, caching(event.regions))
+        builder = NarrowRegion(place, update, caching(event.regions))
         report.add(
-            self, place, message, trail=trail, subject=place, mend=mend, assumes=of_open(event.regions, place)
+            self,
+            place,
+            message,
+            trail=trail,
+            subject=place,
+            builder=builder,
+            assumes=of_open(event.regions, place),
         )
         return replace(state, told=True)
 

@@ -103,7 +103,7 @@ class StepInAutocast(FlowRule):
                 "compute their update in half precision, and a later forward in the same region would use the "
                 "old weights. Leave the region after the loss."
             )
-            mend = LeaveRegion(region.place, event.place, surrounding(event.regions))
+            builder = LeaveRegion(region.place, event.place, surrounding(event.regions))
             subject = event.regions[0].place
             assumes = of_regions(region, seen_from=event.place)
             report.add(
@@ -112,7 +112,7 @@ class StepInAutocast(FlowRule):
                 message,
                 trail=(opened(region),),
                 subject=subject,
-                mend=mend,
+                builder=builder,
                 assumes=assumes,
             )
         return state

@@ -76,7 +76,7 @@ from amplint.amp.regions import GENERIC_ENTRIES, NO_DEVICES
 from amplint.amp.versions import compare
 from amplint.events import Constructed, Given
 from amplint.findings import Level
-from amplint.fixes.base import NoMend
+from amplint.fixes.base import NoFix
 from amplint.fixes.devices import GiveDevice, WriteDeviceType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_torch
@@ -100,7 +100,7 @@ class AutocastWrongDevice(FlowRule):
                 "'device_type'`. Write `autocast(\"cuda\")`, or `device.type`."
             )
             device = self.setting.device
-            report.add(self, event.place, message, mend=GiveDevice(event.place, device))
+            report.add(self, event.place, message, builder=GiveDevice(event.place, device))
             return state
         given = event.given("device_type")
         if given is not None:
@@ -115,15 +115,15 @@ class AutocastWrongDevice(FlowRule):
                     f"`{text}` is a torch.device: `autocast` raises `ValueError: Expected `device_type` of type "
                     f"`str``. Write `{text}.type`."
                 )
-                report.add(self, device.place, message, mend=WriteDeviceType(device.place))
+                report.add(self, device.place, message, builder=WriteDeviceType(device.place))
             case "number" | "None":
                 kind = "None" if device.kind == "None" else "a number"
                 message = (
                     f"`{text}` is {kind}: `autocast` raises `ValueError: Expected `device_type` of type `str``. "
                     'Write the type of the device, such as `"cuda"`.'
                 )
-                mend = NoMend(f"{kind} does not say which type of device is meant")
-                report.add(self, device.place, message, mend=mend)
+                builder = NoFix(f"{kind} does not say which type of device is meant")
+                report.add(self, device.place, message, builder=builder)
             case "str":
                 self._look_at_string(device, str(device.value), report)
 
@@ -134,8 +134,8 @@ class AutocastWrongDevice(FlowRule):
             message = f'"{name}" is no device that autocast knows: the constructor raises a RuntimeError.'
             if right is not None:
                 message += f' Write `"{right}"`.'
-            mend = WriteDeviceType(device.place, right) if right else NoMend("no device has a like name")
-            report.add(self, device.place, message, mend=mend)
+            builder = WriteDeviceType(device.place, right) if right else NoFix("no device has a like name")
+            report.add(self, device.place, message, builder=builder)
             return
         old = compare(self.setting.torch, "<", TAKES_INDEX)
         if colon and old is not False:
@@ -146,5 +146,5 @@ class AutocastWrongDevice(FlowRule):
             )
             level = Level.ERROR if old else Level.WARNING
             assumes = of_torch(self.setting.torch, "<", TAKES_INDEX)
-            mend = WriteDeviceType(device.place)
-            report.add(self, device.place, message, level=level, mend=mend, assumes=assumes)
+            builder = WriteDeviceType(device.place)
+            report.add(self, device.place, message, level=level, builder=builder, assumes=assumes)

@@ -73,7 +73,7 @@ from collections.abc import Hashable
 from amplint.amp.regions import ENTRIES
 from amplint.events import Constructed, DType, Given
 from amplint.findings import Level
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.dtypes import SwitchOff, WriteDtype
 from amplint.rules.base import FlowRule, Report
 
@@ -96,17 +96,17 @@ class AutocastBadDtype(FlowRule):
             case "str" if str(dtype.value).partition(":")[0] not in ("cuda", "cpu", "mps", "xpu"):
                 self._raises(dtype, "a string", WriteDtype(dtype.place, str(dtype.value)), report)
             case "number":
-                self._raises(dtype, "a number", NoMend("a number names no type"), report)
+                self._raises(dtype, "a number", NoFix("a number names no type"), report)
             case "torch.dtype" if isinstance(dtype.value, DType) and not dtype.value.is_half:
                 self._switched_off(event, dtype, dtype.value, report)
         return state
 
-    def _raises(self, dtype: Given, what: str, mend: Mend, report: Report) -> None:
+    def _raises(self, dtype: Given, what: str, builder: FixBuilder, report: Report) -> None:
         message = (
             f"`{dtype.place.text}` is {what}, no torch.dtype: the region raises a TypeError when it is entered. "
             "Write `torch.bfloat16` or `torch.float16`; `getattr(torch, name)` turns a name into a dtype."
         )
-        report.add(self, dtype.place, message, mend=mend)
+        report.add(self, dtype.place, message, builder=builder)
 
     def _switched_off(self, event: Constructed, dtype: Given, value: DType, report: Report) -> None:
         enabled = event.given("enabled")
@@ -121,5 +121,5 @@ class AutocastBadDtype(FlowRule):
                 f"autocast on {device} runs in bfloat16 or float16 only: with {value.value} torch prints a warning "
                 "and the region is disabled. Write `torch.bfloat16`, or `enabled=False` if that is meant."
             )
-            mend = SwitchOff(event.place, dtype.place, ENTRIES[event.name].parameters)
-            report.add(self, dtype.place, message, level=Level.WARNING, mend=mend)
+            builder = SwitchOff(event.place, dtype.place, ENTRIES[event.name].parameters)
+            report.add(self, dtype.place, message, level=Level.WARNING, builder=builder)

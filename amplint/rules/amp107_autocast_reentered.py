@@ -74,7 +74,7 @@ from collections.abc import Hashable
 
 from amplint.events import Region, RegionEntered, RegionExited, Regions, enabled_region
 from amplint.findings import Level
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.fixes.bodies import OpenInBody, OwnContext
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.ledger import of_regions
@@ -120,18 +120,18 @@ class AutocastReentered(FlowRule):
         if again == first.place:
             where = "the function is called again by itself"
             advice = "Open the region with `with` in the body, or decorate the caller"
-            mend: Mend = OpenInBody(again, "function")
+            builder: FixBuilder = OpenInBody(again, "function")
         else:
             where = f"it is open already since {line_of(first.place, again)}"
             advice = "Make a context for each use, such as `functools.partial(torch.autocast, …)`"
-            mend = OwnContext(again)
+            builder = OwnContext(again)
         message = (
             f"this autocast context is entered while {where}: it forgets the state from before, and on leaving the "
             f"outer block autocast {what}. {advice}."
         )
         trail = ((first.place, "it is entered here first"),)
         assumes = of_regions(first, event.regions[-1], seen_from=again)
-        report.add(self, again, message, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, again, message, trail=trail, builder=builder, assumes=assumes)
 
 
 def _state(regions: Regions, device: str | None) -> tuple[bool, object]:

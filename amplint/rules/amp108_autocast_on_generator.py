@@ -98,5 +98,5 @@ class AutocastOnGenerator(FlowRule):
             f"this autocast context is left again before the body of `{event.name}` runs, and has no effect: the call "
             f"only returns {_RETURNS[event.kind]}. Write `with {event.place.text}:` inside, around the forward."
         )
-        report.add(self, event.place, message, mend=OpenInBody(event.place, event.kind))
+        report.add(self, event.place, message, builder=OpenInBody(event.place, event.kind))
         return state

@@ -145,7 +145,7 @@ class AutocastLostInThreads(FlowRule):
                 "the region in the function that the thread runs."
             )
         trail = (opened(state.region), (event.place, "this forward runs in the thread"))
-        mend = OpenInCallee(state.region.place, event.place)
+        builder = OpenInCallee(state.region.place, event.place)
         assumes = of_regions(state.region, seen_from=state.place)
-        report.add(self, state.place, message, level=level, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, state.place, message, level=level, trail=trail, builder=builder, assumes=assumes)
         return None

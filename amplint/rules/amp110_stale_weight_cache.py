@@ -148,8 +148,10 @@ class StaleWeightCache(FlowRule):
                     "Leave the region first, or pass `cache_enabled=False`."
                 )
                 trail = (opened(outermost), (use, "they are used here again"))
-                mend = SwitchCacheOff(caching(regions))
-                report.add(self, place, message, trail=trail, mend=mend, assumes=of_open(regions, place))
+                builder = SwitchCacheOff(caching(regions))
+                report.add(
+                    self, place, message, trail=trail, builder=builder, assumes=of_open(regions, place)
+                )
         written = tuple(part for part in state.written if part[0] != owner)
         if len(state.used) >= MOST:
             return replace(state, written=written)

@@ -85,7 +85,7 @@ from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 from amplint.rules.ledger import of_open, of_torch
 
-MENDED = (2, 11)
+FIXED_IN = (2, 11)
 """The first torch release without the fault."""
 MOST = 24
 
@@ -108,7 +108,7 @@ class NoGradThenGrad(FlowRule):
         return ()
 
     def on_forward(self, state: Seen | None, event: Forward, report: Report) -> Seen | None:
-        old = compare(self.setting.torch, "<", MENDED)
+        old = compare(self.setting.torch, "<", FIXED_IN)
         region = enabled_region(event.regions)
         if state is None or old is False or region is None or not region.cache_enabled:
             return state
@@ -131,6 +131,6 @@ class NoGradThenGrad(FlowRule):
             f"{line_of(first, event.place)}. Open a region for each forward, or pass `cache_enabled=False`."
         )
         trail = (opened(region), (first, "the weights are cast here, without gradients"))
-        mend = SwitchCacheOff(caching(event.regions))
-        assumes = (*of_open(event.regions, event.place), *of_torch(self.setting.torch, "<", MENDED))
-        report.add(self, event.place, message, level=level, trail=trail, mend=mend, assumes=assumes)
+        builder = SwitchCacheOff(caching(event.regions))
+        assumes = (*of_open(event.regions, event.place), *of_torch(self.setting.torch, "<", FIXED_IN))
+        report.add(self, event.place, message, level=level, trail=trail, builder=builder, assumes=assumes)

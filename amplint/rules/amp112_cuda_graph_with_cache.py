@@ -99,14 +99,14 @@ class CudaGraphWithCache(FlowRule):
         if region is None:
             return state
         where = line_of(region.place, event.place)
-        mend = SwitchCacheOff(caching(event.regions))
+        builder = SwitchCacheOff(caching(event.regions))
         assumes = of_open(event.regions, event.place)
         if event.how == "torch.cuda.make_graphed_callables":
             message = (
                 f"in the region on {where} this raises `RuntimeError: make_graphed_callables does not support the "
                 "autocast caching`. Open the region with `cache_enabled=False`."
             )
-            report.add(self, event.place, message, trail=(opened(region),), mend=mend, assumes=assumes)
+            report.add(self, event.place, message, trail=(opened(region),), builder=builder, assumes=assumes)
         elif event.how == "torch.cuda.graph" and state is not None:
             message = (
                 f"the region on {where} has cast the weights before this capture, in the forward on "
@@ -114,7 +114,7 @@ class CudaGraphWithCache(FlowRule):
                 "region is left. Open the region with `cache_enabled=False`, or inside the capture."
             )
             trail = (opened(region), (state, "the weights are cast here"))
-            report.add(self, event.place, message, trail=trail, mend=mend, assumes=assumes)
+            report.add(self, event.place, message, trail=trail, builder=builder, assumes=assumes)
         return state
 
 

@@ -122,7 +122,7 @@ from amplint.events import (
     ScalerUsed,
 )
 from amplint.findings import Level
-from amplint.fixes.base import NoMend
+from amplint.fixes.base import NoFix
 from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.ledger import of_scaler
@@ -176,10 +176,10 @@ class HalfModel(FlowRule):
                     "stay rounded to three digits. Run it under autocast, or cast a copy of it."
                 )
                 trail = ((event.place, "cast back here"),)
-                mend = NoMend(
+                builder = NoFix(
                     "a copy of the model or a region around the evaluation takes more than one edit"
                 )
-                report.add(self, place, message, level=Level.WARNING, trail=trail, mend=mend)
+                report.add(self, place, message, level=Level.WARNING, trail=trail, builder=builder)
         halved = frozenset(item for item in state.halved if item[0] != module)
         return replace(state, halved=halved, restored=state.restored | {module})
 
@@ -210,8 +210,8 @@ class HalfModel(FlowRule):
                     "Keep the parameters in float32 under autocast, or drop the scaler."
                 )
             trail = ((event.place, "a gradient scaler works on these parameters"),)
-            mend = RemoveCast(cast.place)
-            report.add(self, cast.place, message, trail=trail, mend=mend, assumes=of_scaler(event))
+            builder = RemoveCast(cast.place)
+            report.add(self, cast.place, message, trail=trail, builder=builder, assumes=of_scaler(event))
         return replace(state, waiting=state.waiting - set(event.casts))
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
@@ -221,5 +221,5 @@ class HalfModel(FlowRule):
                 "1/4096 of its weight is always lost, and small gradients become zero. Keep the "
                 "parameters in float32 and run the forward under autocast with a GradScaler."
             )
-            report.add(self, cast.place, message, level=Level.WARNING, mend=RemoveCast(cast.place))
+            report.add(self, cast.place, message, level=Level.WARNING, builder=RemoveCast(cast.place))
         return State()

@@ -115,9 +115,13 @@ class HalfInput(FlowRule):
                     "meets float32 weights outside every autocast region: raises RuntimeError (the dtypes must "
                     "match). Leave it in float32 and run the op in an autocast region."
                 )
-                mend = RemoveCast(cast, tensor=True)
+                builder = RemoveCast(cast, tensor=True)
                 report.add(
-                    self, event.place, message, trail=((cast, "cast to half precision here"),), mend=mend
+                    self,
+                    event.place,
+                    message,
+                    trail=((cast, "cast to half precision here"),),
+                    builder=builder,
                 )
                 state |= {cast}
         return state
@@ -140,9 +144,9 @@ class HalfInput(FlowRule):
             "gets rounded values. Leave inputs and targets in float32."
         )
         trail = (opened(region), (place, "goes in here"))
-        mend = RemoveCast(cast, tensor=True)
+        builder = RemoveCast(cast, tensor=True)
         assumes = of_regions(region, seen_from=cast)
-        report.add(self, cast, message, level=Level.ADVICE, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, cast, message, level=Level.ADVICE, trail=trail, builder=builder, assumes=assumes)
 
 
 def _is_half(operand: Operand) -> bool:

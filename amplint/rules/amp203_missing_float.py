@@ -117,7 +117,7 @@ from typing import NamedTuple
 
 from amplint.events import Backward, Certainty, DType, IndexPut, Op, Operand, Place
 from amplint.findings import Level, Span
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
@@ -187,12 +187,18 @@ class MissingFloat(FlowRule):
             "dtypes of destination and source must match). Write it with `.float()`."
         )
         if event.target.dtype is DType.FLOAT32:
-            mend: Mend = AddFloat(value.place)
+            builder: FixBuilder = AddFloat(value.place)
         else:
-            mend = NoMend(f"the value has to be cast to {event.target.dtype.value}")
+            builder = NoFix(f"the value has to be cast to {event.target.dtype.value}")
         assumes = of_operand(value, event.place)
         report.add(
-            self, event.place, message, level=Level.ERROR, trail=birth(value), mend=mend, assumes=assumes
+            self,
+            event.place,
+            message,
+            level=Level.ERROR,
+            trail=birth(value),
+            builder=builder,
+            assumes=assumes,
         )
         return state | {_told(value)}
 
@@ -211,7 +217,7 @@ class MissingFloat(FlowRule):
             level=level,
             trail=birth(operand),
             subject=subject,
-            mend=cast_of(harm),
+            builder=cast_of(harm),
             assumes=(*of_operand(operand, place), *harm.assumes),
         )
 

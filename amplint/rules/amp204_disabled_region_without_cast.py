@@ -151,7 +151,7 @@ class DisabledRegionWithoutCast(FlowRule):
             level=Level.ERROR if harm.raises else None,
             trail=trail,
             subject=region.place,
-            mend=cast_of(harm, region.place),
+            builder=cast_of(harm, region.place),
             assumes=(*of_operand(operand, event.place), *harm.assumes),
         )
         return state | {key}

@@ -156,10 +156,10 @@ class UselessFloat(FlowRule):
         )
         trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
         halves = any(not _is_float32(operand) for operand in event.operands)
-        mend = DisabledAround(event.place, place, halves)
+        builder = DisabledAround(event.place, place, halves)
         subject = place if len(raised) == 1 else None
         assumes = of_regions(region, seen_from=place)
-        report.add(self, place, message, trail=trail, subject=subject, mend=mend, assumes=assumes)
+        report.add(self, place, message, trail=trail, subject=subject, builder=builder, assumes=assumes)
         return state
 
     def on_cast(self, state: Hashable, event: Cast, report: Report) -> Hashable:

@@ -101,7 +101,7 @@ class InplaceOpSkipsAutocast(FlowRule):
         form = f"`{event.name.strip('_')}` with `out=`" if event.out is not None else _in_place(event.name)
         region_line = line_of(region.place, event.place)
         half = halves[0]
-        mend = OutOfPlace(event.place)
+        builder = OutOfPlace(event.place)
         if event.policy == "lower" and _mixed(event):
             message = (
                 f"{form} is not cast by the autocast region that opens on {region_line}, and `{half.place.text}` is "
@@ -110,7 +110,13 @@ class InplaceOpSkipsAutocast(FlowRule):
             )
             assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
             report.add(
-                self, event.place, message, level=Level.ERROR, trail=birth(half), mend=mend, assumes=assumes
+                self,
+                event.place,
+                message,
+                level=Level.ERROR,
+                trail=birth(half),
+                builder=builder,
+                assumes=assumes,
             )
         elif event.policy == "float32" and surely_half(event.operands[0]):
             half = event.operands[0]
@@ -120,7 +126,7 @@ class InplaceOpSkipsAutocast(FlowRule):
                 f"would run in float32 in the region that opens on {region_line}. Use that one."
             )
             assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
-            report.add(self, event.place, message, trail=birth(half), mend=mend, assumes=assumes)
+            report.add(self, event.place, message, trail=birth(half), builder=builder, assumes=assumes)
         return state
 
 

@@ -100,7 +100,7 @@ class Bfloat16ToNumpy(FlowRule):
         trail = birth(operand)
         if operand.half_by_user is not None:
             trail += ((operand.half_by_user, "it is cast to bfloat16 here"),)
-        mend = AddFloat(operand.place, doubt_of(operand))
+        builder = AddFloat(operand.place, doubt_of(operand))
         assumes = of_operand(operand, event.place)
-        report.add(self, event.place, message, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, event.place, message, trail=trail, builder=builder, assumes=assumes)
         return state

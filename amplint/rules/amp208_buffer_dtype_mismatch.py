@@ -107,9 +107,9 @@ class BufferDtypeMismatch(FlowRule):
             "RuntimeError, since the dtypes must be the same and autocast casts neither. Write "
             f"`.to({target.place.text}.dtype)` on what is written."
         )
-        mend = CastWritten(event.place, target.place, event.name)
+        builder = CastWritten(event.place, target.place, event.name)
         assumes = of_operand(half, event.place)
-        report.add(self, event.place, message, trail=birth(half), mend=mend, assumes=assumes)
+        report.add(self, event.place, message, trail=birth(half), builder=builder, assumes=assumes)
         return state
 
 

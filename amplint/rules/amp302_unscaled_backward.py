@@ -98,9 +98,9 @@ where gradients are read between it and a step without the scaler.
 
 from __future__ import annotations
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import Backward, OptimizerStepped, ScalerUsed
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, line_of, opened
 from amplint.rules.float16_training import Float16Training, Trained
@@ -137,38 +137,42 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             (scaler.made, "a gradient scaler is made here"),
             (step.place, "the optimizer uses these gradients"),
         )
-        mend = TrainThroughScaler(place, step.place, scaler.name)
+        builder = TrainThroughScaler(place, step.place, scaler.name)
         assumes = of_regions(region, seen_from=place)
-        report.add(self, place, message, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, place, message, trail=trail, builder=builder, assumes=assumes)
 
-    def mend_of(self, breach: Breach) -> Mend:
+    def builder_of(self, violation: Violation) -> FixBuilder:
         """The loss is scaled by the scaler that steps."""
-        if breach.fault is Fault.OTHER_SCALER:
-            return NoMend("it is not clear which of the two scalers is meant")
-        if breach.fault is Fault.NEVER_SCALED:
-            return ScaleLoss(breach.place)
-        return ScaleLoss(breach.other, breach.place)
+        if violation.fault is Fault.OTHER_SCALER:
+            return NoFix("it is not clear which of the two scalers is meant")
+        if violation.fault is Fault.NEVER_SCALED:
+            return ScaleLoss(violation.place)
+        return ScaleLoss(violation.other, violation.place)
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
-        if breach.fault is Fault.NEVER_SCALED:
+        if violation.fault is Fault.NEVER_SCALED:
             return (
-                f"{call(breach.place)} runs before this scaler has scaled any loss: torch raises "
-                f"`AssertionError: Attempted {breach.how} but _scale is None.` Write "
+                f"{call(violation.place)} runs before this scaler has scaled any loss: torch raises "
+                f"`AssertionError: Attempted {violation.how} but _scale is None.` Write "
                 "`scaler.scale(loss).backward()` with the same scaler.",
                 "here",
             )
-        if breach.fault is Fault.OTHER_SCALER:
+        if violation.fault is Fault.OTHER_SCALER:
             return (
-                f"{call(breach.place)} divides by the scale of one scaler the gradients that another one scaled "
-                f"for the backward pass on {where(breach)}: the update is off by the ratio of the two scales. "
+                f"{call(violation.place)} divides by the scale of one scaler the gradients that another one scaled "
+                f"for the backward pass on {where(violation)}: the update is off by the ratio of the two scales. "
                 "Use one scaler for both calls.",
                 "scaled by another scaler here",
             )
-        first = f" (1 / {number(breach.initial)} at the initial scale)" if breach.initial is not None else ""
+        first = (
+            f" (1 / {number(violation.initial)} at the initial scale)"
+            if violation.initial is not None
+            else ""
+        )
         return (
-            f"{call(breach.place)} runs on a loss that was not scaled, and the scaler divides its gradients on "
-            f"{where(breach)} all the same: they count for 1 / scale of what they should{first}, and small ones "
+            f"{call(violation.place)} runs on a loss that was not scaled, and the scaler divides its gradients on "
+            f"{where(violation)} all the same: they count for 1 / scale of what they should{first}, and small ones "
             "underflow in float16. Write `scaler.scale(loss).backward()`.",
             "the gradients are divided by the scale here",
         )

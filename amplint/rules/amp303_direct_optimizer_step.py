@@ -86,9 +86,9 @@ scheduler that follows then steps also after a skipped update.
 
 from __future__ import annotations
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import OptimizerStepped
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.fixes.scaling import RemoveStep, StepThroughScaler
 from amplint.rules.grad_scaler import ProtocolRule, call, times, where
 
@@ -100,24 +100,24 @@ class DirectOptimizerStep(ProtocolRule):
     evidence = ("scale", "norm")
     faults = frozenset({Fault.DIRECT_STEP, Fault.SECOND_STEP})
 
-    def mend_of(self, breach: Breach) -> Mend:
+    def builder_of(self, violation: Violation) -> FixBuilder:
         """The scaler makes the step, once."""
-        if breach.fault is Fault.SECOND_STEP:
-            return RemoveStep(breach.place)
-        return StepThroughScaler(breach.place, breach.other)
+        if violation.fault is Fault.SECOND_STEP:
+            return RemoveStep(violation.place)
+        return StepThroughScaler(violation.place, violation.other)
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
-        if breach.fault is Fault.SECOND_STEP:
+        if violation.fault is Fault.SECOND_STEP:
             return (
-                f"{call(breach.place)} applies the gradients a second time, after the scaler's step on "
-                f"{where(breach)}, and also those that the scaler skipped because they were infinite. Remove it.",
+                f"{call(violation.place)} applies the gradients a second time, after the scaler's step on "
+                f"{where(violation)}, and also those that the scaler skipped because they were infinite. Remove it.",
                 "the scaler has stepped this optimizer here",
             )
         return (
-            f"{call(breach.place)} applies gradients that are still multiplied by the scale since {where(breach)}: "
-            f"{times(breach)} too large at the initial scale, and steps with infinite gradients are not "
-            "skipped (Adam hides the first, not the second). Write `scaler.step(optimizer)` and "
+            f"{call(violation.place)} applies gradients that are still multiplied by the scale since "
+            f"{where(violation)}: {times(violation)} too large at the initial scale, and steps with infinite gradients "
+            "are not skipped (Adam hides the first, not the second). Write `scaler.step(optimizer)` and "
             "`scaler.update()`.",
             "the scaled backward pass",
         )

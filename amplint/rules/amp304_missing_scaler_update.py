@@ -84,9 +84,9 @@ another function of the file calls `update` of the same name. There is no fix wh
 
 from __future__ import annotations
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import ScalerUsed
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import AddUpdate
 from amplint.rules.grad_scaler import ProtocolRule, call, times, where
 
@@ -98,30 +98,30 @@ class MissingScalerUpdate(ProtocolRule):
     raises = r"step\(\) has already been called since the last update|unscale_\(\) is being called after step"
     faults = frozenset({Fault.NO_UPDATE, Fault.STILL_UNSCALED})
 
-    def mend_of(self, breach: Breach) -> Mend:
+    def builder_of(self, violation: Violation) -> FixBuilder:
         """An update after the step."""
-        if breach.fault is Fault.STILL_UNSCALED:
-            return NoMend("the step that follows `unscale_` is not made by the scaler")
-        return AddUpdate(breach.place)
+        if violation.fault is Fault.STILL_UNSCALED:
+            return NoFix("the step that follows `unscale_` is not made by the scaler")
+        return AddUpdate(violation.place)
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
-        if breach.fault is Fault.STILL_UNSCALED:
+        if violation.fault is Fault.STILL_UNSCALED:
             return (
-                f"no `scaler.update()` follows {call(breach.place)} before the scaler steps on {where(breach)}: it "
-                "takes the scaled gradients of the new backward pass for unscaled ones and applies them "
-                f"{times(breach)} too large at the initial scale. Call `scaler.update()` also where the "
+                f"no `scaler.update()` follows {call(violation.place)} before the scaler steps on {where(violation)}: "
+                "it takes the scaled gradients of the new backward pass for unscaled ones and applies them "
+                f"{times(violation)} too large at the initial scale. Call `scaler.update()` also where the "
                 "code steps or skips a step by itself.",
                 "applied without division here",
             )
         error = (
             "unscale_() is being called after step()."
-            if breach.how == "unscale_"
+            if violation.how == "unscale_"
             else "step() has already been called since the last update()."
         )
-        again = "the next time" if breach.other == breach.place else f"on {where(breach)}"
+        again = "the next time" if violation.other == violation.place else f"on {where(violation)}"
         return (
-            f"no `scaler.update()` follows {call(breach.place)} before `scaler.{breach.how}` runs again "
+            f"no `scaler.update()` follows {call(violation.place)} before `scaler.{violation.how}` runs again "
             f"{again}: torch raises `RuntimeError: {error}` and the scale never changes. Call `scaler.update()` "
             "once after the last step of the iteration.",
             "raises here",

@@ -92,10 +92,10 @@ since with gradient accumulation a call for each micro-batch raises.
 
 from __future__ import annotations
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import GradientsRead
 from amplint.findings import Level
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.fixes.scaling import AddUnscale
 from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
 
@@ -107,33 +107,37 @@ class ClipWithoutUnscale(ProtocolRule):
     evidence = ("scale", "norm")
     faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
 
-    def level_of(self, breach: Breach) -> Level | None:
+    def level_of(self, violation: Violation) -> Level | None:
         """A norm that is only looked at changes no weights."""
-        return Level.WARNING if breach.fault is Fault.MEASURED_SCALED else None
+        return Level.WARNING if violation.fault is Fault.MEASURED_SCALED else None
 
-    def mend_of(self, breach: Breach) -> Mend:
+    def builder_of(self, violation: Violation) -> FixBuilder:
         """The gradients are divided before."""
-        return AddUnscale(breach.place, breach.other)
+        return AddUnscale(violation.place, violation.other)
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
         step = "the gradients are divided by the scale only here"
-        if breach.fault is Fault.MEASURED_SCALED:
+        if violation.fault is Fault.MEASURED_SCALED:
             return (
-                f"{call(breach.place)} measures gradients that are multiplied by the scale until {where(breach)}: "
-                f"{times(breach)} too large at the initial scale, and jumping with it. Call "
+                f"{call(violation.place)} measures gradients that are multiplied by the scale until "
+                f"{where(violation)}: {times(violation)} too large at the initial scale, and jumping with it. Call "
                 "`scaler.unscale_(optimizer)` before.",
                 step,
             )
-        bound = "each gradient" if "value" in breach.how or breach.how.endswith("p_") else "the gradient norm"
+        bound = (
+            "each gradient"
+            if "value" in violation.how or violation.how.endswith("p_")
+            else "the gradient norm"
+        )
         effect = f"{bound} becomes at most limit / scale"
-        if breach.limit is not None and breach.limit < float("inf"):
-            effect = f"{bound} becomes at most {breach.limit:g} / scale"
-            if breach.initial:
-                small = f"{breach.limit / breach.initial:.2g}"
-                effect += f", {small} at the initial scale of {number(breach.initial)}"
+        if violation.limit is not None and violation.limit < float("inf"):
+            effect = f"{bound} becomes at most {violation.limit:g} / scale"
+            if violation.initial:
+                small = f"{violation.limit / violation.initial:.2g}"
+                effect += f", {small} at the initial scale of {number(violation.initial)}"
         return (
-            f"{call(breach.place)} limits gradients that are still multiplied by the scale, and {where(breach)} "
+            f"{call(violation.place)} limits gradients that are still multiplied by the scale, and {where(violation)} "
             f"divides them afterwards: {effect}, so SGD stands still and Adam is not clipped as asked. Call "
             "`scaler.unscale_(optimizer)` before, under the same condition as `scaler.step(optimizer)`.",
             step,

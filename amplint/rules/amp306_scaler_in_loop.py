@@ -172,5 +172,5 @@ class ScalerInLoop(FlowRule):
             "come down again, and it never grows. Make one scaler before the loop and hand it in."
         )
         assumes = of_scaler(event)
-        report.add(self, made, message, trail=tuple(trail), mend=HoistScaler(made), assumes=assumes)
+        report.add(self, made, message, trail=tuple(trail), builder=HoistScaler(made), assumes=assumes)
         return tuple(replace(part, anew=None) if part is known else part for part in state)

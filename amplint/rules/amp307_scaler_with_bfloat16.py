@@ -125,8 +125,8 @@ class ScalerWithBfloat16(FlowRule):
             "until an overflow makes it skip a good step. Drop it, or give it `enabled=dtype == torch.float16`."
         )
         trail = (opened(state), (event.place, "the loss is scaled here"))
-        mend = SwitchScalerOff(event.made, state.place)
+        builder = SwitchScalerOff(event.made, state.place)
         assumes = (*of_regions(state, seen_from=event.made), *of_scaler(event))
         subject = state.place if chosen else None
-        report.add(self, event.made, message, trail=trail, subject=subject, mend=mend, assumes=assumes)
+        report.add(self, event.made, message, trail=trail, subject=subject, builder=builder, assumes=assumes)
         return state

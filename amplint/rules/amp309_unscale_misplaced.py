@@ -106,10 +106,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import AmpHidden, Backward, FrameworkUnscaled, OptimizerStepped, Place, ScalerUsed
 from amplint.findings import Assumed, Assumption, Level
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
 from amplint.rules.base import Report, line_of
 from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
@@ -145,10 +145,10 @@ class UnscaleMisplaced(ProtocolRule):
             "step of each optimizer."
         )
         level = None if event.float16 else Level.WARNING
-        mend = NoMend("which parameters share a limit, only the author knows")
+        builder = NoFix("which parameters share a limit, only the author knows")
         assumes = () if event.float16 else (Assumption(Assumed.FLAG, 'with `mixed_precision="fp16"`'),)
         trail = ((state, "unscaled before here"),)
-        report.add(self, event.place, message, level=level, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, event.place, message, level=level, trail=trail, builder=builder, assumes=assumes)
         return event.place
 
     def on_optimizer_stepped(self, state: Place | None, event: OptimizerStepped, report: Report) -> Hashable:
@@ -160,60 +160,67 @@ class UnscaleMisplaced(ProtocolRule):
     def on_amp_hidden(self, state: Place | None, event: AmpHidden, report: Report) -> Hashable:
         return None
 
-    def mend_of(self, breach: Breach) -> Mend:
+    def builder_of(self, violation: Violation) -> FixBuilder:
         """After the step the call goes; else it moves in front of the step."""
-        if breach.fault is Fault.UNSCALED_AFTER_STEP:
-            return RemoveUnscale(breach.place)
-        if breach.fault is Fault.ADDED_TO_APPLIED:
-            return NoMend("whether the gradients are to be dropped or to be kept, only the author knows")
-        if breach.fault is Fault.OTHER_OBJECT:
-            return NoMend(
+        if violation.fault is Fault.UNSCALED_AFTER_STEP:
+            return RemoveUnscale(violation.place)
+        if violation.fault is Fault.ADDED_TO_APPLIED:
+            return NoFix("whether the gradients are to be dropped or to be kept, only the author knows")
+        if violation.fault is Fault.OTHER_OBJECT:
+            return NoFix(
                 "both calls have to be given the same object, and which one is for the author to say"
             )
-        return MoveUnscale(breach.place)
+        return MoveUnscale(violation.place)
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
-        if breach.fault is Fault.UNSCALED_TWICE:
-            before = "in the iteration before" if breach.other == breach.place else f"on {where(breach)}"
+        if violation.fault is Fault.UNSCALED_TWICE:
+            before = (
+                "in the iteration before" if violation.other == violation.place else f"on {where(violation)}"
+            )
             return (
-                f"{call(breach.place)} runs although {before} the same optimizer was unscaled and "
+                f"{call(violation.place)} runs although {before} the same optimizer was unscaled and "
                 "`scaler.update()` has not run since: torch raises `RuntimeError: unscale_() has already been "
                 "called on this optimizer since the last update().` Unscale once, right before clipping, under "
                 "the condition of `scaler.step(optimizer)`.",
                 "unscaled before here",
             )
-        if breach.fault is Fault.UNSCALED_AFTER_STEP:
+        if violation.fault is Fault.UNSCALED_AFTER_STEP:
             return (
-                f"{call(breach.place)} runs after the scaler's step on {where(breach)}, which has unscaled and "
+                f"{call(violation.place)} runs after the scaler's step on {where(violation)}, which has unscaled and "
                 "applied the gradients: torch raises `RuntimeError: unscale_() is being called after step().` "
                 "Unscale before the step.",
                 "the scaler's step",
             )
-        if breach.fault is Fault.ADDED_TO_APPLIED:
-            part = "1 / scale" if breach.initial is None else f"1 / {number(breach.initial)}"
+        if violation.fault is Fault.ADDED_TO_APPLIED:
+            part = "1 / scale" if violation.initial is None else f"1 / {number(violation.initial)}"
             return (
-                f"nobody drops the unscaled gradients that {call(breach.place)} has applied, and the backward pass on "
-                f"{where(breach)} adds scaled ones to them: the old ones count for {part} of the new ones, and one "
-                "that is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` after "
-                "the step.",
+                f"nobody drops the unscaled gradients that {call(violation.place)} has applied, and the backward pass "
+                f"on {where(violation)} adds scaled ones to them: the old ones count for {part} of the new ones, and "
+                "one that is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` "
+                "after the step.",
                 "scaled gradients are added here",
             )
-        if breach.fault is Fault.OTHER_OBJECT:
+        if violation.fault is Fault.OTHER_OBJECT:
+            other = f"{call(violation.other)} on {where(violation)}"
             return (
-                f"{call(breach.place)} is given another object than {call(breach.other)} on {where(breach)}, for the "
-                "same parameters: the scaler has no record of it and divides the gradients by the scale a second time"
-                f"{lost(breach)}. Give both calls the same object.",
+                f"{call(violation.place)} is given another object than {other}, for the same parameters: the scaler "
+                "has no record of it and divides the gradients by the scale a second time"
+                f"{lost(violation)}. Give both calls the same object.",
                 "divided for the first time here",
             )
         return (
-            f"{call(breach.place)} unscales gradients to which the backward pass on {where(breach)} then adds scaled "
-            f"ones, {times(breach)} larger at the initial scale: what is applied is no sum of the two. "
+            f"{call(violation.place)} unscales gradients to which the backward pass on {where(violation)} then adds "
+            f"scaled ones, {times(violation)} larger at the initial scale: what is applied is no sum of the two. "
             "Unscale once, after the last backward pass of the step.",
             "scaled gradients are added here",
         )
 
 
-def lost(breach: Breach) -> str:
+def lost(violation: Violation) -> str:
     """What is left of gradients that are divided twice."""
-    return "" if breach.initial is None else f" (1 / {number(breach.initial)} of the update is left at first)"
+    return (
+        ""
+        if violation.initial is None
+        else f" (1 / {number(violation.initial)} of the update is left at first)"
+    )

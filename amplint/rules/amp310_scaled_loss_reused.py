@@ -87,9 +87,9 @@ scaled in another function than the one that reads it.
 
 from __future__ import annotations
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import ScaledLossRead, ScalerUsed
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.fixes.scaling import NameScaledLoss, ScaleOnce
 from amplint.rules.grad_scaler import ProtocolRule, call, times
 
@@ -100,21 +100,25 @@ class ScaledLossReused(ProtocolRule):
     shown_by = (ScaledLossRead, ScalerUsed)
     faults = frozenset({Fault.READ_SCALED, Fault.SCALED_TWICE})
 
-    def mend_of(self, breach: Breach) -> Mend:
+    def builder_of(self, violation: Violation) -> FixBuilder:
         """A name for the scaled loss, or one scale less."""
-        return ScaleOnce(breach.place) if breach.fault is Fault.SCALED_TWICE else NameScaledLoss(breach.place)
+        return (
+            ScaleOnce(violation.place)
+            if violation.fault is Fault.SCALED_TWICE
+            else NameScaledLoss(violation.place)
+        )
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
-        if breach.fault is Fault.SCALED_TWICE:
+        if violation.fault is Fault.SCALED_TWICE:
             return (
-                f"{call(breach.place)} scales a loss that this scaler has already scaled: the gradients are "
+                f"{call(violation.place)} scales a loss that this scaler has already scaled: the gradients are "
                 "multiplied by the square of the scale and divided by the scale once, and nearly every step "
                 "overflows. Scale the loss itself.",
                 "here",
             )
         return (
-            f"{call(breach.place)} reads the loss after `scaler.scale()`: {times(breach)} the loss at the "
+            f"{call(violation.place)} reads the loss after `scaler.scale()`: {times(violation)} the loss at the "
             "initial scale, and jumping when the scale changes. Keep the loss under its own name and scale it "
             "only for backward: `scaler.scale(loss).backward()`.",
             "used from here on",

@@ -107,6 +107,6 @@ class ShardedNeedsShardedScaler(FlowRule):
                 (event.sharded, "the parameters are split here"),
                 (event.made, "the scaler is made here"),
             )
-            mend = ShardScaler(event.made)
-            report.add(self, event.place, message, trail=trail, mend=mend, assumes=of_scaler(event))
+            builder = ShardScaler(event.made)
+            report.add(self, event.place, message, trail=trail, builder=builder, assumes=of_scaler(event))
         return state

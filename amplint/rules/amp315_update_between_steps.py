@@ -92,7 +92,7 @@ This version has no automatic fix for the rule. By hand: keep one `scaler.update
 
 from __future__ import annotations
 
-from amplint.amp.protocol import Breach, Fault
+from amplint.amp.protocol import Fault, Violation
 from amplint.events import ScalerUsed
 from amplint.findings import Level
 from amplint.rules.grad_scaler import ProtocolRule, call, where
@@ -106,28 +106,28 @@ class UpdateBetweenSteps(ProtocolRule):
     raises = r"No inf checks were recorded prior to update|Attempted update but _scale is None"
     faults = frozenset({Fault.UPDATED_BEFORE_STEP, Fault.DIVIDED_TWICE, Fault.NOTHING_TO_UPDATE})
 
-    def level_of(self, breach: Breach) -> Level | None:
+    def level_of(self, violation: Violation) -> Level | None:
         """A scale that moves between is wrong in some iterations, the others always."""
-        return None if breach.fault is Fault.UPDATED_BEFORE_STEP else Level.ERROR
+        return None if violation.fault is Fault.UPDATED_BEFORE_STEP else Level.ERROR
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and the step of the trail."""
-        if breach.fault is Fault.NOTHING_TO_UPDATE:
+        if violation.fault is Fault.NOTHING_TO_UPDATE:
             return (
-                f"{call(breach.place)} runs on a way through the code on which the scaler neither stepped nor "
+                f"{call(violation.place)} runs on a way through the code on which the scaler neither stepped nor "
                 "unscaled an optimizer since its last update: torch raises `AssertionError: No inf checks were "
                 "recorded prior to update.` Call it under the condition of `scaler.step(optimizer)`.",
                 "here",
             )
-        if breach.fault is Fault.DIVIDED_TWICE:
+        if violation.fault is Fault.DIVIDED_TWICE:
             return (
-                f"{call(breach.place)} forgets that the gradients which {where(breach)} applies are unscaled "
+                f"{call(violation.place)} forgets that the gradients which {where(violation)} applies are unscaled "
                 "already, so they are divided by the scale a second time: the update is lost. Call it once, "
                 "after the last step of the iteration.",
                 "divided again here",
             )
         return (
-            f"{call(breach.place)} may change the scale before {where(breach)} divides by it the gradients of an "
+            f"{call(violation.place)} may change the scale before {where(violation)} divides by it the gradients of an "
             "earlier backward pass: in those iterations the update is twice or half as large. Call it once, after "
             "the last step of the iteration.",
             "divided by the new scale here",

@@ -134,9 +134,9 @@ class BceInAutocast(FlowRule):
         )
         level = Level.WARNING if region.framework else None
         doubles = tuple(operand.place for operand in event.operands if operand.dtype is DType.FLOAT64)
-        mend = LeaveLoss(event.place, region.device, doubles)
+        builder = LeaveLoss(event.place, region.device, doubles)
         assumes = of_regions(region, seen_from=event.place)
         report.add(
-            self, event.place, message, level=level, trail=(opened(region),), mend=mend, assumes=assumes
+            self, event.place, message, level=level, trail=(opened(region),), builder=builder, assumes=assumes
         )
         return state

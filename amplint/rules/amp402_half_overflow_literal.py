@@ -119,6 +119,6 @@ class HalfOverflowLiteral(FlowRule):
             "the tensor, or cast it with `.float()` before."
         )
         assumes = (*((FLOAT16,) if unsure else ()), *of_operand(target, event.place))
-        mend = LimitOfType(event.place, event.name, target.place, event.value < 0)
-        report.add(self, event.place, message, trail=birth(target), mend=mend, assumes=assumes)
+        builder = LimitOfType(event.place, event.name, target.place, event.value < 0)
+        report.add(self, event.place, message, trail=birth(target), builder=builder, assumes=assumes)
         return state

@@ -129,9 +129,9 @@ class HalfUnderflowEps(FlowRule):
             f"{effect}. Cast with `.float()` before the constant is added."
         )
         assumes = (*((FLOAT16,) if unsure else ()), *of_operand(operand, guard.place))
-        mend = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
+        builder = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
         trail = (*birth(operand), (event.place, "used here"))
-        report.add(self, guard.place, message, trail=trail, mend=mend, assumes=assumes)
+        report.add(self, guard.place, message, trail=trail, builder=builder, assumes=assumes)
         return state | {guard.place}
 
 

@@ -88,7 +88,7 @@ from amplint.amp.ops import lacks_kernel
 from amplint.amp.versions import Bounds
 from amplint.events import DType, Op, Operand, Region, enabled_region, innermost
 from amplint.findings import Level
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
@@ -135,14 +135,16 @@ class UnprotectedOpInHalf(FlowRule):
             f"{effect}"
         )
         assumes = (*float16, *of_operand(operand, event.place), *of_regions(region, seen_from=event.place))
-        mend = _mend(event, operand)
-        report.add(self, event.place, message, level=level, trail=birth(operand), mend=mend, assumes=assumes)
+        builder = _builder(event, operand)
+        report.add(
+            self, event.place, message, level=level, trail=birth(operand), builder=builder, assumes=assumes
+        )
         return state
 
 
-def _mend(event: Op, operand: Operand) -> Mend:
+def _builder(event: Op, operand: Operand) -> FixBuilder:
     if event.name in _DIFFERENCES:
-        return NoMend("the product has to be computed in a nested region with `enabled=False`")
+        return NoFix("the product has to be computed in a nested region with `enabled=False`")
     if event.name in _SUMS and operand.trait == "square":
         return CastOperands((operand.place,), FLOAT32_RESULT, square=True)
     halves = dict.fromkeys(other.place for other in event.operands if surely_half(other))

@@ -101,7 +101,7 @@ from amplint.amp.deprecated import DEPRECATED, WARNS_SINCE, Replacement
 from amplint.amp.versions import compare
 from amplint.events import Place
 from amplint.findings import Level
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.deprecated_names import ReplaceDeprecated
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
@@ -254,16 +254,16 @@ class _Uses(cst.CSTVisitor):
         imported = self.view.import_place(node)
         trail = ((imported, "it is imported here"),) if imported is not None else ()
         place = self.view.place(node)
-        self.report.add(self.rule, place, message + ".", trail=trail, mend=self._mend(place, name, new))
+        self.report.add(self.rule, place, message + ".", trail=trail, builder=self._builder(place, name, new))
 
-    def _mend(self, place: Place, name: str, new: Replacement) -> Mend:
+    def _builder(self, place: Place, name: str, new: Replacement) -> FixBuilder:
         setting = self.rule.setting
         if compare(setting.torch, ">=", new.since) is True:
             return ReplaceDeprecated(place, name)
         since = ".".join(map(str, new.since))
         low = ".".join(map(str, setting.torch[0]))
         if setting.torch_stated:
-            return NoMend(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")
+            return NoFix(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")
         return ReplaceDeprecated(
             place,
             name,

@@ -78,7 +78,7 @@ from amplint.amp.regions import ENTRIES, Entry
 from amplint.amp.scalers import SCALERS, parameters_of
 from amplint.events import Constructed, Given
 from amplint.findings import Level
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.fixes.misplaced import Misplaced, NameArguments
 from amplint.rules.base import FlowRule, Report
 
@@ -94,16 +94,18 @@ class MisplacedArgument(FlowRule):
 
     def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
         if event.name in SCALERS:
-            mend = _mend_of_scaler(event)
+            builder = _builder_of_scaler(event)
             for argument in event.arguments:
-                self._look_at_scaler(event.name, argument, mend, report)
+                self._look_at_scaler(event.name, argument, builder, report)
         elif (entry := ENTRIES.get(event.name)) is not None and not entry.framework:
-            mend = _mend_of_region(event, entry, self.setting.device)
+            builder = _builder_of_region(event, entry, self.setting.device)
             for argument in event.arguments:
-                self._look_at_region(entry.parameters, argument, mend, report)
+                self._look_at_region(entry.parameters, argument, builder, report)
         return state
 
-    def _look_at_region(self, parameters: tuple[str, ...], given: Given, mend: Mend, report: Report) -> None:
+    def _look_at_region(
+        self, parameters: tuple[str, ...], given: Given, builder: FixBuilder, report: Report
+    ) -> None:
         effect = _effect_on_region(given)
         if not effect:
             return
@@ -117,9 +119,9 @@ class MisplacedArgument(FlowRule):
             given.kind if given.kind.startswith("torch.") else {"bool": "bool", "str": "string"}[given.kind]
         )
         message = f"`{given.place.text}` is a {what}, and stands where `{given.parameter}` belongs: {effect}."
-        report.add(self, given.place, f"{message} {advice}.", mend=mend)
+        report.add(self, given.place, f"{message} {advice}.", builder=builder)
 
-    def _look_at_scaler(self, name: str, given: Given, mend: Mend, report: Report) -> None:
+    def _look_at_scaler(self, name: str, given: Given, builder: FixBuilder, report: Report) -> None:
         text = given.place.text
         match given.parameter, given.kind:
             case "init_scale", "bool":
@@ -141,7 +143,7 @@ class MisplacedArgument(FlowRule):
             case _:
                 return
         message = f"`{text}` stands where `{given.parameter}` belongs: {effect}. {advice}"
-        report.add(self, given.place, message, mend=mend)
+        report.add(self, given.place, message, builder=builder)
 
 
 def _effect_on_region(given: Given) -> str:
@@ -158,7 +160,7 @@ def _effect_on_region(given: Given) -> str:
     return ""
 
 
-def _mend_of_region(event: Constructed, entry: Entry, device: str) -> Mend:
+def _builder_of_region(event: Constructed, entry: Entry, device: str) -> FixBuilder:
     found: list[Misplaced] = []
     doubt = ""
     for given in event.arguments:
@@ -178,7 +180,7 @@ def _mend_of_region(event: Constructed, entry: Entry, device: str) -> Mend:
     return NameArguments(event.place, entry.parameters, tuple(found), device if missing else "", doubt)
 
 
-def _mend_of_scaler(event: Constructed) -> Mend:
+def _builder_of_scaler(event: Constructed) -> FixBuilder:
     found: list[Misplaced] = []
     device, doubt = "", ""
     for given in event.arguments:

@@ -109,7 +109,7 @@ from collections.abc import Hashable
 
 from amplint.events import CustomFunction, DType, FunctionDefined, Place
 from amplint.findings import Level
-from amplint.fixes.base import NoMend
+from amplint.fixes.base import NoFix
 from amplint.fixes.function_decorators import AddTwin, SameDevice
 from amplint.rules.base import FlowRule, Report
 
@@ -134,7 +134,7 @@ class UnpairedCustomFwdBwd(FlowRule):
                 "`setup_context`."
             )
             reason = "forward has no ctx on which the state could be noted; it has to be written anew"
-            report.add(self, forward, message, mend=NoMend(reason))
+            report.add(self, forward, message, builder=NoFix(reason))
             return
         if function.hands_on:
             return
@@ -143,8 +143,10 @@ class UnpairedCustomFwdBwd(FlowRule):
                 f"`custom_bwd` reads what `custom_fwd` notes, and the forward of `{name}` has none: the backward "
                 "raises AttributeError: '_fwd_used_autocast'. Decorate `forward` with `custom_fwd` for the same device."
             )
-            mend = AddTwin(forward, backward, "custom_bwd")
-            report.add(self, backward, message, trail=((forward, "forward is not decorated"),), mend=mend)
+            builder = AddTwin(forward, backward, "custom_bwd")
+            report.add(
+                self, backward, message, trail=((forward, "forward is not decorated"),), builder=builder
+            )
         elif function.custom_fwd and function.custom_bwd is False:
             effect = "outside the region the backward runs with autocast off on half-precision gradients"
             if function.inputs_dtype is DType.FLOAT32:
@@ -161,8 +163,8 @@ class UnpairedCustomFwdBwd(FlowRule):
                 "`backward` with `custom_bwd` for the same device."
             )
             trail = ((backward, "backward is not decorated"),)
-            mend = AddTwin(backward, forward, "custom_fwd")
-            report.add(self, forward, message, level=Level.WARNING, trail=trail, mend=mend)
+            builder = AddTwin(backward, forward, "custom_fwd")
+            report.add(self, forward, message, level=Level.WARNING, trail=trail, builder=builder)
         elif (
             function.custom_fwd
             and function.custom_bwd
@@ -177,5 +179,5 @@ class UnpairedCustomFwdBwd(FlowRule):
             )
             trail = ((forward, "forward is for another device"),)
             report.add(
-                self, backward, message, trail=trail, mend=SameDevice(backward, function.forward_device)
+                self, backward, message, trail=trail, builder=SameDevice(backward, function.forward_device)
             )

@@ -104,7 +104,7 @@ from collections.abc import Hashable
 from amplint.amp.versions import compare
 from amplint.events import FunctionApplied, FunctionDefined, enabled_region
 from amplint.findings import Level
-from amplint.fixes.base import Mend, NoMend
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.function_decorators import DecorateBoth
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
 
@@ -126,7 +126,7 @@ class CustomFunctionWithoutCast(FlowRule):
                 "`torch.get_autocast_dtype(device_type)` in forward, too, and give it as `dtype`."
             )
             reason = "forward would have to save the type as well"
-            report.add(self, function.restored, message, mend=NoMend(reason))
+            report.add(self, function.restored, message, builder=NoFix(reason))
         return state
 
     def on_function_applied(self, state: Hashable, event: FunctionApplied, report: Report) -> Hashable:
@@ -144,10 +144,10 @@ class CustomFunctionWithoutCast(FlowRule):
             "backward with `torch.amp.custom_fwd` and `torch.amp.custom_bwd`."
         )
         trail = (opened(region), (event.place, "it is applied here"))
-        mend: Mend = NoMend("the device of the region is not known where the Function is defined")
+        builder: FixBuilder = NoFix("the device of the region is not known where the Function is defined")
         if region.device is not None and function.forward is not None:
-            mend = DecorateBoth(function.forward, function.backward, region.device)
+            builder = DecorateBoth(function.forward, function.backward, region.device)
         if compare(self.setting.torch, ">=", SINCE) is False:
-            mend = NoMend("`torch.amp.custom_fwd` is there since torch 2.4")
-        report.add(self, function.backward, message, trail=trail, mend=mend)
+            builder = NoFix("`torch.amp.custom_fwd` is there since torch 2.4")
+        report.add(self, function.backward, message, trail=trail, builder=builder)
         return state

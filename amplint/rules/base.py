@@ -13,7 +13,7 @@ import libcst as cst
 from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import weighed
 
@@ -31,7 +31,7 @@ class Setting:
 @dataclass(frozen=True)
 class Draft:
     """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
-    speak of the same thing share, such as the line where a region opens; ``mend`` is what would mend it;
+    speak of the same thing share, such as the line where a region opens; ``builder`` is what would fix it;
     ``told_by_text`` as in FlowRule; ``assumes`` is what has to hold beside what the text says."""
 
     rule: Rule
@@ -40,7 +40,7 @@ class Draft:
     message: str
     trail: tuple[tuple[Place, str], ...] = ()
     subject: Hashable = None
-    mend: Mend | None = None
+    builder: FixBuilder | None = None
     told_by_text: bool = False
     assumes: tuple[Assumption, ...] = ()
 
@@ -74,7 +74,7 @@ class Report:
         level: Level | None = None,
         trail: tuple[tuple[Place, str], ...] = (),
         subject: Hashable = None,
-        mend: Mend | None = None,
+        builder: FixBuilder | None = None,
         told_by_text: bool = False,
         assumes: tuple[Assumption, ...] = (),
     ) -> None:
@@ -83,7 +83,7 @@ class Report:
         weight = weighed(level or rule.level, unique)
         if weight is not None:
             self.drafts.append(
-                Draft(rule, weight, place, message, trail, subject, mend, told_by_text, unique)
+                Draft(rule, weight, place, message, trail, subject, builder, told_by_text, unique)
             )
 
 
@@ -96,7 +96,7 @@ class Rule:
     yields_to: tuple[str, ...] = ()
     """Names of rules which, when they speak of the same subject, make this one silent."""
     each_subject = False
-    """Whether one place gets a finding for each subject: each caller's region has to be mended on its own."""
+    """Whether one place gets a finding for each subject: each caller's region has to be fixed on its own."""
 
     def __init__(self, setting: Setting | None = None) -> None:
         self.setting = setting or Setting()
@@ -152,7 +152,7 @@ class FlowRule(Rule):
     """The events at whose place a run shows whether a finding is true. None: all that it listens to, but for
     those that only keep account, such as the end of a region."""
     machine: Machine | None = None
-    """The machine that it shares with others; what that says goes to ``on_said``."""
+    """The machine that it shares with others; what that says goes to ``on_violation``."""
     raises = ""
     """A regular expression for the exceptions that show a finding to be true."""
     needs = ""
@@ -172,7 +172,7 @@ class FlowRule(Rule):
         """The state at an entry point."""
         return None
 
-    def on_said(self, said: Any, report: Report) -> None:
+    def on_violation(self, said: Any, report: Report) -> None:
         """Hears what the shared machine says."""
 
     def again(self, state: Any) -> Hashable:

@@ -106,7 +106,7 @@ class Dispatcher:
             after, said = machine.hear(state, event, self.context)
             for part in said:
                 for rule in rules:
-                    rule.on_said(part, self.report)
+                    rule.on_violation(part, self.report)
             self._reached(before, event)
             return after
 

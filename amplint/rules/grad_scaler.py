@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from amplint.amp.protocol import PROTOCOL, Breach, Fault
+from amplint.amp.protocol import PROTOCOL, Fault, Violation
 from amplint.events import Place
 from amplint.findings import Level
-from amplint.fixes.base import Mend
+from amplint.fixes.base import FixBuilder
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.ledger import SCALER
 
@@ -20,11 +20,11 @@ class ProtocolRule(FlowRule):
     evidence: tuple[str, ...] = ("scale",)
     faults: ClassVar[frozenset[Fault]]
 
-    def on_said(self, said: Breach, report: Report) -> None:
+    def on_violation(self, said: Violation, report: Report) -> None:
         if said.fault in self.faults:
             message, step = self.describe(said)
             trail = ((said.other, step),)
-            mend = self.mend_of(said)
+            builder = self.builder_of(said)
             # that other ways drop these gradients, a run does not show
             by_text = said.fault is Fault.ADDED_TO_APPLIED
             level = self.level_of(said)
@@ -35,32 +35,32 @@ class ProtocolRule(FlowRule):
                 message,
                 trail=trail,
                 level=level,
-                mend=mend,
+                builder=builder,
                 told_by_text=by_text,
                 assumes=assumes,
             )
 
-    def level_of(self, breach: Breach) -> Level | None:
+    def level_of(self, violation: Violation) -> Level | None:
         """The level of one finding, None for the rule's own."""
         return None
 
-    def mend_of(self, breach: Breach) -> Mend | None:
-        """What would mend one finding."""
+    def builder_of(self, violation: Violation) -> FixBuilder | None:
+        """What would fix one finding."""
         return None
 
-    def describe(self, breach: Breach) -> tuple[str, str]:
+    def describe(self, violation: Violation) -> tuple[str, str]:
         """The message, and what the trail says of the other place."""
         raise NotImplementedError
 
 
-def where(breach: Breach) -> str:
+def where(violation: Violation) -> str:
     """The line of the other place as seen from the finding."""
-    return line_of(breach.other, breach.place)
+    return line_of(violation.other, violation.place)
 
 
-def times(breach: Breach) -> str:
+def times(violation: Violation) -> str:
     """By how much what is scaled is too large at the initial scale."""
-    return "many times" if breach.initial is None else f"{number(breach.initial)} times"
+    return "many times" if violation.initial is None else f"{number(violation.initial)} times"
 
 
 def number(scale: float) -> str:

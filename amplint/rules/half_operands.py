@@ -105,7 +105,7 @@ def origin(operand: Operand) -> str:
 
 
 def cast_of(harm: Harm, region: Place | None = None) -> AddFloat:
-    """The mend that casts the operand where it is used, in ``region`` if that is given."""
+    """The builder that casts the operand where it is used, in ``region`` if that is given."""
     doubt = "" if harm.floating else doubt_of(harm.operand)
     if harm.place is not None:
         return AddFloat(harm.place, doubt, softmax=True, region=region)

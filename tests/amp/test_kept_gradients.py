@@ -101,8 +101,8 @@ def faults(*events: Event) -> list[Fault]:
     """What the protocol says of these events."""
     state, said = PROTOCOL.start(), []
     for event in events:
-        state, breaches = PROTOCOL.hear(state, event, NothingElse())
-        said += [breach.fault for breach in breaches]
+        state, violations = PROTOCOL.hear(state, event, NothingElse())
+        said += [violation.fault for violation in violations]
     return said
 
 

@@ -293,7 +293,7 @@ def test_the_update_of_another_scaler_leaves_the_scale_alone() -> None:
     for scaler in ("generator's", "discriminator's"):
         state, said = PROTOCOL.start(), []
         for event in [*both, replace(used, scaler=scaler, act="step", optimizer="discriminator's")]:
-            state, breaches = PROTOCOL.hear(state, event, NothingElse())
-            said += [breach.fault for breach in breaches]
+            state, violations = PROTOCOL.hear(state, event, NothingElse())
+            said += [violation.fault for violation in violations]
         faults[scaler] = said
     assert faults == {"generator's": [Fault.UPDATED_BEFORE_STEP], "discriminator's": []}

@@ -16,7 +16,7 @@ TIDY = "with autocast():\n    x = TIDY  # keep this\n"
 RISKY = "with autocast():\n    x = RISKY\n"
 
 
-def test_fix_mends_the_file_and_says_what_it_did(amplint, project: Path) -> None:
+def test_fix_fixes_the_file_and_says_what_it_did(amplint, project: Path) -> None:
     (project / "a.py").write_text(UNTIDY)
     done = amplint("--fix")
     assert (project / "a.py").read_text() == TIDY
@@ -149,7 +149,7 @@ def test_exit_non_zero_on_fix(amplint, project: Path) -> None:
         assert amplint(option, "--exit-non-zero-on-fix").returncode == 0
 
 
-def test_standard_input_comes_out_mended(amplint, project: Path) -> None:
+def test_standard_input_comes_out_fixed(amplint, project: Path) -> None:
     text = f"# coding: latin-1\n{UNTIDY}# é".replace("\n", "\r\n").encode("latin-1")
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT, "--fix", "-", "--stdin-filename=src/x.py"],

@@ -103,7 +103,7 @@ def test_the_hook_keeps_to_exclusions(hooks: Path, cache: Path, repository: Path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_fixing_hook_mends_the_files_of_the_commit(hooks: Path, cache: Path, repository: Path) -> None:
+def test_the_fixing_hook_fixes_the_files_of_the_commit(hooks: Path, cache: Path, repository: Path) -> None:
     done = try_repo(hooks, cache, repository, "bad.py", "good.py", "old/bad.py", hook="amplint-fix")
     assert done.returncode == 1, done.stdout + done.stderr  # pre-commit fails when files have changed
     assert "Fixed 1 finding in 1 file: 1 backward-in-autocast." in done.stdout

@@ -129,10 +129,10 @@ def test_a_run_goes_to_its_end(outcomes: dict[str, Outcome], program: Path) -> N
 
 
 @pytest.mark.parametrize("program", FIXED, ids=name_of)
-def test_a_mended_program_gives_nothing(outcomes: dict[str, Outcome], program: Path) -> None:
+def test_a_fixed_program_gives_nothing(outcomes: dict[str, Outcome], program: Path) -> None:
     rule = program.relative_to(FIXTURES).parts[0]
     left = {place for place in of(outcomes, program).found if place[2] == rule}
-    # a mend may refuse, and then the static finding is still there, too
+    # a builder may refuse, and then the static finding is still there, too
     assert not left or left <= found(program)
 
 

@@ -26,7 +26,7 @@ def finding(path: str, text: str, line: int, fix: Fix | None = None, name: str =
 
 def fix_of(texts: Texts, *edits: Edit, claims: tuple[Claim, ...], **more: object) -> Fix:
     bases = tuple((path, digest_of(texts[path])) for path in sorted({edit.path for edit in edits}))
-    return Fix("safe", "mend it", edits, claims, bases=bases, **more)  # type: ignore[arg-type]
+    return Fix("safe", "fix it", edits, claims, bases=bases, **more)  # type: ignore[arg-type]
 
 
 def word(texts: Texts, path: str, number: int, old: str, new: str, *, wide: int = 0) -> Fix:
@@ -156,7 +156,7 @@ def test_without_unsafe_fixes_the_safe_minimum_is_made() -> None:
             return []
         minimum = word(texts, "a.py", 1, "bad", "fair")
         best = word(texts, "a.py", 1, "bad", "good")
-        fix = Fix("unsafe", "mend it", best.edits, best.claims, "look", minimum, best.bases)
+        fix = Fix("unsafe", "fix it", best.edits, best.claims, "look", minimum, best.bases)
         return [finding("a.py", texts["a.py"], 1, fix)]
 
     def lint(changed: Mapping[str, str]) -> Said:
@@ -196,7 +196,7 @@ def test_a_comment_may_go_only_where_the_fix_is_about_it() -> None:
 
 @pytest.mark.parametrize(("left", "reasons"), [("", 0), ("# unused", 1)])
 def test_a_suppression_that_is_still_unused_after_its_fix_is_told(left: str, reasons: int) -> None:
-    """But not another one in the place of what was mended."""
+    """But not another one in the place of what was fixed."""
 
     def judge(texts: Texts) -> list[Finding]:
         text = texts["a.py"]

@@ -52,13 +52,16 @@ class _Survey:
     plain: dict[str, str] = field(default_factory=dict)
     """Variables, parameters, functions, classes."""
     attributes: dict[str, str] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    """Names that are imported from outside."""
     modules: set[str] = field(default_factory=set)
     """The names that stand for files of the program."""
 
     def __post_init__(self) -> None:
         nodes = [node for tree in self.trees.values() for node in ast.walk(tree)]
         self.modules = set(self._modules(nodes))
-        spared = set(self._strings(nodes)) | self._imported(nodes)
+        self.others = self._imported(nodes)
+        spared = set(self._strings(nodes)) | self.others
         plain = set(self._bound(nodes)) - set(dir(builtins)) - spared - self._asked_for(nodes) - self.modules
         plain -= {name for tree in self.trees for name in tree.split(".")}
         attributes = set(self._attributes(nodes)) - self.known - spared - _OVERRIDDEN
@@ -109,7 +112,9 @@ class _Survey:
                 isinstance(target, ast.Name) and target.id in ("__all__", "__slots__")
                 for target in node.targets
             ):
-                yield from (part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant))
+                yield from (
+                    str(part.value) for part in ast.walk(node.value) if isinstance(part, ast.Constant)
+                )
 
     def _bound(self, nodes: Iterable[ast.AST]) -> Iterator[str]:
         for node in nodes:
@@ -184,7 +189,7 @@ class _Survey:
         return {
             part.arg
             for node in nodes
-            if isinstance(node, ast.Call) and not self._is_own_call(node)
+            if isinstance(node, ast.Call) and not self.is_own_call(node)
             for part in node.keywords
             if part.arg is not None
         }
@@ -196,14 +201,18 @@ class _Survey:
         found = set()
         for node in nodes:
             if isinstance(node, ast.Call) and not _is_of_torch(node.func):
-                own = self._parameters(nodes, node) if self._is_own_call(node) else set()
+                own = self._parameters(nodes, node) if self.is_own_call(node) else set()
                 found |= {
                     part.arg for part in node.keywords if part.arg in parameters and part.arg not in own
                 }
         return found
 
-    def _is_own_call(self, node: ast.Call) -> bool:
-        return _called(node) in self._definitions
+    def is_own_call(self, node: ast.Call) -> bool:
+        """Whether a call can only be one of a function or class of the program."""
+        name = _called(node)
+        if name not in self._definitions or name in self.others:
+            return False
+        return not isinstance(node.func, ast.Attribute) or name not in self.known
 
     def _parameters(self, nodes: list[ast.AST], call: ast.Call) -> set[str]:
         found: set[str] = set()
@@ -286,7 +295,7 @@ class _Renamer(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        own = self.names._is_own_call(node)
+        own = self.names.is_own_call(node)
         self.generic_visit(node)
         for part in node.keywords:
             if own and part.arg is not None:

@@ -132,7 +132,11 @@ def outside() -> frozenset[str]:
         set,
         object,
     ]
-    return frozenset(name for kind in kinds for name in dir(kind)) | MODULE_ATTRIBUTES | {*words()}
+    return (
+        frozenset(name for kind in kinds for name in dir(kind))
+        | MODULE_ATTRIBUTES
+        | {"param_groups", *words()}
+    )
 
 
 def found(program: Path, texts: dict[Path, str] | None = None) -> list[tuple[Path, int, int, str]]:

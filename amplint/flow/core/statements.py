@@ -111,7 +111,7 @@ def raise_(m: Machine, node: ir.Raise) -> None:
     m.end()
 
 
-def break_(m: Machine, node: ir.Break) -> None:
+def violate(m: Machine, node: ir.Break) -> None:
     m.frame.breaks.append(m.state)
     m.end()
 
@@ -502,7 +502,7 @@ RUN: dict[type[ir.Statement], Callable[[Machine, Any], None]] = {
     ir.Delete: delete,
     ir.Return: return_,
     ir.Raise: raise_,
-    ir.Break: break_,
+    ir.Break: violate,
     ir.Continue: continue_,
     ir.Assert: assert_,
     ir.If: if_,
