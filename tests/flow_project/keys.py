@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import BESIDE_HALF, Registry, Weight
+from amplint.flow.core.registry import BESIDE_HALF, HALF, Registry, Weight
 from amplint.flow.state.values import Value
 from amplint.lowering.program import Node
 
@@ -25,7 +25,7 @@ def registry() -> Registry:
         return None
 
     models.about(".numpy", tags=(BESIDE_HALF,))
-    models.about("torch.float16", weight=Weight.ENTRY, tags=("half",))
+    models.about("torch.float16", weight=Weight.ENTRY, tags=(HALF,))
     models.about(".half", weight=Weight.ENTRY)
     models.about(".zero_grad", weight=Weight.EFFECT)
     return models

@@ -245,8 +245,10 @@ class _Drawing:
     def _run(self, body: Body, facts: Facts | None) -> None:
         for call in body.calls:
             self._call(call, facts)
+        runs = isinstance(self._scope, FunctionOutline) and self._scope is not self._file.outline.module
+        handed_on = frozenset() if runs or facts is None else _arguments_in(body)
         for name in sorted(body.loads):
-            self._load(name, facts)
+            self._load(name, facts, only_names=not runs and facts is not None and name not in handed_on)
 
     def _decorators(self, facts: Facts) -> None:
         outer, self._scope, self._resolved = self._scope, self._facts.around(facts.scope), {}
@@ -273,10 +275,13 @@ class _Drawing:
             case FunctionValue() | ClassValue():
                 self._steps.sure[meaning] = None
 
-    def _load(self, name: str, facts: Facts | None) -> None:
+    def _load(self, name: str, facts: Facts | None, *, only_names: bool) -> None:
+        """A name that is read. ``only_names``: the body of a module or class that puts a function into a table does
+        not call it; one that hands it to a call may."""
         found = self._named(name)
         for meaning in found:
-            self._reach(meaning)
+            if not only_names or isinstance(meaning, (External, Assigned)):
+                self._reach(meaning)
         if not found and facts is not None:
             owner = self._owner_of(name, facts)
             if owner is not None:
@@ -418,6 +423,16 @@ class _Drawing:
             found = self._edges.methods_named.get(name, ())
             if len(found) <= MOST_METHODS:
                 self._steps.possible.update(dict.fromkeys(found))
+
+
+def _arguments_in(body: Body) -> frozenset[str]:
+    """The names that are handed to calls."""
+    given = (
+        argument
+        for call in body.calls
+        for argument in (*call.node.args, *(keyword.value for keyword in call.node.keywords))
+    )
+    return frozenset(name for argument in given if (name := dotted(argument)) is not None)
 
 
 def definitions_in(edges: Edges, file: ProjectFile) -> Iterator[FunctionValue]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from amplint.events import Cast, Certainty, DType
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import BESIDE_HALF, Registry, Weight
+from amplint.flow.core.registry import BESIDE_HALF, HALF, Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
@@ -36,7 +36,8 @@ CASTS = {
 MOVES = frozenset({"cpu", "cuda", "xpu", "npu", "pin_memory"})
 """Methods that change the device alone."""
 
-models.about(".half", ".bfloat16", weight=Weight.ENTRY)
+models.about(".half", weight=Weight.ENTRY)
+models.about(".bfloat16", weight=Weight.ENTRY, tags=(HALF,))
 models.about(".backward", ".numpy", "torch.optim.", tags=(BESIDE_HALF,))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.core.registry import HALF, Registry, Weight
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import DefaultType, DTypeValue, TypeInfo
 from amplint.flow.state.conditions import choice, is_true
@@ -78,7 +78,7 @@ ASKED: Symbol = symbol("the half-precision type was asked for")
 such a tensor from there on."""
 _DEFAULT: Symbol = symbol("the default type of tensors")
 
-models.about("torch.float16", "torch.half", "torch.bfloat16", weight=Weight.ENTRY)
+models.about("torch.float16", "torch.half", "torch.bfloat16", weight=Weight.ENTRY, tags=(HALF,))
 
 
 def _of_name(api: Api, base: Value, name: str, node: Node | None) -> Value:
