@@ -108,8 +108,6 @@ class Region:
     """Whether a framework (accelerate, Fabric …) opens the region and chooses its type."""
     switch: Hashable = field(default=None, compare=False)
     """Stands for the flag that switches the region, where it is not known."""
-    chosen: bool = field(default=False, compare=False)
-    """Whether a condition chose its type, and would have chosen float16 had it come out otherwise."""
 
 
 Regions = tuple[Region, ...]
@@ -216,8 +214,7 @@ class RegionAbandoned(Event):
 class Given:
     """An argument. ``kind`` names its type: "bool", "str", "None", "number", "torch.dtype", "torch.device" or
     "unknown"; ``value`` is the bool, string or DType if that is known, too: of a string at least the
-    beginning, with "…" for the rest. ``place`` is where it stands. Of kind "absent" is an argument that reads an
-    attribute which the object does not have; ``value`` is then "Class.attribute". A run shows that as an exception."""
+    beginning, with "…" for the rest. ``place`` is where it stands."""
 
     parameter: str
     kind: str
@@ -447,8 +444,6 @@ class Backward(Event):
 
     how: str
     scaled: bool = False
-    iteration: int = 0
-    """Counts the loop iterations begun so far inside the outermost region."""
     scaled_by: tuple[Hashable, ...] = ()
     loss: Hashable = None
     """Stands for what it started from, or None."""
@@ -457,10 +452,6 @@ class Backward(Event):
     the scaler."""
     partial: bool = False
     """Whether only the gradients of given inputs were computed."""
-    scaler_in_reach: bool = False
-    """Whether the files on the way here mention something that may scale losses."""
-    at_hand: ScalerAtHand | None = None
-    """A scaler that the function could have scaled the loss with, where nothing else in reach may have."""
     kept: frozenset[Hashable] = frozenset()
     """Optimizers that a scaler has stepped whose gradients are still those of that step. Only a run shows it."""
 
@@ -490,7 +481,6 @@ class OptimizerStepped(Event):
     optimizer: Hashable
     via_scaler: bool = False
     casts: tuple[CastParameters, ...] = ()
-    iteration: int = 0
     scaler: Hashable = None
     modules: frozenset[Hashable] = frozenset()
     framework: bool = False
@@ -553,24 +543,16 @@ class ScalerUsed(Event):
     """Stands for the flag that switches the scaler, where it is not known."""
     closure: str = ""
     """How ``step`` was given a closure: "positional", "keyword" or not at all."""
-    region_in_reach: bool = True
-    """Whether the files on the way here, or those that they import, mention autocast or half precision."""
     sharded: Place | None = None
     """Where the parameters of the optimizer were split among processes, for a scaler that does not know of
     that."""
     decided: bool = False
     """Whether a condition on the way here has asked for the flag that switches the scaler."""
-    optional: bool = False
-    """Whether a condition decides that there is a scaler at all."""
     initial: float | None = INITIAL_SCALE
     """The scale that it starts with, or None where that is not known."""
     given: Hashable = None
     """What ``unscale_`` or ``step`` was given, if that is not the optimizer itself but an object around it that has its
     parameters: the scaler keeps a record of its own for that."""
-    unscaled_elsewhere: bool = False
-    """Whether on another way here the scaler has unscaled an optimizer that is one of many, as this one is."""
-    rounds: Rounds = Rounds.ANY
-    """In which rounds of the loop around this happens. A run shows the rounds themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -633,12 +615,9 @@ class StateSaved(Event):
     scalers: tuple[Hashable, ...] = ()
     complete: bool = True
     taken: tuple[Place | None, ...] = ()
-    restored: bool = True
-    """Whether somebody may load it to go on: not where the code around loads the states of modules alone. A
-    run does not show that."""
     prepared: tuple[Place | None, ...] = ()
     """For each optimizer, where the framework was made that steps it with a scaler of its own in float16, or None.
-    Empty where the code on the way mentions such scalers. A run shows the scaler itself."""
+    A run shows the scaler itself."""
     written: Place | None = None
     """Where the dict is written that holds them. A run does not show that."""
 

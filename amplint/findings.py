@@ -31,6 +31,11 @@ class Span:
     end_line: int
     end_column: int
 
+    def holds(self, other: Span) -> bool:
+        """Whether another stretch lies within this one."""
+        begins = (self.line, self.column) <= (other.line, other.column)
+        return begins and (other.end_line, other.end_column) <= (self.end_line, self.end_column)
+
 
 @dataclass(frozen=True, slots=True)
 class TrailStep:
@@ -120,8 +125,6 @@ class Assumed(str, Enum):
     """A region whose type is not known runs in float16."""
     CALLER = "caller"
     """A caller out of sight runs under autocast, as a region that switches it off inside says."""
-    REACHES = "reaches"
-    """A call out of sight gets here."""
 
     @property
     def is_sure(self) -> bool:

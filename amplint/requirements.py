@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amplint.bounds import TORCH_DEFAULT, TorchBounds, Version
 
 _ANY_MINOR = 99
 """Stands for "any 2.x": ``<3`` is the highest version (2, 99)."""
 
-_REQUIREMENT = re.compile(
-    r"^\s*torch\s*(?:\[[^\]]*\])?\s*\(?\s*(?P<bounds>(?:[<>=!~]=?=?\s*[\w.*+!-]+\s*,?\s*)*)\)?\s*(?:[;#@].*)?$"
-)
-_BOUND = re.compile(
-    r"(?P<operator>===|==|~=|!=|<=|>=|<|>|\^|~)?\s*v?(?P<major>\d+)(?:\.(?P<minor>\d+|\*))?(?P<rest>[\w.*+-]*)$"
-)
+_OPERATORS = ("===", "==", "~=", "!=", "<=", ">=", "<", ">", "^", "~")
+_MOST_DIGITS = 9
+"""A number with more of them is no release."""
 
 
 def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
@@ -115,10 +111,28 @@ def _setup_py(path: Path) -> Iterator[TorchBounds]:
 
 
 def _requirement(text: str) -> Iterator[TorchBounds]:
-    found = _REQUIREMENT.match(text)
-    bounds = _bounds(found["bounds"], bare="==") if found and found["bounds"] else None
+    clauses = _clauses_on_torch(text)
+    bounds = _bounds(clauses, bare="==") if clauses else None
     if bounds is not None:
         yield bounds
+
+
+def _clauses_on_torch(text: str) -> str:
+    """What a requirement such as ``torch[extra] (>=2.3, <3) ; marker`` asks of the version; empty if it is about
+    something else. Plain code: an expression for it would take its time over ``torch !a!a!a``."""
+    text = text.strip()
+    if not text.startswith("torch"):
+        return ""
+    rest = text.removeprefix("torch").lstrip()
+    if rest.startswith("["):
+        rest = rest.partition("]")[2].lstrip()
+    rest = rest.removeprefix("(").lstrip()
+    end = next((at for at, character in enumerate(rest) if character in ";#@"), len(rest))
+    if "\n" in rest[end:]:
+        return ""
+    clauses = rest[:end].rstrip().removesuffix(")").rstrip().removesuffix(",")
+    wanted = [clause.strip() for clause in clauses.split(",")]
+    return clauses if all(clause.startswith(("<", ">", "=", "!", "~")) for clause in wanted) else ""
 
 
 def _section(table: object, key: str) -> dict[str, Any]:
@@ -145,10 +159,10 @@ def _bounds(text: str, bare: str) -> TorchBounds | None:
     high: Version | None = None
     clauses = [clause.strip() for clause in text.split(",") if clause.strip()]
     for clause in clauses:
-        found = _BOUND.match(clause)
-        if found is None:
+        release = _release(clause)
+        if release is None:
             return None
-        clause_low, clause_high = _clause(found, bare)
+        clause_low, clause_high = _clause(release, bare)
         low = clause_low if low is None or (clause_low is not None and clause_low > low) else low
         high = clause_high if high is None or (clause_high is not None and clause_high < high) else high
     if not clauses or (low is None and high is None) or (low and high and low > high):
@@ -157,20 +171,53 @@ def _bounds(text: str, bare: str) -> TorchBounds | None:
     return (min(lowest, high) if high else lowest), high
 
 
-def _clause(found: re.Match[str], bare: str) -> tuple[Version | None, Version | None]:
-    operator = found["operator"] or bare
-    major = int(found["major"])
-    any_minor = found["minor"] in (None, "*")
-    minor = 0 if any_minor else int(found["minor"])
+class _Release(NamedTuple):
+    """A clause of a specifier. ``minor`` is None where any will do."""
+
+    operator: str
+    major: int
+    minor: int | None
+    rest: str
+
+
+def _release(clause: str) -> _Release | None:
+    """The parts of a clause such as ``>=2.3.1``; None if it is none."""
+    operator = next((operator for operator in _OPERATORS if clause.startswith(operator)), "")
+    major, rest = _number(clause.removeprefix(operator).lstrip().removeprefix("v"))
+    if major is None:
+        return None
+    minor = None
+    if rest.startswith(".*"):
+        rest = rest[2:]
+    elif rest.startswith(".") and rest[1:2].isdecimal():
+        minor, rest = _number(rest[1:])
+        if minor is None:
+            return None
+    if not all(character.isalnum() or character in "_.*+-" for character in rest):
+        return None
+    return _Release(operator, major, minor, rest)
+
+
+def _number(text: str) -> tuple[int | None, str]:
+    """The number that a text begins with, if any, and what follows."""
+    length = next((at for at, character in enumerate(text) if not character.isdecimal()), len(text))
+    return (int(text[:length]) if 0 < length <= _MOST_DIGITS else None), text[length:]
+
+
+def _clause(release: _Release, bare: str) -> tuple[Version | None, Version | None]:
+    operator = release.operator or bare
+    major = release.major
+    any_minor = release.minor is None
+    minor = release.minor or 0
     exact = (major, minor)
-    patch = any(digit in found["rest"] for digit in "123456789")
+    patch = any(digit in release.rest for digit in "123456789")
     match operator:
         case "==" | "===":
             return exact, (major, _ANY_MINOR) if any_minor else exact
         case ">=" | ">":  # 2.3.1 is above 2.3
             return exact, None
         case "~=":
-            return exact, exact if found["rest"] else (major, _ANY_MINOR)
+            return exact, exact if release.rest else (major, _ANY_MINOR)
         case "^":
             return exact, (major, _ANY_MINOR)
         case "~":

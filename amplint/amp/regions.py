@@ -53,7 +53,7 @@ ENTRIES: dict[str, Entry] = {
 QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled"})
 """Functions that tell whether autocast is on."""
 
-ABOUT_THE_MACHINE = re.compile(r"torch\.(\w+\.)*(is_available|is_built|is_bf16_supported|device_count)")
+ABOUT_THE_MACHINE = re.compile(r"\Atorch\.(\w+\.)*(is_available|is_built|is_bf16_supported|device_count)")
 """Functions that ask about the machine, which does not change while a program runs."""
 
 NULL_CONTEXTS = frozenset(

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterable, Sequence
 
 _DEFINITION = re.compile(rb"^(?:async\s+)?def\s+(\w+)", re.MULTILINE)
-_METHOD_WITH_CONTEXT = re.compile(
-    rb"^[ \t]+def\s+(\w+)\([^)]*\)[^:\n]*:\r?\n(?:(?![ \t]*def\s)[^\n]*\n){0,25}?[ \t]+return\s[^\n]*autocast\(",
-    re.MULTILINE,
-)
+_METHOD = re.compile(rb"^[ \t]+def\s+(\w+)\(", re.MULTILINE)
+_DEFINES = re.compile(rb"\Adef\s")
+_RETURNS = re.compile(rb"return\s")
 _TOUCHES = re.compile(rb"autocast|GradScaler|\.half\(")
-_MAKES_CONTEXT = re.compile(rb"return\s[^\n]*autocast|autocast[^\n]*:\r?\n\s*yield")
+_CALLED = re.compile(rb" (\w+)\(")
 _KEPT = re.compile(rb"^(\w+)\s*(?::[^=\n]+)?=[^=\n][^\n]*(?:autocast|GradScaler)", re.MULTILINE)
 _CLASS = re.compile(rb"^class\s+(\w+)", re.MULTILINE)
 _UNTELLING = frozenset({b"main"})
+
+_FIRST_LINES = 26
+"""So far into a method a context that it returns is looked for."""
 
 MOST_FILES = 600
 """Above so many other files only contexts are looked for: the search for every function costs too much, and
@@ -30,12 +32,12 @@ def second_gate(gated: Iterable[tuple[tuple[str, ...], bytes]], others: int) -> 
     for stems, data in gated:
         if _TOUCHES.search(data) is None:
             continue
-        rows.update((name,) for name in _METHOD_WITH_CONTEXT.findall(data) if len(name) > 4)
+        rows.update((name,) for name in _methods_with_context(data) if len(name) > 4)
         bodies = _bodies(data)
         touching = (
             _touching(bodies)
             if others <= MOST_FILES
-            else {name for name, body in bodies.items() if _MAKES_CONTEXT.search(body)}
+            else {name for name, body in bodies.items() if _makes_context(body)}
         )
         for module in stems:
             word = module.encode("utf-8", "surrogateescape")
@@ -85,17 +87,64 @@ def _bodies(data: bytes) -> dict[bytes, bytes]:
 def _touching(bodies: dict[bytes, bytes]) -> set[bytes]:
     """The functions that touch AMP, and those that call one of them."""
     touching = {name for name, body in bodies.items() if _TOUCHES.search(body)}
-    callers = {
-        name for name, body in bodies.items() if any(b" " + called + b"(" in body for called in touching)
-    }
+    callers = {name for name, body in bodies.items() if not touching.isdisjoint(_CALLED.findall(body))}
     return touching | callers
+
+
+def _methods_with_context(data: bytes) -> set[bytes]:
+    """The methods that return an autocast context near their beginning."""
+    found: set[bytes] = set()
+    closed = -1
+    returns = False
+    for method in _METHOD.finditer(data):
+        if closed < method.end():  # else it is the same bracket that closes the parameters, as in broken code
+            closed = data.find(b")", method.end())
+            if closed < 0:
+                break
+            returns = _returns_context(data, closed + 1)
+        if returns:
+            found.add(method.group(1))
+    return found
+
+
+def _returns_context(data: bytes, start: int) -> bool:
+    """Whether a method whose parameters end at ``start`` returns an autocast context before another one begins."""
+    end = data.find(b"\n", start)
+    head = data[start:end].removesuffix(b"\r")
+    if end < 0 or not head.endswith(b":") or b":" in head[:-1]:
+        return False
+    for _ in range(_FIRST_LINES):
+        start, end = end + 1, data.find(b"\n", end + 1)
+        line = data[start : end if end >= 0 else len(data)]
+        told = line.lstrip(b" \t")
+        if told != line and _RETURNS.match(told) and b"autocast(" in told:
+            return True
+        if end < 0 or _DEFINES.match(told):
+            return False
+    return False
+
+
+def _makes_context(body: bytes) -> bool:
+    """Whether a function returns an autocast context, or yields in one."""
+    opened = False
+    for line in body.split(b"\n"):
+        told = line.strip()
+        if opened and told.startswith(b"yield"):
+            return True
+        returned = _RETURNS.search(line)
+        if returned is not None and line.find(b"autocast", returned.end()) >= 0:
+            return True
+        opened = (opened and not told) or (b"autocast" in line and line.removesuffix(b"\r").endswith(b":"))
+    return False
 
 
 _RAISES = re.compile(rb"\bBCELoss\(|\bbinary_cross_entropy\(")
 _SUFFERS = re.compile(
-    rb"\bBCELoss\(|\bbinary_cross_entropy\(|fill_?\([^#\n]*\de\+?\d|linalg\.|\.inverse\(|\bfft\.|quantile\("
+    rb"\bBCELoss\(|\bbinary_cross_entropy\(|linalg\.|\.inverse\(|\bfft\.|quantile\("
     rb"|1e-(?:[89]|\d\d)|[-+]\s*2(?:\.0?)?\s*\*|\*\*\s*2\b[^#\n]*\*\*\s*2\b"
 )
+_FILLS = re.compile(rb"fill_?\(([^#\n]*)")
+_LARGE = re.compile(rb"\de\+?\d")
 
 
 def may_raise(data: bytes) -> bool:
@@ -110,4 +159,4 @@ def defines(data: bytes, names: Iterable[str]) -> list[str]:
 
 def may_suffer(data: bytes) -> bool:
     """Whether a text has something that half precision may harm whatever the caller hands in."""
-    return _SUFFERS.search(data) is not None
+    return _SUFFERS.search(data) is not None or any(map(_LARGE.search, _FILLS.findall(data)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CASTS = (b"float16", b".half(", b"torch.half")
-_APEX = rb"(?:from|import)[ \t]+apex\b"
+_APEX = re.compile(rb"(?:from|import)[ \t]+apex\b")
 _TRAINING = (b"optim.", b"backward(", b"Optimizer", b"AdamW(")
 
 STRONG: tuple[tuple[bytes, ...], ...] = ((b"autocast",), (b"GradScaler",), (b"custom_fwd",), (b"custom_bwd",))
@@ -29,14 +29,22 @@ HALF_CASTS = (
 )
 """So is one with a cast to half precision, in a file that trains something or meets numpy."""
 
-TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\(|(?m:^\s*[\w.]+\.float\(\)\s*(?:#|$))"
+TRAINING = r"\boptim\.|backward\(|Optimizer\b|AdamW\(|\.numpy\(|(?m:^[ \t]*[\w.]+\.float\(\)[ \t\r]*(?:#|$))"
 """The last is a cast that stands as a statement, which only modules take in place."""
 _TRAINS = re.compile(TRAINING.encode())
+_HALVES = re.compile(HALF_CASTS.encode())
 
 
 def is_worth_reading(data: bytes) -> bool:
     """Whether a file that passed the gate by a half-precision type and a training token really casts
     something. Files with an AMP name, or with an import of apex, always are."""
-    if any(token in data for (token,) in STRONG) or re.search(_APEX, data) is not None:
+    if any(token in data for (token,) in STRONG) or _APEX.search(data) is not None:
         return True
-    return re.search(HALF_CASTS.encode(), data) is not None and _TRAINS.search(data) is not None
+    return _HALVES.search(data) is not None and _TRAINS.search(data) is not None
+
+
+HALF = "half"
+"""The tag of keys of weight ENTRY, half-precision types, that make an entry point only of what meets a key with the tag
+BESIDE_HALF, too: code that only asks for a type is no AMP."""
+BESIDE_HALF = "beside half"
+"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``."""

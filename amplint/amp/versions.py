@@ -8,6 +8,8 @@ Version = tuple[int, ...]
 Bounds = tuple[tuple[int, int], tuple[int, int] | None]
 """The lowest torch release that a project allows, and the highest, or None where there is no upper bound."""
 
+_RELEASE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?")
+
 _SINCE: dict[str, Version] = {
     "torch.autocast": (1, 10),
     "torch.amp": (1, 10),
@@ -32,7 +34,7 @@ def since(name: str) -> Version | None:
 
 def parse(text: str) -> Version | None:
     """ "1.10.0a0" -> (1, 10, 0); None if it does not begin like a version."""
-    found = re.match(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", text.strip())
+    found = _RELEASE.match(text.strip())
     return tuple(int(part) for part in found.groups() if part is not None) if found else None
 
 

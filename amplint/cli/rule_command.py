@@ -15,6 +15,10 @@ from amplint.report.text import LEVEL_COLORS, Style
 from amplint.selectors import codes_of, suggestion
 from amplint.unreadable import UnreadableFile
 
+_LINK = re.compile(r"\[([^\[\]]+)\]\(([^\s()]+)\)")
+_STRONG = re.compile(r"\*\*([^*]+)\*\*")
+_CODE = re.compile(r"`([^`]+)`")
+
 if TYPE_CHECKING:
     from amplint.rules.base import Rule
 
@@ -91,6 +95,6 @@ def _readable(page: str, style: Style) -> str:
 
 
 def _inline(line: str, style: Style) -> str:
-    line = re.sub(r"\[([^\]]+)\]\((\S+)\)", lambda link: f"{link[1]} <{link[2]}>", line)
-    line = re.sub(r"\*\*([^*]+)\*\*", lambda strong: style.paint(strong[1], "bold"), line)
-    return re.sub(r"`([^`]+)`", lambda code: style.paint(code[1], "cyan"), line)
+    line = _LINK.sub(lambda link: f"{link[1]} <{link[2]}>", line)
+    line = _STRONG.sub(lambda strong: style.paint(strong[1], "bold"), line)
+    return _CODE.sub(lambda code: style.paint(code[1], "cyan"), line)

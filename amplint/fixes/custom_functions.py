@@ -65,7 +65,7 @@ def _lacks_custom_bwd(node: cst.ClassDef) -> bool:
 
 
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+([^\n#]+)|import[ \t]+([\w., \t]+))", re.MULTILINE
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n#]+)|import[ \t]+([\w.][\w., \t]*))", re.MULTILINE
 )
 
 

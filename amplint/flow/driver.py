@@ -8,11 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from amplint.events import DType, Place, Region, RegionEntered
+from amplint.events import (
+    DType,
+    OptimizerStepped,
+    Place,
+    Region,
+    RegionEntered,
+    ScalerMade,
+    ScalerUsed,
+    StateSaved,
+)
 from amplint.flow import models
 from amplint.flow.core.api import Settings
 from amplint.flow.core.interpreter import Interpreter
-from amplint.flow.core.registry import Registry
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.values import OpenRegions
 from amplint.flow.project.callgraph import CallGraph
@@ -23,9 +32,9 @@ from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
-from amplint.flow.state.graph import Graph
+from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import ClassValue, External, FunctionValue, Value
+from amplint.flow.state.values import ClassValue, External, FunctionValue, Instance, Value
 from amplint.lowering.lower import lower_module
 from amplint.lowering.program import Program
 from amplint.source.project import Project, ProjectFile
@@ -125,14 +134,7 @@ class Driver:
 
     def _walks_of(self, entry: FunctionValue) -> Iterator[Walk]:
         conditions.forget()
-        outline = entry.outline
-        assert outline is not None
-        if outline is entry.file.outline.module:
-            program = lower_module(entry.file)
-            graph = self.interpreter.walk_module(entry.file, program) if program is not None else None
-            self.interpreter.reached.add(id(outline))
-        else:
-            graph = self.interpreter.walk_function(entry, self.receiver(entry))
+        graph = self.graph_of(entry)
         if graph is None:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
@@ -142,6 +144,33 @@ class Driver:
             assumed = self.interpreter.walk_function(entry, self.receiver(entry), around)
             if assumed is not None:
                 yield Walk(entry, assumed, self.interpreter.cut_off)
+
+    def graph_of(self, entry: FunctionValue) -> Graph | None:
+        """The events of an entry point; after a method that trains also what other methods of its object save."""
+        outline = entry.outline
+        assert outline is not None
+        if outline is entry.file.outline.module:
+            program = lower_module(entry.file)
+            self.interpreter.reached.add(id(outline))
+            return self.interpreter.walk_module(entry.file, program) if program is not None else None
+        receiver = self.receiver(entry)
+        graph = self.interpreter.walk_function(entry, receiver)
+        if graph is not None and isinstance(receiver, Instance) and _trains(graph):
+            graph = self._with_savers(graph, receiver)
+        return graph
+
+    def _with_savers(self, graph: Graph, receiver: Instance) -> Graph:
+        """The same events, then what methods of an object save that were not reached: whoever calls them is out of
+        sight. What else they do is theirs."""
+        whole = Graph()
+        whole.items = list(graph.items)
+        for owner in self.view.bases(receiver.made_of) if receiver.made_of is not None else ():
+            for saver in self.view.classes.methods(owner).values() if isinstance(owner, ClassValue) else ():
+                reached = id(saver.outline) in self.interpreter.reached
+                if not reached and self.effects.weight(saver) >= Weight.EFFECT:
+                    saved = self.interpreter.walk_function(saver, receiver)
+                    whole.items += _only_saved(saved).items if saved is not None else ()
+        return whole
 
     @property
     def _device(self) -> str:
@@ -166,6 +195,28 @@ class Driver:
             if isinstance(event, RegionEntered) and len(event.regions) == 1 and not event.regions[0].enabled:
                 return event.regions[0].place
         return None
+
+
+def _trains(graph: Graph) -> bool:
+    """Whether an optimizer is stepped by a scaler that was there before, or by a framework."""
+    made = {event.scaler for event in graph.events() if isinstance(event, ScalerMade)}
+    return any(
+        isinstance(event, OptimizerStepped) and (event.framework or event.scaler not in {None, *made})
+        for event in graph.events()
+    )
+
+
+def _only_saved(graph: Graph) -> Graph:
+    """What is saved in a graph, and which states are asked for."""
+    found = Graph()
+    for item in graph.items:
+        if isinstance(item, Calls):
+            inner = _only_saved(item.graph)
+            if inner.items:
+                found.items.append(Calls(item.condition, inner, item.place))
+        elif isinstance(item.event, (StateSaved, ScalerUsed)):
+            found.items.append(item)
+    return found
 
 
 def _is_about_torch(atom: Symbol) -> bool:

@@ -10,12 +10,6 @@ The value is followed to where it was made: `device = torch.device(...)`, `x.dev
 f-strings, also through functions and attributes of the project. `device.type` is right, and so are wrappers
 that cut the index off. What comes from an argument or a configuration is not known, and the rule is silent.
 
-Reports also a device that is read from an object which has none, as `self.device` in an `nn.Module`. All bases of
-the class have to be known, and nothing in the files that are linted may set the attribute: neither the class, nor one
-that inherits from it, nor `model.device = …` elsewhere. Silent where that is not sure (where objects of the class get
-attributes by names that are worked out, or a file beside it that is not linted knows the class), where the text asks
-for the attribute (`hasattr`), where the exception is caught, and in a class that others may be meant to complete.
-
 ## Why is this bad
 
 The constructor raises, so code on this path has never run: often it is the branch for the other device, or
@@ -27,9 +21,7 @@ Measured with torch 2.13.0: `torch.autocast(torch.device("cpu"))` raises ``Value
 of type `str`, got: `<class 'torch.device'>` ``, and the same for a number and `None`. `torch.autocast("gpu")`
 raises `RuntimeError: Expected one of cpu, cuda, …`, `"meta"` `RuntimeError: unsupported scalarType`, and no
 argument at all a `TypeError`. `"cpu:0"` and `"cuda:0"` are accepted since torch 2.4; torch 2.3.1 raises
-`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`. `nn.Module` has no device, for its
-parameters may lie on several: `self.device` raises `AttributeError: 'Net' object has no attribute 'device'`. Modules
-of Lightning and transformers have one.
+`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`.
 
 ## Example
 
@@ -65,8 +57,7 @@ assert prediction.dtype == torch.bfloat16
 The fix is safe where the device is given. A string gives way to the right one; what surely is a `torch.device`
 gets `.type`; and where callers may hand over a string as well, `torch.device(device).type` is written, which is
 right for both. A call without any device gets the one of the settings, `"cuda"` by default; that is unsafe,
-because another may be meant. A number, `None` and an attribute that is not there say nothing of the type, and there
-is no fix.
+because another may be meant. A number and `None` say nothing of the type, and there is no fix.
 
 ## References
 
@@ -79,7 +70,6 @@ is no fix.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 
 from amplint.amp.regions import GENERIC_ENTRIES, NO_DEVICES
@@ -100,7 +90,6 @@ class AutocastWrongDevice(FlowRule):
 
     level = Level.ERROR
     hears_assumed = True
-    raises = r"object has no attribute '\w+'"
 
     def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
         if event.name not in GENERIC_ENTRIES:
@@ -135,22 +124,8 @@ class AutocastWrongDevice(FlowRule):
                 )
                 mend = NoMend(f"{kind} does not say which type of device is meant")
                 report.add(self, device.place, message, mend=mend)
-            case "absent":
-                self._look_at_absent(device, str(device.value), report)
             case "str":
                 self._look_at_string(device, str(device.value), report)
-
-    def _look_at_absent(self, device: Given, name: str, report: Report) -> None:
-        kind, _, attribute = name.partition(".")
-        text = device.place.text
-        found = re.search(rf"([\w.]+)\.{attribute}\b", text)
-        owner = found[1] if found is not None else "self"
-        message = (
-            f"no `{kind}` has an attribute `{attribute}`: evaluating `{text}` raises AttributeError. Write "
-            f"`x.device.type` of a tensor that comes in, or, of a module, `next({owner}.parameters()).device.type`."
-        )
-        mend = NoMend("which tensor is on the device that is meant is not written in the call")
-        report.add(self, device.place, message, mend=mend)
 
     def _look_at_string(self, device: Given, name: str, report: Report) -> None:
         kind, colon, _ = name.partition(":")

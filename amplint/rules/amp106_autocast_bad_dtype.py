@@ -3,8 +3,7 @@
 ## What it does
 
 Reports a string or a number as `dtype`, and `float32`, `float64` or an integer type in a region of the CPU or
-of another device that only takes 16-bit types. Reports also a type that is read from an object which has none, as
-`self.dtype` in an `nn.Module`, if all of the class is in sight and nothing in the linted files sets the attribute.
+of another device that only takes 16-bit types.
 
 Silent for `torch.autocast("cuda", dtype=torch.float32)`: CUDA accepts it, and uses it to raise half-precision
 operands to float32. Silent too where a flag may have switched the region off, as in
@@ -59,7 +58,7 @@ a dtype with `getattr(torch, name)`.
 All fixes are unsafe: which type was meant, and whether the region should be on at all, is the author's to say. The
 name of a half-precision type gives way to the type, and code that raised so far runs in it for the first time. A
 type that switches the region off gives way to `enabled=False`, which keeps the region off and says so. A number
-names no type, nor does an attribute that is not there, and there is no fix.
+names no type, and there is no fix.
 
 ## References
 
@@ -87,7 +86,6 @@ class AutocastBadDtype(FlowRule):
 
     level = Level.ERROR
     hears_assumed = True
-    raises = r"object has no attribute '\w+'"
 
     def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
         entry = ENTRIES.get(event.name)
@@ -99,8 +97,6 @@ class AutocastBadDtype(FlowRule):
                 self._raises(dtype, "a string", WriteDtype(dtype.place, str(dtype.value)), report)
             case "number":
                 self._raises(dtype, "a number", NoMend("a number names no type"), report)
-            case "absent":
-                self._look_at_absent(dtype, str(dtype.value), report)
             case "torch.dtype" if isinstance(dtype.value, DType) and not dtype.value.is_half:
                 self._switched_off(event, dtype, dtype.value, report)
         return state
@@ -111,14 +107,6 @@ class AutocastBadDtype(FlowRule):
             "Write `torch.bfloat16` or `torch.float16`; `getattr(torch, name)` turns a name into a dtype."
         )
         report.add(self, dtype.place, message, mend=mend)
-
-    def _look_at_absent(self, dtype: Given, name: str, report: Report) -> None:
-        kind, _, attribute = name.partition(".")
-        message = (
-            f"no `{kind}` has an attribute `{attribute}`: evaluating `{dtype.place.text}` raises AttributeError. Write "
-            "`torch.bfloat16` or `torch.float16`, or keep one of them in the object."
-        )
-        report.add(self, dtype.place, message, mend=NoMend("which type is meant is not written in the call"))
 
     def _switched_off(self, event: Constructed, dtype: Given, value: DType, report: Report) -> None:
         enabled = event.given("enabled")

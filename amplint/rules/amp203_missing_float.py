@@ -116,7 +116,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from amplint.events import Backward, Certainty, DType, IndexPut, Op, Operand, Place
-from amplint.findings import Level
+from amplint.findings import Level, Span
 from amplint.fixes.base import Mend, NoMend
 from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report, line_of
@@ -127,17 +127,14 @@ _SUMS = frozenset({"sum", "mean"})
 
 
 class _Sum(NamedTuple):
-    """Where a sum of half-precision values begins, and its text."""
+    """Where a sum of half-precision values stands."""
 
     path: str
-    line: int
-    column: int
-    text: str
+    span: Span
 
-    @classmethod
-    def at(cls, place: Place, text: str) -> _Sum:
-        """The expression that begins at a place and has this text."""
-        return cls(place.path, place.span.line, place.span.column, text)
+    def is_within(self, place: Place) -> bool:
+        """Whether it is a part of what stands at a place."""
+        return self.path == place.path and place.span.holds(self.span)
 
 
 class MissingFloat(FlowRule):
@@ -161,14 +158,15 @@ class MissingFloat(FlowRule):
         if harm is None or _told(harm.operand) in state:
             return state
         place = harm.place or event.place
-        total = _Sum.at(place, place.text) if event.name in _SUMS else None
+        total = _Sum(place.path, place.span) if event.name in _SUMS else None
         self._tell(place, harm, total, report)
         return state | ({_told(harm.operand)} if total is None else {_told(harm.operand), total})
 
     def on_backward(self, state: frozenset[Hashable], event: Backward, report: Report) -> Hashable:
         """The gradient of a sum is one, whatever its value, and nothing else is done with this one."""
-        if any(isinstance(known, _Sum) for known in state):
-            report.withdraw(self, _Sum.at(event.place, event.place.text.rpartition(".backward")[0]))
+        for known in state:
+            if isinstance(known, _Sum) and known.is_within(event.place):
+                report.withdraw(self, known)
         return state
 
     def on_index_put(self, state: frozenset[Hashable], event: IndexPut, report: Report) -> Hashable:

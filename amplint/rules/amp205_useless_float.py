@@ -123,7 +123,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Cast, Certainty, DType, Op, Operand, Place, enabled_region
+from amplint.events import Cast, Certainty, DType, Op, Operand, enabled_region
 from amplint.findings import Level
 from amplint.fixes.casts import DisabledAround
 from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
@@ -157,7 +157,7 @@ class UselessFloat(FlowRule):
         trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
         halves = any(not _is_float32(operand) for operand in event.operands)
         mend = DisabledAround(event.place, place, halves)
-        subject = _subject(place) if len(raised) == 1 else None
+        subject = place if len(raised) == 1 else None
         assumes = of_regions(region, seen_from=place)
         report.add(self, place, message, trail=trail, subject=subject, mend=mend, assumes=assumes)
         return state
@@ -166,12 +166,8 @@ class UselessFloat(FlowRule):
         """A cast that gets integers on another way, or may get them, turns them into floats there."""
         dtype = event.operand.dtype
         if event.to is DType.FLOAT32 and (dtype is None or not dtype.is_floating):
-            report.withdraw(self, _subject(event.place))
+            report.withdraw(self, event.place)
         return state
-
-
-def _subject(place: Place) -> Hashable:
-    return (place, place.calls)
 
 
 def _is_float32(operand: Operand) -> bool:

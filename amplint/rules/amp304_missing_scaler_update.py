@@ -32,16 +32,17 @@ Until then the scale stays what it was: it neither grows nor backs off.
 ```python
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 model = nn.Linear(8, 1).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.amp.GradScaler(device)
+loader = DataLoader(TensorDataset(torch.randn(4, 8), torch.randn(4, 1)), batch_size=4)
 
-for _ in range(1):  # the second iteration raises
-    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
+for x, y in loader:  # a second iteration raises
     with torch.autocast(device, dtype=torch.float16):
-        loss = nn.functional.mse_loss(model(x), y)
+        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
     optimizer.zero_grad()
     scaler.scale(loss).backward()
     scaler.step(optimizer)

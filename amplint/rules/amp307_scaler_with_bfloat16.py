@@ -104,18 +104,20 @@ class ScalerWithBfloat16(FlowRule):
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
         region = innermost(event.regions)
-        if region is None or not region.enabled or state == _OTHER:
+        if region is None or not region.enabled:
             return state
-        return region if region.dtype is DType.BFLOAT16 else _OTHER
+        if region.dtype is not DType.BFLOAT16:
+            report.withdraw(self, region.place)
+            return _OTHER
+        return region if state != _OTHER else state
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         if event.act != "scale" or not isinstance(state, Region) or event.made is None:
             return state
         if event.enabled is not True or (event.switch is not None and event.switch != state.switch):
             return state
-        if state.chosen and (event.switch is not None or self.context.is_optional(event)):
-            # one flag chooses the type and another the scaler: they may well exclude each other
-            return state
+        # where one flag chooses the type and another the scaler, they may well exclude each other
+        chosen = event.switch is not None or self.context.is_optional(event)
         where = line_of(state.place, event.made)
         message = (
             f"this gradient scaler scales a loss of the bfloat16 region on {where}: bfloat16 has the range of "
@@ -125,5 +127,6 @@ class ScalerWithBfloat16(FlowRule):
         trail = (opened(state), (event.place, "the loss is scaled here"))
         mend = SwitchScalerOff(event.made, state.place)
         assumes = (*of_regions(state, seen_from=event.made), *of_scaler(event))
-        report.add(self, event.made, message, trail=trail, mend=mend, assumes=assumes)
+        subject = state.place if chosen else None
+        report.add(self, event.made, message, trail=trail, subject=subject, mend=mend, assumes=assumes)
         return state

@@ -116,7 +116,6 @@ _BANNED = "banned"
 class BceInAutocast(FlowRule):
     """Has no state."""
 
-    holds_for_any_caller = True
     level = Level.ERROR
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:

@@ -98,7 +98,6 @@ from amplint.rules.ledger import FLOAT16, of_operand
 class HalfOverflowLiteral(FlowRule):
     """Has no state."""
 
-    holds_for_any_caller = True
     level = Level.ERROR
 
     def on_filled(self, state: Hashable, event: Filled, report: Report) -> Hashable:

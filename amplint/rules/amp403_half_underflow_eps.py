@@ -105,7 +105,6 @@ _AT_ZERO = {
 class HalfUnderflowEps(FlowRule):
     """The state holds the places of the guards that were told of."""
 
-    holds_for_any_caller = True
     level = Level.ERROR
 
     def start(self) -> Hashable:

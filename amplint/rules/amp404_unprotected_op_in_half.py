@@ -109,7 +109,6 @@ _OVERFLOW = _SUMS | _UNLISTED.keys()
 class UnprotectedOpInHalf(FlowRule):
     """Has no state."""
 
-    holds_for_any_caller = True
     level = Level.WARNING
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:

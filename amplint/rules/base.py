@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import libcst as cst
@@ -14,9 +14,8 @@ from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
 from amplint.fixes.base import Mend
-from amplint.rules.context import Context
+from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import weighed
-from amplint.rules.told import Told
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,6 @@ class Draft:
     mend: Mend | None = None
     told_by_text: bool = False
     assumes: tuple[Assumption, ...] = ()
-
-    def resting_on(self, assumes: tuple[Assumption, ...], message: str) -> Draft | None:
-        """The draft where more is assumed, which the message says; None where that is too much."""
-        both = tuple(dict.fromkeys((*self.assumes, *assumes)))
-        level = weighed(self.level, both)
-        return replace(self, level=level, assumes=both, message=message) if level is not None else None
 
 
 @dataclass
@@ -153,8 +146,6 @@ class FlowRule(Rule):
     """A rule that listens to events. For each event class that it cares for it has a method such as
     ``on_backward(state, event, report)`` that gives the next state."""
 
-    holds_for_any_caller = False
-    """Whether a finding in a method holds for whoever calls it in a region, whatever is handed in."""
     hears_assumed = False
     """Whether it is told of entry points that are walked inside an assumed region."""
     shown_by: tuple[type[Event], ...] = ()
@@ -174,7 +165,7 @@ class FlowRule(Rule):
     """What a run measures where a finding is true: "scale", that of the scaler; "norm", that of the gradients;
     "zeros", how many of them are zero; "loss", whether it stands still."""
 
-    context: Context = Told()
+    context: Context = NothingElse()
     """Whom it may ask about the events: set by those who let it hear them."""
 
     def start(self) -> Hashable:

@@ -56,3 +56,55 @@ class Context(Protocol):
 
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """Whether an object is another one, or was made or is held by it: ``trainer.scaler`` and ``trainer``."""
+
+
+class NothingElse:
+    """The context of events beside which there is nothing: what they do not show is not there."""
+
+    def scaler_may_exist(self, event: Event) -> bool:
+        """See Context."""
+        return False
+
+    def scaler_at_hand(self, event: Backward) -> ScalerAtHand | None:
+        """See Context."""
+        return None
+
+    def half_may_exist(self, event: Event) -> bool:
+        """See Context. The forward may have run before."""
+        return True
+
+    def may_be_resumed(self, event: StateSaved) -> bool:
+        """See Context. That happens later."""
+        return True
+
+    def framework_saves_scaler(self, event: StateSaved) -> bool:
+        """See Context."""
+        return False
+
+    def may_be_unscaled(self, event: ScalerUsed) -> bool:
+        """See Context."""
+        return False
+
+    def rounds(self, event: ScalerUsed) -> Rounds:
+        """See Context."""
+        return Rounds.ANY
+
+    def is_optional(self, event: ScalerUsed) -> bool:
+        """See Context."""
+        return False
+
+    def is_decided(self, event: ScalerUsed) -> bool:
+        """See Context."""
+        return False
+
+    def is_flag(self, switch: Hashable) -> bool:
+        """See Context."""
+        return False
+
+    def are_of_one(self, switch: Hashable, other: Hashable) -> bool:
+        """See Context."""
+        return False
+
+    def belongs(self, part: Hashable, whole: Hashable) -> bool:
+        """See Context."""
+        return part == whole

@@ -10,8 +10,7 @@ from amplint import events
 from amplint.events import Event
 from amplint.findings import Finding, Span, TrailStep
 from amplint.rules.base import Draft, FlowRule, Machine, Report
-from amplint.rules.context import Context
-from amplint.rules.told import Told
+from amplint.rules.context import Context, NothingElse
 
 Hear = Callable[[Hashable, Event], Hashable]
 
@@ -46,7 +45,7 @@ class Dispatcher:
 
     def __init__(self, rules: Sequence[FlowRule], report: Report, context: Context | None = None) -> None:
         self.rules = rules
-        self.context: Context = Told()
+        self.context: Context = NothingElse()
         self.ask(context or self.context)
         self.report = report
         machines = dict.fromkeys(rule.machine for rule in rules if rule.machine is not None)

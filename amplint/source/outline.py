@@ -8,10 +8,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from amplint.source.facts import FileFacts
 
 
 class FunctionOutline:
@@ -251,8 +247,8 @@ class Outline:
     """The module body seen as a function."""
     tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
     """The parsed file."""
-    facts: FileFacts | None = None
-    """See facts.facts_of."""
+    facts: object = None
+    """What somebody keeps here who has worked it out from the outline; see facts.facts_of."""
 
     def definitions(self) -> Iterable[FunctionOutline]:
         """All functions and methods, in no particular order."""

@@ -15,7 +15,7 @@ from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
 
-_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n(]*)", re.MULTILINE)
+_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 _MOST_HANDED_ON = 5
 """So many files may import a name from each other."""
@@ -83,7 +83,22 @@ def _parse(text: str) -> ast.Module:
         raise Unparsable("the code is nested too deeply to be parsed", 1, 1) from None
     if too_deep(tree):
         raise Unparsable("the code is nested too deeply to be parsed", 1, 1)
+    if _OPEN_DECORATOR.search(text):
+        _draw_up_decorators(tree, text)
     return tree
+
+
+_OPEN_DECORATOR = re.compile(r"^[ \t\f]*@[ \t\f]*[(\\]", re.MULTILINE)
+
+
+def _draw_up_decorators(tree: ast.Module, text: str) -> None:
+    """Has decorators in parentheses begin on the line of their ``@``, which may stand above what ast tells of."""
+    lines = split_lines(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for decorator in node.decorator_list:
+                while decorator.lineno > 1 and not lines[decorator.lineno - 1].lstrip().startswith("@"):
+                    decorator.lineno -= 1
 
 
 def _bytes_at(path: Path) -> bytes:

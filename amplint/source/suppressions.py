@@ -13,7 +13,7 @@ import io
 import re
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -22,9 +22,7 @@ from amplint.findings import Span
 from amplint.selectors import ALL, selects
 from amplint.source.decoding import lines_of, split_lines
 
-_OWN = re.compile(
-    r"#\s*amplint:\s*(?P<act>ignore-file|ignore)(?![\w-])\s*(?:\[(?P<rules>[^\]]*)\])?", re.IGNORECASE
-)
+_OWN = re.compile(r"#\s*amplint:\s*(?P<act>ignore-file|ignore)(?![\w-])\s*(?P<opened>\[)?", re.IGNORECASE)
 _NOQA = re.compile(
     r"#\s*noqa(?![\w-])(?P<colon>\s*:)?\s*(?P<codes>[A-Z]+[0-9]*(?:[\s,]+[A-Z]+[0-9]+)*\b)?", re.IGNORECASE
 )
@@ -89,6 +87,42 @@ def read_suppressions(text: str) -> Suppressions:
 
 
 @dataclass(frozen=True, slots=True)
+class _Written:
+    """How a comment is written, by offsets in the text of the token."""
+
+    start: int
+    end: int
+    whole_file: bool = False
+    says: int = 0
+    """Where the word ends that says what to do."""
+    listed: tuple[int, int] | None = None
+    """The stretch that lists rules, if there is one."""
+
+
+def _ours(text: str) -> Iterator[_Written]:
+    """The comments in our own words. Brackets that nobody closes list nothing."""
+    last = text.rfind("]")
+    found = _OWN.search(text)
+    while found is not None:
+        end, listed = found.end(), None
+        if found["opened"] and end <= last:
+            listed = (end, text.index("]", end))
+            end = listed[1] + 1
+        elif found["opened"]:
+            end -= 1
+        whole_file = found["act"].lower() == "ignore-file"
+        yield _Written(found.start(), end, whole_file, found.end("act"), listed)
+        found = _OWN.search(text, end)
+
+
+def _noqas(text: str) -> Iterator[_Written]:
+    """The comments in the words of other linters; those with a colon but without codes as well."""
+    for found in _NOQA.finditer(text):
+        listed = found.span("codes") if found["codes"] else None
+        yield _Written(found.start(), found.end(), says=found.end("colon"), listed=listed)
+
+
+@dataclass(frozen=True, slots=True)
 class _Comment:
     line: int
     own_line: bool
@@ -114,10 +148,10 @@ def insertions(text: str, places: Iterable[tuple[int, str]], reason: str = "") -
     for line, name in places:
         found = _own_comment(comments, line, extents, source)
         if found is not None:
-            number, match = found
-            column = comments[number].start[1] + match.end("rules")
-            known = [part.strip() for part in match["rules"].split(",") if part.strip()]
-            place = (starts[number - 1] + column, 0)
+            number, (first, last) = found
+            token = comments[number]
+            known = [part.strip() for part in token.string[first:last].split(",") if part.strip()]
+            place = (starts[number - 1] + token.start[1] + last, 0)
             wanted.setdefault(place, (", " if known else "", set()))[1].add(name)
             continue
         around = [extent for extent in extents if extent[0] <= line <= extent[1]]
@@ -172,23 +206,23 @@ def removal(text: str, word: Span) -> Removal | None:
 
 def _without(comment: str, at: int) -> str:
     """A comment without the word at an offset in it."""
-    for pattern, group, kind in ((_OWN, "rules", _LIST), (_NOQA, "codes", _CODE)):
-        for found in pattern.finditer(comment):
-            if not found.start() <= at < found.end():
+    for written, kind in ((_ours, _LIST), (_noqas, _CODE)):
+        for found in written(comment):
+            if not found.start <= at < found.end:
                 continue
-            shift = max(found.start(group), 0)
-            words = [part.span() for part in kind.finditer(found[group] or "")]
+            shift, last = found.listed or (0, 0)
+            words = [part.span() for part in kind.finditer(comment[shift:last])]
             starts = [shift + start for start, _ in words]
             if len(words) > 1 and at in starts:
                 number = starts.index(at)
                 if number + 1 < len(words):
                     return comment[:at] + comment[starts[number + 1] :]
                 return comment[: shift + words[-2][1]] + comment[shift + words[-1][1] :]
-            after = _NEXT.search(comment, found.end())
+            after = _NEXT.search(comment, found.end)
             end = after.start() if after is not None else len(comment)
-            reason = comment[found.end() : end].strip()
+            reason = comment[found.end : end].strip()
             kept = f"# {reason}  " if _ANYWHERE.search(reason) else ""
-            left = (comment[: found.start()] + kept + comment[end:]).rstrip()
+            left = (comment[: found.start] + kept + comment[end:]).rstrip()
             return left if left.strip("# \t") else ""
     return comment
 
@@ -198,15 +232,15 @@ def _own_comment(
     line: int,
     extents: list[tuple[int, int]],
     source: list[str],
-) -> tuple[int, re.Match[str]] | None:
-    """The line of a comment of ours with names in brackets that silences a line, and where it says so."""
+) -> tuple[int, tuple[int, int]] | None:
+    """The line of a comment of ours with names in brackets that silences a line, and where it lists them."""
     for number, token in comments.items():
-        for match in _OWN.finditer(token.string):
-            if match["rules"] is None or match["act"].lower() == "ignore-file":
+        for written in _ours(token.string):
+            if written.listed is None or written.whole_file:
                 continue
             own_line = not token.line[: token.start[1]].strip()
             if line in _silenced_lines(_Comment(number, own_line, False, ()), extents, source):
-                return number, match
+                return number, written.listed
     return None
 
 
@@ -254,27 +288,28 @@ def _read(token: tokenize.TokenInfo) -> Iterator[_Comment]:
     def at(first: int, last: int) -> Span:
         return Span(line, start + first + 1, line, start + last + 1)
 
-    for found in _OWN.finditer(token.string):
-        whole_file = found["act"].lower() == "ignore-file"
-        if found["rules"] is None:
-            words = [(ALL, at(found.start(), found.end("act")))]
+    for found in _ours(token.string):
+        if found.listed is None:
+            words = [(ALL, at(found.start, found.says))]
         else:
-            words = [
-                (part.group(), at(found.start("rules") + part.start(), found.start("rules") + part.end()))
-                for part in _LIST.finditer(found["rules"])
-            ]
-        yield _Comment(line, own_line, whole_file, tuple(words))
-    for found in _NOQA.finditer(token.string):
-        if found["colon"] is None:
-            yield _Comment(line, own_line, False, ((ALL, at(*found.span())),), ours=False)
-        elif found["codes"]:
-            begin = found.start("codes")
-            words = [
-                (part.group(), at(begin + part.start(), begin + part.end()))
-                for part in _CODE.finditer(found["codes"])
-                if part.group().upper().startswith("AMP")
-            ]
-            yield _Comment(line, own_line, False, tuple(words))
+            words = _words(_LIST, token.string, found.listed, at)
+        yield _Comment(line, own_line, found.whole_file, tuple(words))
+    for found in _noqas(token.string):
+        if found.says < 0:
+            yield _Comment(line, own_line, False, ((ALL, at(found.start, found.end)),), ours=False)
+        elif found.listed is not None:
+            words = _words(_CODE, token.string, found.listed, at)
+            ours = tuple(word for word in words if word[0].upper().startswith("AMP"))
+            yield _Comment(line, own_line, False, ours)
+
+
+def _words(
+    kind: re.Pattern[str], text: str, listed: tuple[int, int], at: Callable[[int, int], Span]
+) -> list[tuple[str, Span]]:
+    """The words in a stretch of a text, with their places."""
+    shift = listed[0]
+    found = kind.finditer(text[slice(*listed)])
+    return [(part.group(), at(shift + part.start(), shift + part.end())) for part in found]
 
 
 def _silenced_lines(comment: _Comment, extents: list[tuple[int, int]], source: list[str]) -> set[int]:

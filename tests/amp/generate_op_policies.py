@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy
 import torch
+from half_kernels import WITHOUT_HALF_KERNELS, operands_of_kernel
 from op_samples import (
     AMBIGUOUS_METHODS,
     MODULES,
@@ -35,10 +36,8 @@ from op_samples import (
     SENSITIVE,
     UNMEASURABLE_IN_OLD_RELEASES,
     UNMEASURABLE_ON_CUDA,
-    WITHOUT_HALF_KERNELS,
     Sample,
     Tensors,
-    operands_of_kernel,
 )
 from overload_policies import POLICIES
 from torch import Tensor, nn

@@ -17,7 +17,7 @@ from amplint.events import (
     ScalerUsed,
 )
 from amplint.findings import Span
-from amplint.rules.told import Told
+from amplint.rules.context import NothingElse
 
 SCALE = 1024.0
 
@@ -101,7 +101,7 @@ def faults(*events: Event) -> list[Fault]:
     """What the protocol says of these events."""
     state, said = PROTOCOL.start(), []
     for event in events:
-        state, breaches = PROTOCOL.hear(state, event, Told())
+        state, breaches = PROTOCOL.hear(state, event, NothingElse())
         said += [breach.fault for breach in breaches]
     return said
 

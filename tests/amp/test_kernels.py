@@ -12,7 +12,7 @@ from amplint.flow import tensors
 
 torch = pytest.importorskip("torch")
 
-from op_samples import WITHOUT_HALF_KERNELS  # noqa: E402
+from half_kernels import WITHOUT_HALF_KERNELS  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -34,8 +34,8 @@ from amplint.events import (
 from amplint.findings import Span
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
+from amplint.rules.context import NothingElse
 from amplint.rules.dispatcher import Dispatcher
-from amplint.rules.told import Told
 from amplint.source.decoding import read_source
 
 CALLS = {
@@ -294,7 +294,7 @@ def test_the_update_of_another_scaler_leaves_the_scale_alone() -> None:
     for scaler in ("generator's", "discriminator's"):
         state, said = PROTOCOL.start(), []
         for event in [*both, replace(used, scaler=scaler, act="step", optimizer="discriminator's")]:
-            state, breaches = PROTOCOL.hear(state, event, Told())
+            state, breaches = PROTOCOL.hear(state, event, NothingElse())
             said += [breach.fault for breach in breaches]
         faults[scaler] = said
     assert faults == {"generator's": [Fault.UPDATED_BEFORE_STEP], "discriminator's": []}

@@ -64,7 +64,9 @@ def test_a_wrapper_of_the_project_is_taken_at_its_word(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "amp.py").write_text("def region(kind):\n    return REGIONS[kind]()\n\nREGIONS = load('kinds')\n")
+    (package / "amp.py").write_text(
+        "def region(kind):\n    return REGIONS[kind]()\n\nREGIONS = load('kinds')\n"
+    )
     (package / "train.py").write_text(
         "from package.amp import region\n\n"
         "def train(model, x):\n"

@@ -1,7 +1,7 @@
 """Stands in for the analysis where the tests are about what is around it.
 
 It reports a line that holds BAD as backward-in-autocast, with a trail to the first line that holds autocast;
-WAIT reads a FIFO; CRASH, CRASH_IN_GROUP and DIE are what they say.
+WAIT reads a FIFO; CRASH is what it says.
 
 What can be fixed is a word too: UNTIDY becomes TIDY by a safe fix, RISKY becomes TIDY by an unsafe one.
 BROKEN, EATEN and SPREADING have safe fixes that break the syntax, lose a comment and bring a BAD. TWIN_A becomes
@@ -11,50 +11,50 @@ TIDY together with the TWIN_B of twin.py beside it.
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from amplint.config import Settings
 from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Span, TrailStep, digest_of
-from amplint.reached import Reached
 from amplint.source.decoding import SourceFile, lines_of, read_source
 from amplint.source.nesting import too_deep
 
 
-def forget() -> None:
-    """Nothing is kept."""
+@dataclass
+class Judged:
+    """As in amplint.analysis."""
+
+    findings: list[Finding]
+    crashes: list[Crash]
+    entries: int = 0
+    cut: int = 0
 
 
-def judge(
-    files: Sequence[SourceFile],
-    project_files: Sequence[Path],
-    settings: Settings,
-    rules: frozenset[str] | None = None,
-    keep: Callable[[Finding], bool] = lambda finding: True,
-    changed: Mapping[str, bytes] = {},
-    reached: Mapping[Path, Sequence[Reached]] = {},
-) -> tuple[list[Finding], list[Crash]]:
-    findings = []
-    for file in files:
-        if "CRASH_IN_GROUP" in file.text and len(files) > 1:
-            raise RuntimeError("this is too much")
-        if "CRASH" in file.text and "CRASH_IN_GROUP" not in file.text:
-            raise ZeroDivisionError("by zero")
-        if "DIE" in file.text:
-            os._exit(9)
-        for waiting in re.findall(r"WAIT (.+)", file.text):
-            Path(waiting).read_text()
-        findings += _judge(file)
-    return findings, []
+class Analysis:
+    """As in amplint.analysis."""
 
+    def __init__(
+        self,
+        files: Sequence[SourceFile],
+        project_files: Sequence[Path],
+        settings: Settings,
+        codes: frozenset[str] | None = None,
+        changed: Mapping[str, bytes] = {},
+    ) -> None:
+        self.files = files
 
-def out_of_sight(
-    project_files: Sequence[Path], settings: Settings, codes: frozenset[str] | None = None
-) -> tuple[Reached, ...]:
-    """No calls lead out of sight."""
-    return ()
+    def run(self, keep: Callable[[Finding], bool] = lambda finding: True) -> Judged:
+        judged = Judged([], [])
+        for file in self.files:
+            if "CRASH" in file.text:
+                judged.crashes.append(Crash.of(file.display, "", ZeroDivisionError("by zero")))
+                continue
+            for waiting in re.findall(r"WAIT (.+)", file.text):
+                Path(waiting).read_text()
+            judged.findings += _judge(file)
+        return judged
 
 
 def _judge(file: SourceFile) -> list[Finding]:

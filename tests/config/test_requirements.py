@@ -28,11 +28,38 @@ from amplint.requirements import bounds_of_setting, project_torch
         (">=2.1,!=2.2.0", ((2, 1), None)),
         ("", None),
         ("new", None),
+        ("2.4.1.dev1+cu121", ((2, 4), (2, 4))),
+        ("2." + "1" * 5000, None),
+        ("1" * 5000, None),
         (">=2.5,<2.3", None),
     ],
 )
 def test_bounds(text: str, bounds: TorchBounds | None) -> None:
     assert bounds_of_setting(text) == bounds
+
+
+@pytest.mark.parametrize(
+    ("line", "bounds"),
+    [
+        ("torch >= 2.1 , < 2.7 ,", ((2, 1), (2, 6))),
+        ("torch(>=2.1,<2.7)", ((2, 1), (2, 6))),
+        ("torch[opt-einsum]>=2.1,<2.7;python_version>'3'", ((2, 1), (2, 6))),
+        ("torch>=2.1,,<2.7", None),
+        ("torch >=2.1 <2.7", None),
+        ("torch 2.1", None),
+        ("torch ^2.1", None),
+        ("torch @ https://example.org/torch-2.1.whl", None),
+        ("torch[opt", None),
+        ("torch", None),
+        ("torchvision>=0.1", None),
+        ("torch " + "!a" * 5000, None),
+    ],
+)
+def test_requirements(tmp_path: Path, line: str, bounds: TorchBounds | None) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text(f"{line}\n")
+    (tmp_path / ".git").mkdir()
+    assert project_torch(tmp_path) == ((bounds, path) if bounds is not None else None)
 
 
 SOURCES = {

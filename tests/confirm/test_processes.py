@@ -152,7 +152,7 @@ def test_forks_give_no_warning_of_threads(probed: Probed) -> None:
         """
 import os, threading, warnings
 
-warnings.simplefilter("always")
+warnings.simplefilter("always", DeprecationWarning)
 for _ in range(2):
     child = os.fork()
     if child == 0:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import BESIDE_HALF, HALF, Registry, Weight
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state.values import Value
 from amplint.lowering.program import Node
 

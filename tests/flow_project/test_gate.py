@@ -6,7 +6,8 @@ import pytest
 from drawing import Draw, Tree
 from keys import registry
 
-from amplint.flow.core.registry import BESIDE_HALF, HALF, Registry, Weight
+from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.project.effects import Effects
 from amplint.flow.project.gate import entry_names, identifiers, is_worth_reading, taking_part, tokens
 from amplint.source.gate import passes

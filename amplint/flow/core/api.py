@@ -264,8 +264,8 @@ class Api(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is known of the project from outside its code: the torch releases that it admits (from, below), and the
-    device that it trains on."""
+    """What is known of the project from outside its code: the releases of the library that it admits (from, below), and
+    the device that it runs on."""
 
-    torch: tuple[tuple[int, ...], tuple[int, ...] | None] = ((2, 0), None)
-    device: str = "cuda"
+    releases: tuple[tuple[int, ...], tuple[int, ...] | None]
+    device: str

@@ -256,11 +256,16 @@ def _call_cached(m: Machine, function: FunctionValue, given: Arguments, node: No
     program = m.program_of(function)
     if program is None:
         return m.cut(function, given, node)
-    owner = symbol("cached", program.path, *program.root, program.number)
+    owner = symbol("cached", program.path, *program.root, program.number, *given.positional, *given.keywords)
     known = m.load(owner, "result")
     if known is not None:
         return known
-    result = call_function(m, function, given, node)
+    frame, context = m.frame, m.frame.context
+    frame.context = owner  # what it makes belongs to no caller
+    try:
+        result = call_function(m, function, given, node)
+    finally:
+        frame.context = context
     m.store(owner, "result", result)
     return result
 

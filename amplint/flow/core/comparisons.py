@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import Condition, asked, either, equals, is_none, is_true, negation
+from amplint.flow.state.conditions import Condition, asked, both, either, equals, is_none, is_true, negation
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -80,7 +80,7 @@ def _is_none(m: Machine, value: Value) -> Condition:
         case Constant():
             return Constant(value.value is None)
         case Unknown():
-            return FALSE if m.note(value.symbol, Exists) is not None else asked(is_none(value.symbol))
+            return both(negation(m.where_noted(value.symbol, Exists)), asked(is_none(value.symbol)))
     return FALSE
 
 
@@ -164,7 +164,7 @@ def truth(m: Machine, value: Value) -> Condition:
         case Constant():
             return Constant(bool(value.value))
         case Unknown():
-            return TRUE if m.note(value.symbol, Exists) is not None else asked(is_true(value.symbol))
+            return either(m.where_noted(value.symbol, Exists), asked(is_true(value.symbol)))
         case Number():
             return asked(is_true(value.symbol))
         case Text():

@@ -51,9 +51,9 @@ LOOKED_INTO = 3
 class Interpreter(Names):
     """Walks entry points of a project and gives their event graphs."""
 
-    def __init__(self, registry: Registry, project: ProjectView, settings: Settings | None = None) -> None:
+    def __init__(self, registry: Registry, project: ProjectView, settings: Settings) -> None:
         super().__init__(registry, project)
-        self.settings = settings or Settings()
+        self.settings = settings
         self.summaries: dict[object, list[Summary]] = {}
         self.active: dict[object, None] = {}
         self.recursion: set[object] = set()
@@ -233,13 +233,14 @@ class Interpreter(Names):
         return False
 
     def never_raises(self, block: ir.Block) -> bool:
-        """Whether statements only import what is there: torch, or files of the project."""
+        """Whether statements only import what is there: packages that models take for installed, or files of the
+        project."""
         for statement in block:
             if not isinstance(statement, ir.Import):
                 return False
             for _, target in statement.bindings:
                 found = self.project.imported(self.frame.file, target)
-                if isinstance(found, External) and found.name.split(".")[0] != "torch":
+                if isinstance(found, External) and found.name.split(".")[0] not in self.registry.installed:
                     return False
         return bool(block)
 
@@ -333,7 +334,10 @@ class Interpreter(Names):
         if program is None:
             return self.unknown(node)
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
-        return calls.run_generator(self.machine, function, program, given, node)
+        before = self._ambient_before[context.identity]
+        result = calls.run_generator(self.machine, function, program, given, node)
+        self.registry.hooks.entered(self.machine, before, node)
+        return result
 
     def leave(self, context: Value, node: ir.Node) -> None:
         """Leaves a context manager."""
@@ -529,21 +533,28 @@ class Interpreter(Names):
         return result
 
     def set_elsewhere(self, base: Instance, name: str) -> Value | None:
-        """An attribute that another method than the constructor sets: the values of these statements."""
+        """An attribute that another method than the constructor sets: the values of these statements. Unknown where
+        one of them is and the others are None."""
         key = (base.identity, name)
         if base.made_of is None or key in self._elsewhere:
             return None
         self._elsewhere.add(key)
         found: Value | None = None
+        hidden = False
         try:
             for index, lines in enumerate(self.project.attribute_stores(base.made_of, name)[:3]):
                 value = self._set_by(base, name, lines)
+                hidden = hidden or isinstance(value, Unknown)
                 if value is None or isinstance(value, Unknown):
                     continue
                 atom = symbol("set by", base.identity, name, index)
                 found = value if found is None else join_values(asked(atom), value, found)
         finally:
             self._elsewhere.discard(key)
+        if hidden and (found is None or found == NONE):
+            return Unknown(
+                symbol("attribute", base.identity, name), self.kind_of_attribute(base.made_of, name)
+            )
         return found
 
     def _set_by(self, base: Instance, name: str, lines: Lines) -> Value | None:

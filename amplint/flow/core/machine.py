@@ -21,6 +21,7 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     ModuleFile,
+    Note,
     Unknown,
     Value,
 )
@@ -180,6 +181,9 @@ class Machine(Api, Protocol):
     silent: bool
 
     # running
+
+    def where_noted(self, owner: Symbol, kind: type[Note]) -> Condition:
+        """The condition under which an object has a note of a kind."""
 
     def evaluate(self, node: Expression) -> Value:
         """The value of an expression; its effects happen on the present path. May be a Choice."""

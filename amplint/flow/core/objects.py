@@ -98,7 +98,7 @@ def _of_instance(m: Machine, base: Instance, name: str, node: Node) -> Value:
         if found is not None:
             return found
         found = m.set_elsewhere(base, name)
-        if found is not None:
+        if found is not None and not isinstance(found, Unknown):
             return found
     return _inherited(m, base, name, node)
 

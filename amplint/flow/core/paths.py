@@ -319,6 +319,13 @@ class Paths:
             return ()
         return tuple(leaf for leaf in leaves(within(value, self.state.condition)) if isinstance(leaf, kind))
 
+    def where_noted(self, owner: Symbol, kind: type[Note]) -> Condition:
+        """The condition under which an object has a note of a kind."""
+        value = self.read(_key(owner, kind))
+        if value is None:
+            return FALSE
+        return apply(partial(_is_kind, kind), within(value, self.state.condition))
+
     def set_note(self, owner: Symbol, note: Note) -> None:
         """Notes something of an object."""
         self.state.store(_key(owner, type(note)), note)
@@ -439,7 +446,7 @@ class Paths:
         if is_none(value.symbol) in atoms(self.state.condition):
             self.assume(negation(asked(is_none(value.symbol))))
         if self.note(value.symbol, Exists) is None:
-            self.set_note(value.symbol, Exists())
+            self.set_note(value.symbol, Exists(apart=value.kind is not None))
 
     def identity_of(self, value: Value) -> Symbol | None:
         """What names an object."""
@@ -484,6 +491,10 @@ def _is(leaf: Value, value: Value) -> Condition:
 def _item(index: int, value: Value) -> Value:
     assert isinstance(value, kinds.Sequence)
     return value.items[index]
+
+
+def _is_kind(kind: type[Note], leaf: Value) -> Condition:
+    return TRUE if isinstance(leaf, kind) else FALSE
 
 
 def _key(owner: Symbol, kind: type[Note]) -> Key:

@@ -70,6 +70,9 @@ class Hooks:
     def returned(self, api: Api, node: Node) -> None:
         """An entry point came to its end."""
 
+    def entered(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
+        """A context manager of the project that is a generator was entered at this node."""
+
     def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
         """A context manager of the project that is a generator is left: ambient values go back to what they were."""
 
@@ -88,13 +91,6 @@ class Weight(IntEnum):
     ENTRY = 2
     """AMP is used here: ``torch.autocast``. Functions that reach such a key are judged, and the key's name lets a
     file through the gate."""
-
-
-HALF = "half"
-"""The tag of keys of weight ENTRY, half-precision types, that make an entry point only of what meets a key with the tag
-BESIDE_HALF, too: code that only asks for a type is no AMP."""
-BESIDE_HALF = "beside half"
-"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +157,8 @@ class Registry:
     """By the qualified name of a base class outside."""
     constants: set[type[Value]] = field(default_factory=set)
     """Kinds of values that compare as constants do."""
+    installed: set[str] = field(default_factory=set)
+    """Packages that are there: importing from them does not fail."""
     discards: dict[type[Value], DiscardModel] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=lambda: Hooks())
     own: Callable[[str], tuple[CallModel, About] | None] | None = None
@@ -239,6 +237,7 @@ class Registry:
                 _chain(getattr(self, name), table)
         self.kinds += other.kinds
         self.constants |= other.constants
+        self.installed |= other.installed
         if type(other.hooks) is not Hooks:
             self.hooks = other.hooks
         self.ambients += other.ambients

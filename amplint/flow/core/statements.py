@@ -21,6 +21,7 @@ from amplint.flow.state.values import (
     External,
     Iteration,
     Mapping,
+    Number,
     Sequence,
     Unknown,
     Value,
@@ -74,7 +75,15 @@ def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) ->
     return left
 
 
+def _is_number(value: Value) -> bool:
+    return isinstance(value, Constant) and type(value.value) in (int, float)
+
+
 def _augmented(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) -> Value:
+    if m.in_loop and _is_number(left) and _is_number(right):
+        return m.number(
+            node
+        )  # a counter, of whose values the rounds that are walked show the first ones alone
     for side in (left, right):
         model = m.registry.operators.get(type(side))
         if model is not None:
@@ -174,6 +183,8 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     if isinstance(source, Iteration) and source.rounds is not None:
         rounds = min(source.rounds, ROUNDS)
     apart = items is not None and _are_different(items)
+    if items is None:
+        _forget_counters(m, node)
     leaving: list[State] = []
     for number in range(rounds):
         frame.rounds = (*saved[3], number)
@@ -201,6 +212,20 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():
         m.registry.hooks.ended(m, node)
+
+
+def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
+    """Takes numbers that a loop counts on for unknown from its first round on: the rounds that are walked stand
+    for all."""
+    pending: list[ir.Statement] = list(node.body)
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, ir.AugmentedAssign) and isinstance(statement.target, ir.Name):
+            name = statement.target.id
+            if _is_number(m.state.names.get(name, NONE)):
+                m.state.bind(name, Number(symbol("counter", m.frame.context, node.number, name)))
+        for part in ("body", "other", "last"):
+            pending += getattr(statement, part, ())
 
 
 def _short(source: Value | None) -> tuple[Value, ...] | None:

@@ -138,9 +138,8 @@ class Edges:
             found = self._held[key] = set()
             for base in self.classes.bases(value):
                 if isinstance(base, ClassValue):
-                    for method in self.classes.methods(base).values():
-                        if method.outline is not None and method.outline.parameters:
-                            found |= self._stored(base.file, method.outline, name)
+                    for method in {outline for outline, _ in self._stores_in(base).get(name, ())}:
+                        found |= self._stored(base.file, method, name)
         return self._held[key]
 
     def _stored(self, file: ProjectFile, method: FunctionOutline, name: str) -> set[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.flow.core.registry import BESIDE_HALF, HALF, About, Registry, Weight
+from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
 from amplint.flow.state.values import FunctionValue

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from amplint.flow.core.registry import BESIDE_HALF, HALF, About, Registry, Weight
+from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Definition, Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys

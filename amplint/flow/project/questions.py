@@ -256,10 +256,17 @@ class Questions:
 
     def _kinds_resumed(self, file: ProjectFile) -> Iterator[str | None]:
         for part in scopes_in(file):
-            for name, methods in facts_of(file.outline).of(part).uses.items():
-                if _RESUMED in methods:
-                    uses = self._view.uses(FunctionValue(file, part), name)
-                    yield next((kind.name for kind in self._kinds if kind.fits(uses)), None)
+            for call in facts_of(file.outline).of(part).body.calls:
+                if call.method == _RESUMED:
+                    yield self._kind(file, part, call.name)
+
+    def _kind(self, file: ProjectFile, function: FunctionOutline, method: str | None) -> str | None:
+        """What an object is of which a method is called, judged by all that is called on it."""
+        base, dot, _ = (method or "").rpartition(".")
+        if not dot:
+            return None
+        uses = self._view.uses(FunctionValue(file, function), base)
+        return next((kind.name for kind in self._kinds if kind.fits(uses)), None)
 
     def framework_saves_scaler(self, event: StateSaved) -> bool:
         """Whether code on the way reads the scaler of an object, which may be the framework's."""

@@ -49,10 +49,16 @@ class Note(Value):
 
 @dataclass(frozen=True, slots=True)
 class Exists(Note):
-    """A method of an unknown object was called: it is not None from there on."""
+    """A method of an unknown object was called: it is not None from there on. ``apart``: paths on which that is so are
+    told from others."""
+
+    apart: bool = False
 
     def joined(self, other: Note | None) -> Note | None:
-        """It holds where it holds on both paths."""
+        """It holds where it holds on both paths, unless they are told apart."""
+        if self.apart and other != self:
+            kept_apart: Note | None = NotImplemented
+            return kept_apart
         return self if other == self else None
 
 

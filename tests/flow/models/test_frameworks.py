@@ -62,7 +62,7 @@ def told(tmp_path: Path, text: str) -> list[Event]:
     project = Project([path])
     file = project.load(path)
     assert file is not None
-    walks = Driver(project, [file], Settings()).walks()
+    walks = Driver(project, [file], Settings(((2, 0), None), "cuda")).walks()
     return [event for walk in walks for event in walk.graph.events()]
 
 

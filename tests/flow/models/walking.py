@@ -49,7 +49,7 @@ def events_of(folder: Path, body: str, parameters: str = "x, y") -> list[Event]:
     project = Project([path])
     file = project.load(path)
     assert file is not None
-    driver = Driver(project, [file], Settings())
+    driver = Driver(project, [file], Settings(((2, 0), None), "cuda"))
     graph = driver.interpreter.walk_function(FunctionValue(file, file.outline.functions["main"]))
     assert graph is not None
     return list(graph.events())

@@ -16,7 +16,6 @@ from amplint.flow.models.frameworks import roles, training
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.training import ROUNDS, Step
 from amplint.flow.models.torch import checkpoints
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import SCALER, Scaler
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import (
@@ -138,7 +137,7 @@ roles.give(
 # supervised trainers ---------------------------------------------------------------------------------------------
 
 
-@models.call("ignite.engine.create_supervised_trainer", weight=Weight.ENTRY, tags=(SCALES_LOSSES,))
+@models.call("ignite.engine.create_supervised_trainer", weight=Weight.ENTRY)
 def _trainer(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``create_supervised_trainer(model, optimizer, loss_fn, amp_mode="amp", scaler=True)``. Its step is told of where
     the trainer is made: there it says how."""
@@ -156,7 +155,7 @@ def _trainer(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return engine
 
 
-@models.call("ignite.engine.supervised_training_step_amp", weight=Weight.ENTRY, tags=(SCALES_LOSSES,))
+@models.call("ignite.engine.supervised_training_step_amp", weight=Weight.ENTRY)
 def _update(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``Engine(supervised_training_step_amp(model, optimizer, loss_fn, scaler=scaler))``."""
     named = arguments.by_name(_OF_STEP)

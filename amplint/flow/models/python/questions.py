@@ -251,7 +251,7 @@ def _outside_has(api: Api, owner: str, name: str) -> bool | None:
     first = since(f"{owner}.{name}")
     if first is None:
         return None
-    low, high = api.settings.torch
+    low, high = api.settings.releases
     bounds = ((low[0], low[1]), (high[0], high[1]) if high is not None else None)
     return compare(bounds, ">=", first)
 
@@ -284,7 +284,7 @@ def _attribute(api: Api, value: Value, name: str, default: Value | None, node: N
     return api.each(api.truth(has), lambda one: api.attribute(value, name, node) if one == TRUE else given)
 
 
-@models.call("builtins.setattr")
+@models.call("builtins.setattr", "builtins.object.__setattr__")
 def _setattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if len(arguments.positional) == 3:
         value, key, new = arguments.positional

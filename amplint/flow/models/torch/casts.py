@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.events import Cast, Certainty, DType
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import BESIDE_HALF, HALF, Registry, Weight
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_type
 from amplint.flow.models.torch.dtypes import dtype_in

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from amplint.amp.tokens import HALF
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import HALF, Registry, Weight
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import DefaultType, DTypeValue, TypeInfo
 from amplint.flow.state.conditions import choice, is_true

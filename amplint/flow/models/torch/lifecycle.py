@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amplint.events import AmpHidden, FunctionEnded, LoopEnded, LoopIterated, ObjectMade
+from dataclasses import replace
+
+from amplint.events import AmpHidden, FunctionEnded, LoopEnded, LoopIterated, ObjectMade, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Hooks, Registry
 from amplint.flow.models.frameworks.scales import may_step
@@ -36,6 +38,18 @@ class _Lifecycle(Hooks):
         """An entry point came to its end."""
         api.emit(FunctionEnded(api.place(node), regions(api)))
 
+    def entered(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
+        """A context manager of the project is entered: the regions that it opens are reached from here."""
+        known = before[OpenRegions]
+        if not isinstance(known, OpenRegions):
+            return
+        call = api.place(node)
+        own = tuple(
+            region if region in known.regions else replace(region, place=_reached_from(region.place, call))
+            for region in regions(api)
+        )
+        api.surround(OpenRegions(own))
+
     def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
         """A context manager of the project is left: regions that it has opened end."""
         open_before, mode = before[OpenRegions], before[GradientMode]
@@ -53,4 +67,8 @@ class _Lifecycle(Hooks):
         return losses.out_of_sight(api, arguments, node)
 
 
-models = Registry(hooks=_Lifecycle())
+def _reached_from(place: Place, call: Place) -> Place:
+    return place.reached_by((call, *place.calls))
+
+
+models = Registry(hooks=_Lifecycle(), installed={"torch"})

@@ -84,6 +84,12 @@ models.kinds.append(Kind(MODULE, one_of=frozenset({"eval", "train"}), all_of=fro
 _METHODS = _OTHERS | _COLLECTIONS | _ADDING | {"state_dict", "zero_grad"}
 
 
+@models.into(models.annotations, "torch.nn.Module", "torch.nn.modules.module.Module")
+def _annotated(own: Symbol) -> Value:
+    """``model: nn.Module``."""
+    return Unknown(own, MODULE)
+
+
 # methods ---------------------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,7 @@ def _compare(api: Api, operator: str, left: Value, right: Value | None, node: No
 
 def bounds_of(api: Api) -> Bounds:
     """The releases that the project admits."""
-    low, high = api.settings.torch
+    low, high = api.settings.releases
     return (low[0], low[1]), ((high[0], high[1]) if high is not None else None)
 
 
