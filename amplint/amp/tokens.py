@@ -8,7 +8,13 @@ _CASTS = (b"float16", b".half(", b"torch.half")
 _APEX = re.compile(rb"(?:from|import)[ \t]+apex\b")
 _TRAINING = (b"optim.", b"backward(", b"Optimizer", b"AdamW(")
 
-STRONG: tuple[tuple[bytes, ...], ...] = ((b"autocast",), (b"GradScaler",), (b"custom_fwd",), (b"custom_bwd",))
+STRONG: tuple[tuple[bytes, ...], ...] = (
+    (b"autocast",),
+    (b"GradScaler",),
+    (b"custom_fwd",),
+    (b"custom_bwd",),
+    (b"amp_mode",),
+)
 GATE: tuple[tuple[bytes, ...], ...] = (
     *STRONG,
     *((cast, training) for cast in _CASTS for training in _TRAINING),

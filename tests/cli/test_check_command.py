@@ -237,16 +237,6 @@ def test_workers_find_the_same_as_one_process(amplint, project: Path) -> None:
     assert len(json.loads(alone.stdout)) == 60
 
 
-def test_a_worker_that_dies_costs_one_file(amplint, project: Path) -> None:
-    for number in range(30):
-        (project / f"m{number}.py").write_text(BAD)
-    (project / "deadly.py").write_text(BAD + "# DIE\n")
-    done = amplint("-j", "2", "--output-format=json")
-    assert done.returncode == 2
-    assert len(json.loads(done.stdout)) == 30
-    assert "amplint: internal error: deadly.py: the worker process died" in done.stderr
-
-
 def test_a_crash_in_the_analysis_costs_one_file(amplint, project: Path) -> None:
     (project / "bad.py").write_text(BAD)
     (project / "crash.py").write_text(BAD + "# CRASH\n")
@@ -256,14 +246,6 @@ def test_a_crash_in_the_analysis_costs_one_file(amplint, project: Path) -> None:
     assert "amplint: internal error: crash.py: ZeroDivisionError: by zero" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" in amplint(env={"AMPLINT_DEBUG": "1"}).stderr
-
-
-def test_a_crash_of_a_group_alone_costs_nothing(amplint, project: Path) -> None:
-    (project / "a.py").write_text(BAD)
-    (project / "b.py").write_text(BAD + "# CRASH_IN_GROUP\n")
-    done = amplint("--output-format=json")
-    assert done.returncode == 1
-    assert len(json.loads(done.stdout)) == 2
 
 
 def test_colours_are_for_terminals(amplint, project: Path) -> None:

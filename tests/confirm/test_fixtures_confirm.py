@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reaso
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from test_fixtures import ALL, FIXTURES, Place, expected, found  # noqa: E402
-from test_fixtures_run import is_too_old_for, release  # noqa: E402
+from test_fixtures_run import is_too_old_for  # noqa: E402
 
 from amplint.rules import rule_classes  # noqa: E402
 from amplint.rules.base import FlowRule  # noqa: E402
@@ -29,7 +29,6 @@ NOT_SEEN = {
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
     "half-input/bad_kept_model.py": "a type that is not spelt out is taken for the one in use",
-    "half-model/bad_trainer_attributes.py": "a run has no flags: what they were stands in the events",
     "misplaced-argument/bad_device_for_old_class.py": "the region raises before the scaler is used",
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
     "scheduler-on-skipped-step/bad_same_scale.py": "a run does not see what the scheduler depends on",
@@ -60,9 +59,6 @@ RAISES = {
     "jit-under-autocast/good_block_in_script.py",
 }
 """Programs that simulated CUDA cannot run to their end: graphs, scripts, tensors on the CPU."""
-if release() >= (2, 11):
-    # before, the trace fails by its check, as it does on CUDA, and the program expects that
-    RAISES.add("jit-under-autocast/bad_trace.py")
 SUPPRESSED = "unused-suppression"
 """These programs carry comments that silence the linter. A run is not silenced."""
 

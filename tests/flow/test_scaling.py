@@ -347,26 +347,17 @@ class Trainer:
     ("makes", "saved"),
     {
         "scaler = self.scaler": True,
-        "scaler = self.scaler = GradScaler()": True,
         "scaler = GradScaler()": False,
     }.items(),
 )
 def test_a_method_saves_what_another_trained(tmp_path: Path, makes: str, saved: bool) -> None:
     program = TRAINER.format(makes=makes, loads="optimizer")
     tape = listen(tmp_path, HEAD + program, start="Trainer.main")
-    assert [event.restored for event in tape.of(StateSaved)] == [True] * saved
+    assert len(tape.of(StateSaved)) == saved
     # of the method that saves only that is told
     assert len(tape.of(OptimizerStepped)) == 1
     used = [event.optimizer for event in tape.of(ScalerUsed) if event.act == "step"]
     assert all(event.optimizers == tuple(used) for event in tape.of(StateSaved))
-
-
-@pytest.mark.parametrize(("loads", "restored"), {"optimizer": True, "model": False}.items())
-def test_who_loads_weights_alone_does_not_resume(tmp_path: Path, loads: str, restored: bool) -> None:
-    program = TRAINER.format(makes="scaler = self.scaler", loads=loads)
-    tape = listen(tmp_path, HEAD + program, start="Trainer.main")
-    (saved,) = tape.of(StateSaved)
-    assert saved.restored is restored
 
 
 def test_the_end_of_an_entry_point_is_walked_when_calls_have_used_up_the_budget(

@@ -336,7 +336,12 @@ class Interpreter(Names):
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
         before = self._ambient_before[context.identity]
         result = calls.run_generator(self.machine, function, program, given, node)
-        self.registry.hooks.entered(self.machine, before, node)
+
+        def tell(nothing: Arguments) -> Value:
+            self.registry.hooks.entered(self.machine, before, node)
+            return NONE
+
+        self.machine.resolved(Arguments(), tell)  # on each path with the regions of that path
         return result
 
     def leave(self, context: Value, node: ir.Node) -> None:

@@ -220,7 +220,11 @@ def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
     pending: list[ir.Statement] = list(node.body)
     while pending:
         statement = pending.pop()
-        if isinstance(statement, ir.AugmentedAssign) and isinstance(statement.target, ir.Name):
+        if (
+            isinstance(statement, ir.AugmentedAssign)
+            and isinstance(statement.target, ir.Name)
+            and isinstance(statement.value, ir.LiteralNode)
+        ):
             name = statement.target.id
             if _is_number(m.state.names.get(name, NONE)):
                 m.state.bind(name, Number(symbol("counter", m.frame.context, node.number, name)))
@@ -239,7 +243,7 @@ def _short(source: Value | None) -> tuple[Value, ...] | None:
 
 def _are_different(items: tuple[Value, ...]) -> bool:
     """Whether each round of a loop has a thing of its own, rather than that rounds are counted, or repeat."""
-    counted = all(isinstance(item, Constant) and isinstance(item.value, int) for item in items)
+    counted = all(isinstance(item, Constant) and type(item.value) is int for item in items)
     return len(items) > 1 and not counted and len(set(items)) == len(items)
 
 
