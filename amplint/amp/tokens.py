@@ -49,7 +49,8 @@ def is_worth_reading(data: bytes) -> bool:
     return _HALVES.search(data) is not None and _TRAINS.search(data) is not None
 
 
+HALF = "half"
+"""The tag of keys of weight ENTRY, half-precision types, that make an entry point only of what meets a key with the tag
+BESIDE_HALF, too: code that only asks for a type is no AMP."""
 BESIDE_HALF = "beside half"
-"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``. A qualified name of
-weight ENTRY without a model, such as ``torch.float16``, makes an entry point only of what meets such a key, too; code
-that only asks for a type is no AMP."""
+"""The tag of keys beside which a half-precision type is worth a look: ``.backward``, ``.numpy``."""

@@ -63,6 +63,7 @@ class Body:
         "functions",
         "heads",
         "hidden",
+        "imports",
         "is_generator",
         "loads",
         "returns_value",
@@ -87,6 +88,8 @@ class Body:
         self.computed: set[str] = set()
         """Builtins that reach names which nobody can read off: ``getattr`` with a name that is no constant, ``exec``,
         ``__dict__``."""
+        self.imports = False
+        """Whether it has an import statement."""
         self.returns_value = False
         self.is_generator = False
         self._walk(list(nodes))
@@ -291,8 +294,11 @@ class Body:
     def _global(self, node: ast.Global | ast.Nonlocal, pending: list[ast.AST]) -> None:
         self.elsewhere.update(node.names)
 
-    def _nothing(self, node: ast.AST, pending: list[ast.AST]) -> None:
-        """Imports are told by the bindings; what is deleted is no longer there to be read."""
+    def _import(self, node: ast.Import | ast.ImportFrom, pending: list[ast.AST]) -> None:
+        self.imports = True
+
+    def _delete(self, node: ast.Delete, pending: list[ast.AST]) -> None:
+        """What is deleted is not read."""
 
 
 _Special = Callable[[Body, Any, list[ast.AST]], None]
@@ -316,9 +322,9 @@ _SPECIAL: dict[type[ast.AST], _Special] = {
     ast.match_case: Body._case,
     ast.Global: Body._global,
     ast.Nonlocal: Body._global,
-    ast.Import: Body._nothing,
-    ast.ImportFrom: Body._nothing,
-    ast.Delete: Body._nothing,
+    ast.Import: Body._import,
+    ast.ImportFrom: Body._import,
+    ast.Delete: Body._delete,
 }
 
 

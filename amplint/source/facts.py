@@ -102,8 +102,16 @@ class Facts:
         if name in body.elsewhere:
             return False
         return (
-            name in self.parameters or name in body.hidden or name in self.bindings.all or name in body.stores
+            name in self.parameters
+            or name in body.hidden
+            or name in body.stores
+            or (self.defines and name in self.bindings.all)
         )
+
+    @cached_property
+    def defines(self) -> bool:
+        """Whether it has imports or definitions of its own."""
+        return self.body.imports or bool(self.body.functions or self.body.classes)
 
     @cached_property
     def uses(self) -> dict[str, frozenset[str]]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from amplint.amp.tokens import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state.values import Value
@@ -26,7 +26,7 @@ def registry() -> Registry:
         return None
 
     models.about(".numpy", tags=(BESIDE_HALF,))
-    models.about("torch.float16", weight=Weight.ENTRY, tags=("half",))
+    models.about("torch.float16", weight=Weight.ENTRY, tags=(HALF,))
     models.about(".half", weight=Weight.ENTRY)
     models.about(".zero_grad", weight=Weight.EFFECT)
     return models

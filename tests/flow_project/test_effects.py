@@ -130,6 +130,12 @@ def test_a_module_does_not_do_what_its_functions_do(draw: Draw) -> None:
     code = "class A(B): ...\nclass B:\n  def __init__(self): f()\n"
     code += "import torch\n@torch.autocast('cuda')\ndef f(): torch.autocast()\nclass C:\n  def m(self): f()\n"
     assert weight(draw({"a.py": code}), "<module>") == Weight.NOTHING
+    assert (
+        weight(draw({"a.py": f"{code}table = {{'f': f, 'C': C}}\nclass D:\n  kind = B"}), "<module>")
+        == Weight.NOTHING
+    )
+    assert weight(draw({"a.py": f"{code}run(f)"}), "<module>") == Weight.ENTRY
+    assert weight(draw({"a.py": f"{code}table = {{'f': f}}\ndef g(x): table[x]()"}), "g") == Weight.ENTRY
     assert weight(draw({"a.py": f"{code}if __name__ == '__main__':\n  f()"}), "<module>") == Weight.ENTRY
 
 

@@ -27,6 +27,7 @@ class CallGraph:
     def __init__(self, effects: Effects, files: Sequence[ProjectFile]) -> None:
         self._effects = effects
         self._files = sorted(files, key=lambda file: str(file.path))
+        self._following: dict[FunctionValue, list[FunctionValue]] = {}
 
     def callers(self, definition: Definition, *, possible: bool = False) -> list[FunctionValue]:
         """The functions and module bodies that lead to a definition, through classes and names in between."""
@@ -51,9 +52,7 @@ class CallGraph:
     def rest(self, reached: Collection[FunctionValue]) -> list[FunctionValue]:
         """What no walk has reached so far and nothing else of that kind leads to."""
         known = {part.outline for part in reached}
-        return self._first(
-            [part for part in self.definitions if part.outline not in known and self._enters(part)]
-        )
+        return self._first([part for part in self._entries if part.outline not in known])
 
     @cached_property
     def definitions(self) -> list[FunctionValue]:
@@ -84,20 +83,43 @@ class CallGraph:
         return sorted(chosen, key=self._place)
 
     def _followers(self, part: FunctionValue, wanted: Collection[FunctionValue]) -> list[FunctionValue]:
-        """The definitions that one leads to, through classes, names and nested functions in between."""
+        """The definitions that one leads to, through classes, names and functions that are not wanted in between."""
         found: dict[FunctionValue, None] = {}
-        seen: set[Definition] = {part}
-        pending: list[Definition] = [part]
+        seen = {part}
+        pending = [part]
         while pending:
-            steps = self._effects.edges.of(pending.pop())
-            for after in (*steps.sure, *steps.possible):
-                if isinstance(after, FunctionValue) and after in wanted:
+            for after in self._next_entries(pending.pop()):
+                if after in wanted:
                     found[after] = None
                 elif after not in seen:
                     seen.add(after)
                     pending.append(after)
         found.pop(part, None)
         return list(found)
+
+    def _next_entries(self, part: FunctionValue) -> list[FunctionValue]:
+        """The entries that one leads to without another one in between."""
+        known = self._following.get(part)
+        if known is not None:
+            return known
+        found: dict[FunctionValue, None] = {}
+        seen: set[Definition] = {part}
+        pending: list[Definition] = [part]
+        while pending:
+            for after in self._steps(pending.pop()):
+                if after in seen:
+                    continue
+                seen.add(after)
+                if isinstance(after, FunctionValue) and after in self._entry_set:
+                    found[after] = None
+                elif self._effects.weight(after) >= Weight.ENTRY:  # nothing else leads to an entry
+                    pending.append(after)
+        known = self._following[part] = list(found)
+        return known
+
+    @cached_property
+    def _entry_set(self) -> frozenset[FunctionValue]:
+        return frozenset(self._entries)
 
     @cached_property
     def _reversed(self) -> tuple[dict[Definition, list[Definition]], dict[Definition, list[Definition]]]:

@@ -53,6 +53,7 @@ class Edges:
         self._steps: dict[Definition, Steps] = {}
         self._stores: dict[ClassValue, dict[str, list[tuple[FunctionOutline, Store]]]] = {}
         self._attributes: dict[tuple[ClassValue, str], Meaning | None] = {}
+        self._overriding: dict[ClassValue, dict[str, list[FunctionValue]]] = {}
         self._held: dict[tuple[ClassValue, str], set[str]] = {}
 
     def of(self, definition: Definition) -> Steps:
@@ -85,6 +86,16 @@ class Edges:
                 if isinstance(base, ClassValue):
                     found.setdefault(base, []).append(value)
         return found
+
+    def overriding(self, value: ClassValue, name: str) -> list[FunctionValue]:
+        """The methods of a name in classes of the files that inherit from a class."""
+        known = self._overriding.get(value)
+        if known is None:
+            known = self._overriding[value] = {}
+            for part in self.below.get(value, ()):
+                for one, method in self.classes.methods(part).items():
+                    known.setdefault(one, []).append(method)
+        return known.get(name, [])
 
     def _drawn(self, definition: Definition) -> Steps:
         match definition:
@@ -138,9 +149,8 @@ class Edges:
             found = self._held[key] = set()
             for base in self.classes.bases(value):
                 if isinstance(base, ClassValue):
-                    for method in self.classes.methods(base).values():
-                        if method.outline is not None and method.outline.parameters:
-                            found |= self._stored(base.file, method.outline, name)
+                    for method in {outline for outline, _ in self._stores_in(base).get(name, ())}:
+                        found |= self._stored(base.file, method, name)
         return self._held[key]
 
     def _stored(self, file: ProjectFile, method: FunctionOutline, name: str) -> set[str]:
@@ -193,6 +203,7 @@ class _Drawing:
         self._scope = scope
         self._steps = Steps()
         self._resolved: dict[str, list[Meaning]] = {}
+        self._unknown_roots: dict[str, bool] = {}
 
     def function(self) -> Steps:
         """From a function, or from the body of a module."""
@@ -236,31 +247,43 @@ class _Drawing:
         """What the statements in the body of a class do when the class is defined."""
         outer = self._scope
         for part in classes:
-            self._scope, self._resolved = part, {}
+            self._scope, self._resolved, self._unknown_roots = part, {}, {}
             facts = self._facts.of(part)
             self._run(facts.body, facts)
             self._class_bodies(facts.classes)
-        self._scope, self._resolved = outer, {}
+        self._scope, self._resolved, self._unknown_roots = outer, {}, {}
 
     def _run(self, body: Body, facts: Facts | None) -> None:
         for call in body.calls:
             self._call(call, facts)
+        runs = isinstance(self._scope, FunctionOutline) and self._scope is not self._file.outline.module
+        handed_on = frozenset() if runs or facts is None else _arguments_in(body)
         for name in sorted(body.loads):
-            self._load(name, facts)
+            self._load(name, facts, only_names=not runs and facts is not None and name not in handed_on)
 
     def _decorators(self, facts: Facts) -> None:
-        outer, self._scope, self._resolved = self._scope, self._facts.around(facts.scope), {}
+        outer, self._scope = self._scope, self._facts.around(facts.scope)
+        self._resolved, self._unknown_roots = {}, {}
         inner = Body([decorator.node for decorator in facts.decorators])
         self._run(inner, None)
-        self._scope, self._resolved = outer, {}
+        self._scope, self._resolved, self._unknown_roots = outer, {}, {}
 
     # what is named
 
     def _named(self, name: str) -> list[Meaning]:
         known = self._resolved.get(name)
         if known is None:
+            root = name.partition(".")[0]
+            if root not in self._unknown_roots:
+                self._unknown_roots[root] = self._is_parameter(root)
+            if self._unknown_roots[root]:
+                return []
             known = self._resolved[name] = self._edges.named(self._file, name, self._scope)
         return known
+
+    def _is_parameter(self, name: str) -> bool:
+        scope = self._scope
+        return isinstance(scope, FunctionOutline) and name in self._facts.of(scope).parameters
 
     def _reach(self, meaning: Meaning) -> None:
         match meaning:
@@ -273,10 +296,13 @@ class _Drawing:
             case FunctionValue() | ClassValue():
                 self._steps.sure[meaning] = None
 
-    def _load(self, name: str, facts: Facts | None) -> None:
+    def _load(self, name: str, facts: Facts | None, *, only_names: bool) -> None:
+        """A name that is read. ``only_names``: the body of a module or class that puts a function into a table does
+        not call it; one that hands it to a call may."""
         found = self._named(name)
         for meaning in found:
-            self._reach(meaning)
+            if not only_names or isinstance(meaning, (External, Assigned)):
+                self._reach(meaning)
         if not found and facts is not None:
             owner = self._owner_of(name, facts)
             if owner is not None:
@@ -359,7 +385,7 @@ class _Drawing:
         """``self.name``: of the class or one below it. Not ``called``: only a property is run, but a method that is
         handed on may be."""
         found = [self._edges.classes.find_method(owner, name)]
-        found += [self._edges.classes.own_method(cls, name) for cls in self._edges.below.get(owner, ())]
+        found += self._edges.overriding(owner, name)
         for method in found:
             if method is not None:
                 self._reach(method)
@@ -418,6 +444,16 @@ class _Drawing:
             found = self._edges.methods_named.get(name, ())
             if len(found) <= MOST_METHODS:
                 self._steps.possible.update(dict.fromkeys(found))
+
+
+def _arguments_in(body: Body) -> frozenset[str]:
+    """The names that are handed to calls."""
+    given = (
+        argument
+        for call in body.calls
+        for argument in (*call.node.args, *(keyword.value for keyword in call.node.keywords))
+    )
+    return frozenset(name for argument in given if (name := dotted(argument)) is not None)
 
 
 def definitions_in(edges: Edges, file: ProjectFile) -> Iterator[FunctionValue]:

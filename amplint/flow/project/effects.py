@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.amp.tokens import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
@@ -32,10 +32,6 @@ class Effect:
         return Effect(max(self.weight, other.weight), self.tags | other.tags)
 
 
-_HALF = "half"
-"""The tag of keys that need one with the tag BESIDE_HALF: types."""
-
-
 class Keys:
     """What a registry says of names."""
 
@@ -54,10 +50,9 @@ class Keys:
                 # what it does to whatever it is called on; the tags of a kind are those of that kind alone
                 weight = self._methods[method].weight
                 self._methods[method] = About(weight, about.tags)
-        beside = any(BESIDE_HALF in about.tags for about in registry.abouts.values())
         for name, about in registry.abouts.items():
-            if about.weight >= Weight.ENTRY and beside and not name.startswith("."):
-                about = About(Weight.EFFECT, about.tags | {_HALF})
+            if HALF in about.tags:
+                about = About(Weight.EFFECT, about.tags)
             if name.startswith("."):
                 self._methods[name[1:]] = _both(self._methods.get(name[1:], _NOTHING), about)
             elif name.endswith("."):
@@ -109,7 +104,7 @@ class Effects:
     def weight(self, definition: Definition) -> Weight:
         """The greatest weight."""
         found = self.of(definition)
-        is_half = {_HALF, BESIDE_HALF} <= found.tags
+        is_half = {HALF, BESIDE_HALF} <= found.tags
         return Weight.ENTRY if is_half else found.weight
 
     def tags(self, definition: Definition) -> frozenset[str]:

@@ -2,8 +2,8 @@
 
 ``tokens(registry)`` gives the rows of the byte gate: a file passes if all tokens of one row occur in it. A key with a
 model of weight ENTRY gives its last part, ``autocast`` for ``torch.autocast``; for keys of other packages the name of
-the package has to occur, too. Qualified names of weight ENTRY without a model, types such as ``torch.float16``, occur
-in much code without AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
+the package has to occur, too. Keys with the tag ``HALF``, types such as ``torch.float16``, occur in much code without
+AMP: they count beside a key with the tag ``BESIDE_HALF`` alone.
 
 ``taking_part`` finds the files that take part, those without a token of their own included: they mention a module, and
 a name of it that leads to an ENTRY key. What they define in turn is looked for, too, until nothing more is found.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from amplint.amp.tokens import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Definition, Edges, definitions_in
@@ -47,10 +47,10 @@ def tokens(registry: Registry) -> tuple[tuple[bytes, ...], ...]:
     }
     beside = sorted({_last(name) for name, about in _every(registry) if BESIDE_HALF in about.tags})
     for name, about in registry.abouts.items():
-        if about.weight >= Weight.ENTRY and name.startswith("."):
-            rows.add((_last(name),))
+        if HALF in about.tags:
+            rows |= {(_last(name), token) for token in beside}
         elif about.weight >= Weight.ENTRY:
-            rows |= {(_last(name), token) for token in beside} or {(_last(name),)}
+            rows.add(_row(name) if not name.startswith(".") else (_last(name),))
     return tuple(sorted(row for row in rows if all(row)))
 
 

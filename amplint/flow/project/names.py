@@ -125,10 +125,10 @@ class Names:
         while scope is not None and scope is not file.outline.module:
             is_function = isinstance(scope, FunctionOutline)
             if is_function or innermost:  # functions do not see the names of a class around them
-                bindings = facts.bindings_of(scope)
-                if name in bindings.all and name not in bindings.elsewhere:
-                    return self._bound(file, facts, bindings, name)
-                if is_function and facts.of(scope).is_local(name):
+                inner = facts.of(scope)
+                if inner.defines and name in inner.bindings.all and name not in inner.body.elsewhere:
+                    return self._bound(file, facts, inner.bindings, name)
+                if inner.is_local(name):
                     return ()
             innermost = False
             scope = facts.around(scope)

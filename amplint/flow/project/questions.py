@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from amplint.amp.packages import PLAIN
 from amplint.amp.scalers import SCALERS
+from amplint.amp.tokens import HALF
 from amplint.events import (
     Backward,
     Event,
@@ -23,7 +24,7 @@ from amplint.events import (
     enabled_region,
 )
 from amplint.findings import Span
-from amplint.flow.core.registry import Kind, Weight
+from amplint.flow.core.registry import About, Kind, Weight
 from amplint.flow.project import settings
 from amplint.flow.project.counting import rounds_of
 from amplint.flow.project.edges import Definition
@@ -129,9 +130,9 @@ class Questions:
             if name.startswith(UNSEEN) or name.partition(".")[0] not in PLAIN:
                 return True
             scaler = any(name == one or name.startswith(f"{one}.") for one in SCALERS)
-            if not scaler and keys.of_name(name).weight is Weight.ENTRY:
+            if not scaler and _is_half(keys.of_name(name)):
                 return True
-        return any(keys.of_method(name).weight is Weight.ENTRY for name in steps.methods)
+        return any(_is_half(keys.of_method(name)) for name in steps.methods)
 
     # the scaler that is there
 
@@ -366,3 +367,8 @@ def _place(file: ProjectFile, node: ast.expr) -> Place:
         column(file, last, end) + 1,
     )
     return Place(file.display, ("made", span), lambda: span, lambda: ast.unparse(node))
+
+
+def _is_half(about: About) -> bool:
+    """Whether a key may bring half precision about: an entry, or a type, which is one beside training alone."""
+    return about.weight is Weight.ENTRY or HALF in about.tags

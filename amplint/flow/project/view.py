@@ -306,9 +306,7 @@ class View:
                 if name.startswith(first) and "." not in name[len(first) :]:
                     method = name[len(first) :]
                     options = [self.classes.find_method(owner, method)]
-                    options += [
-                        self.classes.own_method(part, method) for part in self.edges.below.get(owner, ())
-                    ]
+                    options += self.edges.overriding(owner, method)
                     yield from (option for option in options if option is not None)
             for call in body.calls:
                 if call.receiver == "super":

@@ -189,7 +189,7 @@ class FunctionValue(Value):
     """Whether ``contextlib.contextmanager`` decorates it."""
 
     def __hash__(self) -> int:
-        return hash((id(self.outline), id(self.program)))
+        return hash(id(self.outline if self.program is None else self.program))
 
     def __eq__(self, other: object) -> bool:
         return (

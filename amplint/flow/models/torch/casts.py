@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from amplint.amp.tokens import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.events import Cast, Certainty, DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -37,7 +37,8 @@ CASTS = {
 MOVES = frozenset({"cpu", "cuda", "xpu", "npu", "pin_memory"})
 """Methods that change the device alone."""
 
-models.about(".half", ".bfloat16", weight=Weight.ENTRY)
+models.about(".half", weight=Weight.ENTRY)
+models.about(".bfloat16", weight=Weight.ENTRY, tags=(HALF,))
 models.about(".backward", ".numpy", "torch.optim.", tags=(BESIDE_HALF,))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplint.amp.tokens import HALF
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -78,7 +79,7 @@ ASKED: Symbol = symbol("the half-precision type was asked for")
 such a tensor from there on."""
 _DEFAULT: Symbol = symbol("the default type of tensors")
 
-models.about("torch.float16", "torch.half", "torch.bfloat16", weight=Weight.ENTRY)
+models.about("torch.float16", "torch.half", "torch.bfloat16", weight=Weight.ENTRY, tags=(HALF,))
 
 
 def _of_name(api: Api, base: Value, name: str, node: Node | None) -> Value:

@@ -6,7 +6,7 @@ import pytest
 from drawing import Draw, Tree
 from keys import registry
 
-from amplint.amp.tokens import BESIDE_HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.project.effects import Effects
 from amplint.flow.project.gate import entry_names, identifiers, is_worth_reading, taking_part, tokens
@@ -20,7 +20,8 @@ def test_tokens_come_from_registered_names() -> None:
     )
     entry(lambda api, name, arguments, node: None)
     models.call("torch.save", weight=Weight.EFFECT)(lambda api, name, arguments, node: None)
-    models.about("torch.float16", ".half", weight=Weight.ENTRY)
+    models.about("torch.float16", weight=Weight.ENTRY, tags=(HALF,))
+    models.about(".half", weight=Weight.ENTRY)
     models.about(".backward", "torch.optim.", tags=(BESIDE_HALF,))
     assert tokens(models) == (
         (b"apex", b"initialize"),
