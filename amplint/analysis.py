@@ -15,7 +15,6 @@ from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, FixBuilder, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
-from amplint.flow.state.graph import Run
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
@@ -121,8 +120,8 @@ class Analysis:
         for listener in self.dispatcher.listeners():
             before = len(self.report.drafts)
             try:
-                run = Run(listener.kinds, listener.hear)
-                run.over(walk.graph, listener.start)
+                for run in listener.runs(walk.graph):
+                    run.over(walk.graph, listener.start)
             except Exception as error:
                 del self.report.drafts[before:]
                 self.crashes.append(Crash.of(walk.entry.file.display, listener.name, error))

@@ -191,6 +191,7 @@ class EpochWideAutocast(FlowRule):
 
     level = Level.ERROR
     shown_by = (RegionExited,)
+    never_without = (OptimizerStepped,)
     evidence = ("loss",)
 
     def start(self) -> Seen:

@@ -78,11 +78,12 @@ to belong to. Where the call of torch that makes the region is not found there i
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from amplint.events import (
     CacheCleared,
+    Event,
     Forward,
     ParameterWritten,
     Place,
@@ -115,6 +116,15 @@ class StaleWeightCache(FlowRule):
 
     def start(self) -> Cached:
         return Cached()
+
+    def subjects(self, events: Iterable[Event]) -> list[frozenset[Hashable]]:
+        owners = dict.fromkeys(event.owner for event in events if isinstance(event, ParameterWritten))
+        return [frozenset([owner]) for owner in owners]
+
+    def subject(self, event: Event) -> Hashable | None:
+        if isinstance(event, Forward):
+            return event.module
+        return event.owner if isinstance(event, (ParameterWritten, WeightCast)) else None
 
     def on_region_exited(self, state: Cached, event: RegionExited, report: Report) -> Cached:
         return state if event.regions else Cached()

@@ -76,10 +76,10 @@ torch that makes the region is not found there is no fix.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from amplint.amp.versions import compare
-from amplint.events import CacheCleared, Forward, Place, RegionExited, enabled_region
+from amplint.events import CacheCleared, Event, Forward, Place, RegionExited, enabled_region
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
@@ -97,9 +97,22 @@ class NoGradThenGrad(FlowRule):
     """The state is Seen, or None once it was told of for this region."""
 
     level = Level.ERROR
+    one_for_subject = True
+    """The modules inside a module that runs twice run twice, too."""
 
     def start(self) -> Seen | None:
         return ()
+
+    def subjects(self, events: Iterable[Event]) -> list[frozenset[Hashable]]:
+        forwards = [event for event in events if isinstance(event, Forward)]
+        without = {event.module for event in forwards if not event.gradients}
+        if compare(self.setting.torch, "<", FIXED_IN) is False:
+            return []
+        with_ = (event.module for event in forwards if event.gradients and event.module in without)
+        return [frozenset([module]) for module in dict.fromkeys(with_)]
+
+    def subject(self, event: Event) -> Hashable | None:
+        return event.module if isinstance(event, Forward) else None
 
     def on_region_exited(self, state: Seen | None, event: RegionExited, report: Report) -> Seen | None:
         return state if event.regions else ()
@@ -133,4 +146,13 @@ class NoGradThenGrad(FlowRule):
         trail = (opened(region), (first, "the weights are cast here, without gradients"))
         builder = SwitchCacheOff(caching(event.regions))
         assumes = (*of_open(event.regions, event.place), *of_torch(self.setting.torch, "<", FIXED_IN))
-        report.add(self, event.place, message, level=level, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            event.place,
+            message,
+            level=level,
+            trail=trail,
+            subject=region.place,
+            builder=builder,
+            assumes=assumes,
+        )

@@ -83,6 +83,7 @@ class CudaGraphWithCache(FlowRule):
     """The state is the place of a forward whose weights the open region keeps, or None."""
 
     level = Level.ERROR
+    never_without = (Captured,)
     needs = "a CUDA graph"
 
     def on_forward(self, state: Place | None, event: Forward, report: Report) -> Hashable:

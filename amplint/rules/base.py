@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -95,6 +95,8 @@ class Rule:
     default = True
     yields_to: tuple[str, ...] = ()
     """Names of rules which, when they speak of the same subject, make this one silent."""
+    one_for_subject = False
+    """Whether one finding is enough for a subject, at whatever places: what follows has the same cause."""
     each_subject = False
     """Whether one place gets a finding for each subject: each caller's region has to be fixed on its own."""
 
@@ -151,6 +153,8 @@ class FlowRule(Rule):
     shown_by: tuple[type[Event], ...] = ()
     """The events at whose place a run shows whether a finding is true. None: all that it listens to, but for
     those that only keep account, such as the end of a region."""
+    never_without: tuple[type[Event], ...] = ()
+    """Events without any of which it finds nothing. None: there are no such events."""
     machine: Machine | None = None
     """The machine that it shares with others; what that says goes to ``on_violation``."""
     raises = ""
@@ -174,6 +178,16 @@ class FlowRule(Rule):
 
     def on_violation(self, said: Any, report: Report) -> None:
         """Hears what the shared machine says."""
+
+    def subjects(self, events: Iterable[Any]) -> Iterable[frozenset[Hashable]] | None:
+        """The groups of objects for each of which the rule is to be run by itself over the graph of these events: the
+        fewer objects share a state, the fewer paths there are. What can come to no finding is in no group. None: one
+        run hears all events."""
+        return None
+
+    def subject(self, event: Any) -> Hashable | None:
+        """The object that an event is about, or None if it concerns all of them."""
+        return None
 
     def again(self, state: Any) -> Hashable:
         """The state without what was told of already: by it a run counts how often a finding was true."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from amplint import events
 from amplint.events import Event
 from amplint.findings import Finding, Span, TrailStep
+from amplint.flow.state.graph import Graph, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
 
@@ -37,6 +39,30 @@ class Listener:
     kinds: frozenset[type[Event]]
     start: Hashable
     hear: Hear
+    rule: FlowRule | None = None
+    """Whose it is, if it is not shared."""
+
+    def runs(self, graph: Graph) -> Iterator[Run[Hashable]]:
+        """The runs over a graph that it needs: one, or one for each group of objects that it speaks of."""
+        if self.kinds.isdisjoint(graph.kinds):
+            return
+        if (
+            self.rule is not None
+            and self.rule.never_without
+            and graph.kinds.isdisjoint(self.rule.never_without)
+        ):
+            return
+        subjects = self.rule.subjects(graph.different(self.kinds)) if self.rule is not None else None
+        if self.rule is None or subjects is None:
+            yield Run(self.kinds, self.hear)
+            return
+        for group in subjects:
+            yield Run(self.kinds, self.hear, partial(_concerns, self.rule, group))
+
+
+def _concerns(rule: FlowRule, group: frozenset[Hashable], event: Event) -> bool:
+    found = rule.subject(event)
+    return found is None or found in group
 
 
 class Dispatcher:
@@ -94,7 +120,7 @@ class Dispatcher:
             self._reached(before, event)
             return after
 
-        return Listener(rule.name, frozenset(handlers), rule.start(), hear)
+        return Listener(rule.name, frozenset(handlers), rule.start(), hear, rule)
 
     def _machine(self, machine: Machine) -> Listener:
         rules = [rule for rule in self.rules if rule.machine is machine]
@@ -163,12 +189,14 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
     for draft in drafts:
         if draft.subject is not None:
             spoken.setdefault(draft.rule.name, set()).add(draft.subject)
-    best: dict[tuple[str, str, Span, Hashable], Draft] = {}
+    best: dict[Hashable, Draft] = {}
     for draft in drafts:
         if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
             continue
         subject = draft.subject if draft.rule.each_subject else None
-        key = (draft.rule.code, draft.place.path, draft.place.span, subject)
+        key: Hashable = (draft.rule.code, draft.place.path, draft.place.span, subject)
+        if draft.rule.one_for_subject and draft.subject is not None:
+            key = (draft.rule.code, draft.subject)
         known = best.get(key)
         if known is None or draft.level.rank < known.level.rank:
             best[key] = draft

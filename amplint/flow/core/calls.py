@@ -391,10 +391,9 @@ def _seen_outside(condition: Condition, context: Symbol, program: Program) -> Co
     """What a caller can know of the condition under which a call comes to its end: nobody outside asks again for
     what came about inside."""
     own = (program.path, *program.root, program.number)
-    for atom in atoms(condition):
-        if _is_inside(atom, context, own, {}):
-            condition = without(condition, atom)
-    return condition
+    known: dict[Symbol, bool] = {}
+    inside = frozenset(atom for atom in atoms(condition) if _is_inside(atom, context, own, known))
+    return without(condition, inside) if inside else condition
 
 
 def _is_inside(part: Symbol, context: Symbol, own: tuple[object, ...], known: dict[Symbol, bool]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
+from typing import Any
 
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
@@ -95,6 +96,8 @@ _MOST_KEPT = 400_000
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _within_kept: dict[tuple[Hashable, Hashable], Value | None] = {}
+_both_kept: dict[tuple[Hashable, Hashable], Condition] = {}
+_related_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _NOTHING: frozenset[Symbol] = frozenset()
 
 
@@ -107,10 +110,10 @@ def _key(value: Value) -> Hashable:
 
 def forget() -> None:
     """Drops all that is kept of trees that were worked out, if that is much. Called between entry points."""
-    if len(_nodes) > _MOST_KEPT or len(_selected) > _MOST_KEPT or len(_within_kept) > _MOST_KEPT:
-        _nodes.clear()
-        _selected.clear()
-        _within_kept.clear()
+    tables: tuple[dict[Any, Any], ...] = (_nodes, _selected, _within_kept, _both_kept, _related_kept)
+    if any(len(table) > _MOST_KEPT for table in tables):
+        for table in tables:
+            table.clear()
 
 
 def _node(atom: Symbol, then: Value, other: Value) -> Value:
@@ -170,8 +173,16 @@ def _side(tree: Value, atom: Symbol, truth: bool) -> Value:
 
 def both(one: Condition, other: Condition) -> Condition:
     """``one and other``. FALSE where the two exclude each other."""
-    found = select(one, other, FALSE)
-    return within(found, TRUE) if isinstance(found, Choice) and _related(found.atoms) else found
+    if one is TRUE or other is TRUE:
+        return other if one is TRUE else one
+    key = (_key(one), _key(other))
+    found = _both_kept.get(key)
+    if found is None:
+        found = select(one, other, FALSE)
+        if isinstance(found, Choice) and _related(found.atoms):
+            found = within(found, TRUE)
+        _both_kept[key] = found
+    return found
 
 
 def either(one: Condition, other: Condition) -> Condition:
@@ -188,11 +199,13 @@ def _related(atoms: frozenset[Symbol]) -> frozenset[Symbol]:
     """The atoms that ask for the same unknown as another one: what one says may follow from the other."""
     if len(atoms) < 2:
         return _NOTHING
-    subjects = Counter(atom.parts[1] for atom in atoms if len(atom.parts) > 1)
-    if len(subjects) == len(atoms):
-        return _NOTHING
-    found = [atom for atom in atoms if len(atom.parts) > 1 and subjects[atom.parts[1]] > 1]
-    return frozenset(sorted(found, key=lambda atom: atom.order)[:MOST_RELATED])
+    found = _related_kept.get(atoms)
+    if found is None:
+        subjects = Counter(atom.parts[1] for atom in atoms if len(atom.parts) > 1)
+        several = [atom for atom in atoms if len(atom.parts) > 1 and subjects[atom.parts[1]] > 1]
+        found = frozenset(sorted(several, key=lambda atom: atom.order)[:MOST_RELATED])
+        _related_kept[atoms] = found
+    return found
 
 
 def within(tree: Value, condition: Condition) -> Value:
@@ -311,13 +324,21 @@ def size(tree: Value) -> int:
     return len(seen)
 
 
-def without(condition: Condition, atom: Symbol) -> Condition:
-    """What is left of a condition if nothing is known of an atom: it holds if it may."""
-    if not isinstance(condition, Choice) or atom not in condition.atoms:
-        return condition
-    if condition.atom is atom:
-        return either(condition.then, condition.other)
-    return _node(condition.atom, without(condition.then, atom), without(condition.other, atom))
+def without(condition: Condition, forgotten: frozenset[Symbol]) -> Condition:
+    """What is left of a condition if nothing is known of some atoms: it holds if it may."""
+    done: dict[int, Condition] = {}
+
+    def left(part: Condition) -> Condition:
+        if not isinstance(part, Choice) or part.atoms.isdisjoint(forgotten):
+            return part
+        found = done.get(id(part))
+        if found is None:
+            then, other = left(part.then), left(part.other)
+            found = either(then, other) if part.atom in forgotten else _node(part.atom, then, other)
+            done[id(part)] = found
+        return found
+
+    return left(condition)
 
 
 _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
@@ -326,8 +347,7 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 
 def bounded(condition: Condition, most: int = MOST_ATOMS) -> Condition:
     """A condition with at most so many atoms that holds at least where this one does."""
-    while isinstance(condition, Choice) and len(condition.atoms) > most:
-        condition = without(
-            condition, max(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
-        )
-    return condition
+    if not isinstance(condition, Choice) or len(condition.atoms) <= most:
+        return condition
+    ranked = sorted(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
+    return without(condition, frozenset(ranked[most:]))

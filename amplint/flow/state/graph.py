@@ -8,7 +8,7 @@ has what follows an early return.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from amplint.events import Event, Place
@@ -26,7 +26,7 @@ from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE
 
 MOST_PATHS = 96
-MOST_ASKED = 24
+MOST_ASKED = 12
 """A path knows how so many questions came out."""
 
 
@@ -50,12 +50,11 @@ class Calls:
 class Graph:
     """The items of one function, in order."""
 
-    __slots__ = ("_asked_after", "_kinds", "items")
+    __slots__ = ("_kinds", "items")
 
     def __init__(self) -> None:
         self.items: list[Happens | Calls] = []
         self._kinds: frozenset[type[Event]] | None = None
-        self._asked_after: list[frozenset[Symbol]] | None = None
 
     @property
     def kinds(self) -> frozenset[type[Event]]:
@@ -70,22 +69,6 @@ class Graph:
             self._kinds = frozenset(found)
         return self._kinds
 
-    def asked_after(self, index: int) -> frozenset[Symbol]:
-        """What the conditions of the items after this one ask for, those of called functions included. Asked for when
-        the graph is complete; -1 stands for all items."""
-        if self._asked_after is None:
-            found: frozenset[Symbol] = frozenset()
-            after = [found]
-            for item in reversed(self.items):
-                own = frozenset(map(subject_of, atoms(item.condition)))
-                if isinstance(item, Calls):
-                    own |= item.graph.asked_after(-1)
-                if not own <= found:
-                    found = found | own
-                after.append(found)
-            self._asked_after = after[::-1]
-        return self._asked_after[index + 1]
-
     def events(self) -> Iterator[Event]:
         """All events, each once for each call that leads to it, whatever their conditions."""
         for item in self.items:
@@ -93,6 +76,19 @@ class Graph:
                 yield item.event
             else:
                 yield from item.graph.events()
+
+    def different(self, kinds: frozenset[type[Event]]) -> Iterator[Event]:
+        """All events of some classes, each once, however many calls lead to it."""
+        seen = {self}
+        pending = [self]
+        while pending:
+            for item in pending.pop().items:
+                if isinstance(item, Happens):
+                    if type(item.event) in kinds:
+                        yield item.event
+                elif item.graph not in seen and not kinds.isdisjoint(item.graph.kinds):
+                    seen.add(item.graph)
+                    pending.append(item.graph)
 
 
 S = TypeVar("S", bound=Hashable)
@@ -105,73 +101,139 @@ class _Path(Generic[S]):
     state: S
 
 
+def _every(event: Event) -> bool:
+    return True
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """What a graph has for one state machine: its items, each with what the conditions of later ones ask for."""
+
+    items: list[tuple[Happens | Calls, frozenset[Symbol]]]
+    asks: frozenset[Symbol]
+    """What the conditions of all items ask for."""
+
+
 @dataclass(slots=True)
 class Run(Generic[S]):
-    """Runs a state machine over a graph, along all paths that it can tell apart."""
+    """Runs a state machine over a graph, along all paths that it can tell apart: ``Run(kinds, hear).over(graph, start)``."""
 
     kinds: frozenset[type[Event]]
     hear: Callable[[S, Event], S]
+    wants: Callable[[Event], bool] = _every
+    """Which events of these classes it is to hear."""
     cut: bool = False
     """Whether there were more paths than MOST_PATHS."""
+    _parts: dict[Graph, _Part] = field(default_factory=dict)
+    _known: dict[tuple[Graph, S, Condition, frozenset[Symbol]], list[_Path[S]]] = field(default_factory=dict)
 
     def over(self, graph: Graph, start: S) -> list[S]:
         """The states at the end."""
         return [path.state for path in self._walk(graph, [_Path(TRUE, start)], frozenset(), ())]
 
+    def _part(self, graph: Graph) -> _Part:
+        part = self._parts.get(graph)
+        if part is None:
+            items: list[tuple[Happens | Calls, frozenset[Symbol]]] = []
+            asked: frozenset[Symbol] = frozenset()
+            for item in reversed(graph.items):
+                if isinstance(item, Happens):
+                    if type(item.event) not in self.kinds or not self.wants(item.event):
+                        continue
+                elif self.kinds.isdisjoint(item.graph.kinds) or not self._part(item.graph).items:
+                    continue
+                items.append((item, asked))
+                own = frozenset(map(subject_of, atoms(item.condition)))
+                if isinstance(item, Calls):
+                    own |= self._part(item.graph).asks
+                if not own <= asked:
+                    asked |= own
+            part = self._parts[graph] = _Part(items[::-1], asked)
+        return part
+
     def _walk(
         self, graph: Graph, paths: list[_Path[S]], later: frozenset[Symbol], calls: tuple[Place, ...]
     ) -> list[_Path[S]]:
         """``later``: what the callers ask for when the graph is through."""
-        for index, item in enumerate(graph.items):
+        for item, after in self._part(graph).items:
+            asked = later | after
             if isinstance(item, Happens):
-                if type(item.event) not in self.kinds:
-                    continue
-            elif self.kinds.isdisjoint(item.graph.kinds):
+                paths = self._heard(paths, item, calls, asked)
                 continue
-            inside, outside = self._divided(paths, item.condition)
-            if isinstance(item, Calls):
-                asked = later | graph.asked_after(index)
-                inside = self._walk(item.graph, inside, asked, (*calls, item.place)) if inside else []
-            elif inside:
-                event = _reached_by(item.event, calls)
-                for path in inside:
-                    path.state = self.hear(path.state, event)
-            paths = self._merged(inside + outside, graph, index, later)
+            paths = self._called(paths, item, calls, asked)
         return paths
 
-    def _divided(self, paths: list[_Path[S]], condition: Condition) -> tuple[list[_Path[S]], list[_Path[S]]]:
-        """The paths on which a condition holds, and the others."""
-        if condition == TRUE:
-            return paths, []
-        inside: list[_Path[S]] = []
-        outside: list[_Path[S]] = []
-        for path in paths:
-            for side, question in ((inside, condition), (outside, negation(condition))):
-                where = both(path.condition, question)
-                if where != FALSE:
-                    side.append(_Path(where, path.state))
-        return inside, outside
-
-    def _merged(
-        self, paths: list[_Path[S]], graph: Graph, index: int, later: frozenset[Symbol]
+    def _called(
+        self, paths: list[_Path[S]], item: Calls, calls: tuple[Place, ...], asked: frozenset[Symbol]
     ) -> list[_Path[S]]:
-        """One path for each state, under the conditions of all that had it. What is not asked again after the item
-        of this index is dropped from them."""
+        """The paths after a call. A path parts only where the call makes a difference to its state."""
+        after: list[_Path[S]] = []
+        for path in paths:
+            where = both(path.condition, item.condition)
+            ends = self._ends(item, _Path(where, path.state), calls, asked) if where != FALSE else []
+            if all(end.state == path.state for end in ends):
+                after.append(path)
+                continue
+            for end in ends:
+                reached = both(where, end.condition)
+                if reached != FALSE:
+                    after.append(_Path(reached, end.state))
+            elsewhere = both(path.condition, negation(item.condition))
+            if elsewhere != FALSE:
+                after.append(_Path(elsewhere, path.state))
+        return paths if after == paths else self._merged(after, asked)
+
+    def _ends(
+        self, item: Calls, path: _Path[S], calls: tuple[Place, ...], asked: frozenset[Symbol]
+    ) -> list[_Path[S]]:
+        """The paths at the end of a called function for one that leads there. They are the same for all that have the
+        same state and the same answers to what is asked inside: the function is walked once for them."""
+        asks = self._part(item.graph).asks
+        inside = _still_asked(path.condition, asks)
+        key = (item.graph, path.state, inside, asked & asks)
+        ends = self._known.get(key)
+        if ends is None:
+            ends = self._walk(item.graph, [_Path(inside, path.state)], asked & asks, (*calls, item.place))
+            self._known[key] = ends
+        return ends
+
+    def _heard(
+        self, paths: list[_Path[S]], item: Happens, calls: tuple[Place, ...], asked: frozenset[Symbol]
+    ) -> list[_Path[S]]:
+        """The paths after an event. A path parts only where the event makes a difference to its state."""
+        event: Event | None = None
+        after: list[_Path[S]] = []
+        for path in paths:
+            where = both(path.condition, item.condition)
+            if where == FALSE:
+                after.append(path)
+                continue
+            event = event or _reached_by(item.event, calls)
+            state = self.hear(path.state, event)
+            if state == path.state:
+                after.append(path)
+                continue
+            after.append(_Path(where, state))
+            elsewhere = both(path.condition, negation(item.condition))
+            if elsewhere != FALSE:
+                after.append(_Path(elsewhere, path.state))
+        return after if after == paths else self._merged(after, asked)
+
+    def _merged(self, paths: list[_Path[S]], asked: frozenset[Symbol]) -> list[_Path[S]]:
+        """One path for each state, under the conditions of all that had it. What is not asked again is dropped from
+        them."""
         merged: dict[S, Condition] = {}
         for path in paths:
             before = merged.get(path.state)
             merged[path.state] = path.condition if before is None else either(before, path.condition)
-        asked = later | graph.asked_after(index)
         result = [_Path(_still_asked(where, asked), state) for state, where in merged.items()]
         self.cut = self.cut or len(result) > MOST_PATHS
         return result[:MOST_PATHS]
 
 
 def _still_asked(condition: Condition, asked: frozenset[Symbol]) -> Condition:
-    for atom in atoms(condition):
-        if subject_of(atom) not in asked:
-            condition = without(condition, atom)
-    return bounded(condition, MOST_ASKED)
+    done = frozenset(atom for atom in atoms(condition) if subject_of(atom) not in asked)
+    return bounded(without(condition, done) if done else condition, MOST_ASKED)
 
 
 def _reached_by(event: Event, calls: Sequence[Place]) -> Event:
