@@ -9,7 +9,7 @@ from functools import partial
 
 from amplint import events
 from amplint.events import Event
-from amplint.findings import Finding, Span, TrailStep
+from amplint.findings import Finding, TrailStep
 from amplint.flow.state.graph import Graph, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse

@@ -116,7 +116,8 @@ class _Part:
 
 @dataclass(slots=True)
 class Run(Generic[S]):
-    """Runs a state machine over a graph, along all paths that it can tell apart: ``Run(kinds, hear).over(graph, start)``."""
+    """Runs a state machine over a graph, along all paths that it can tell apart:
+    ``Run(kinds, hear).over(graph, start)``."""
 
     kinds: frozenset[type[Event]]
     hear: Callable[[S, Event], S]
