@@ -383,7 +383,7 @@ def _walked(
     if made is not None:
         caller.defined.pop(made, None)
     end = _seen_outside(after.condition, context, program)
-    writes = {key: value for key, value in after.heap.items() if before.heap.get(key) is not value}
+    writes = after.written_since(before)
     return Summary(frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes)
 
 

@@ -47,10 +47,21 @@ class Ambient(Value):
     __slots__ = ()
 
 
+class _Log:
+    """The keys of the heap that a state has written since it was forked, and the log of what it was forked from."""
+
+    __slots__ = ("depth", "keys", "parent")
+
+    def __init__(self, parent: _Log | None = None) -> None:
+        self.keys: dict[Key, None] = {}
+        self.parent = parent
+        self.depth: int = parent.depth + 1 if parent is not None else 0
+
+
 class State:
     """Names and objects are dicts that forks share until one of them writes."""
 
-    __slots__ = ("_heap_shared", "_names_shared", "ambient", "condition", "heap", "names")
+    __slots__ = ("_heap_shared", "_log", "_names_shared", "ambient", "condition", "heap", "names")
 
     def __init__(self) -> None:
         self.names: dict[str, Value] = {}
@@ -61,6 +72,7 @@ class State:
         self.condition: Condition = TRUE
         """Under which this path is taken, seen from the beginning of the function that is being walked."""
         self._names_shared = self._heap_shared = False
+        self._log = _Log()
 
     def fork(self, condition: Condition | None = None) -> State:
         """A copy that can go its own way, under a further condition."""
@@ -69,6 +81,8 @@ class State:
         other.condition = self.condition if condition is None else condition
         for state in (self, other):
             state._names_shared = state._heap_shared = True
+        before = self._log
+        self._log, other._log = _Log(before), _Log(before)
         return other
 
     def bind(self, name: str, value: Value) -> None:
@@ -98,6 +112,7 @@ class State:
             self.heap = dict(self.heap)
             self._heap_shared = False
         self.heap[key] = value
+        self._log.keys[key] = None
 
     def drop(self, key: Key) -> None:
         """Forgets an attribute or a note."""
@@ -106,6 +121,13 @@ class State:
                 self.heap = dict(self.heap)
                 self._heap_shared = False
             del self.heap[key]
+            self._log.keys[key] = None
+
+    def written_since(self, before: State) -> dict[Key, Value]:
+        """What is different from the state that this one was forked from."""
+        _, written = _since(self._log, before._log)
+        found = ((key, self.heap.get(key)) for key in written)
+        return {key: value for key, value in found if value is not None and before.heap.get(key) is not value}
 
     def surround(self, value: Ambient) -> None:
         """Sets an ambient value."""
@@ -132,13 +154,42 @@ def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
         joined.names = _joined(one.names, other.names, first, lambda name: UNBOUND)
         joined._names_shared = False
     if one.heap is not other.heap:
-        joined.heap = _joined(one.heap, other.heap, first, absent)
-        joined._heap_shared = False
+        _join_heaps(joined, one, other, first, absent)
     if one.ambient is not other.ambient:
         joined.ambient = {
             kind: _joined_ambient(first, one.ambient[kind], other.ambient[kind]) for kind in one.ambient
         }
     return joined
+
+
+def _join_heaps(joined: State, one: State, other: State, first: Condition, absent: Absent) -> None:
+    """Joins what either state has written since they parted."""
+    joined.heap = dict(one.heap)
+    joined._heap_shared = False
+    shared, written = _since(one._log, other._log)
+    joined._log = _Log(shared)
+    joined._log.keys.update(written)
+    for key in written if shared is not None else dict.fromkeys((*one.heap, *other.heap)):
+        value, beside = one.heap.get(key), other.heap.get(key)
+        if value is not beside:
+            value = absent(key) if value is None else value
+            _put(joined.heap, key, first, value, absent(key) if beside is None else beside)
+
+
+def _since(one: _Log, other: _Log) -> tuple[_Log | None, dict[Key, None]]:
+    """The log that two have in common, and the keys that were written after it."""
+    written: dict[Key, None] = {}
+    mine: _Log | None = one
+    yours: _Log | None = other
+    while mine is not yours:
+        if yours is None or (mine is not None and mine.depth >= yours.depth):
+            assert mine is not None
+            written.update(mine.keys)
+            mine = mine.parent
+        else:
+            written.update(yours.keys)
+            yours = yours.parent
+    return mine, written
 
 
 def _joined_ambient(first: Condition, one: Value, other: Value) -> Value:
