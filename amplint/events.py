@@ -21,6 +21,8 @@ class DType(enum.Enum):
     INTEGER = "integer"
     COMPLEX = "complex"
 
+    __hash__ = object.__hash__  # that of Enum hashes the name, in Python
+
     @property
     def is_half(self) -> bool:
         """Whether the type has sixteen bits."""
@@ -109,6 +111,9 @@ class Region:
     switch: Hashable = field(default=None, compare=False)
     """Stands for the flag that switches the region, where it is not known."""
 
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
 
 Regions = tuple[Region, ...]
 
@@ -138,6 +143,8 @@ class Certainty(enum.Enum):
 
     SURE = "sure"
     LIKELY = "likely"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,14 +117,13 @@ class StaleWeightCache(FlowRule):
     def start(self) -> Cached:
         return Cached()
 
-    def subjects(self, events: Iterable[Event]) -> list[frozenset[Hashable]]:
-        owners = dict.fromkeys(event.owner for event in events if isinstance(event, ParameterWritten))
-        return [frozenset([owner]) for owner in owners]
+    def subjects(self, events: Iterable[Event]) -> dict[Hashable, None]:
+        return dict.fromkeys(event.owner for event in events if isinstance(event, ParameterWritten))
 
-    def subject(self, event: Event) -> Hashable | None:
+    def about(self, event: Event) -> tuple[Hashable, ...] | None:
         if isinstance(event, Forward):
-            return event.module
-        return event.owner if isinstance(event, (ParameterWritten, WeightCast)) else None
+            return (event.module,)
+        return (event.owner,) if isinstance(event, (ParameterWritten, WeightCast)) else None
 
     def on_region_exited(self, state: Cached, event: RegionExited, report: Report) -> Cached:
         return state if event.regions else Cached()

@@ -82,6 +82,7 @@ from amplint.amp.versions import compare
 from amplint.events import CacheCleared, Event, Forward, Place, RegionExited, enabled_region
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
+from amplint.flow.state.symbols import is_part
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 from amplint.rules.ledger import of_open, of_torch
 
@@ -103,16 +104,17 @@ class NoGradThenGrad(FlowRule):
     def start(self) -> Seen | None:
         return ()
 
-    def subjects(self, events: Iterable[Event]) -> list[frozenset[Hashable]]:
+    def subjects(self, events: Iterable[Event]) -> Iterable[Hashable]:
         forwards = [event for event in events if isinstance(event, Forward)]
         without = {event.module for event in forwards if not event.gradients}
         if compare(self.setting.torch, "<", FIXED_IN) is False:
-            return []
-        with_ = (event.module for event in forwards if event.gradients and event.module in without)
-        return [frozenset([module]) for module in dict.fromkeys(with_)]
+            return ()
+        twice = {event.module: None for event in forwards if event.gradients and event.module in without}
+        # what runs twice has parts that do so, too
+        return [module for module in twice if not any(is_part(module, whole) for whole in twice)]
 
-    def subject(self, event: Event) -> Hashable | None:
-        return event.module if isinstance(event, Forward) else None
+    def about(self, event: Event) -> tuple[Hashable, ...] | None:
+        return (event.module,) if isinstance(event, Forward) else None
 
     def on_region_exited(self, state: Seen | None, event: RegionExited, report: Report) -> Seen | None:
         return state if event.regions else ()

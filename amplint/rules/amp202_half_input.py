@@ -91,10 +91,15 @@ from amplint.rules.ledger import of_regions
 class HalfInput(FlowRule):
     """The state holds the places of the casts that were told of."""
 
+    by_subject = True
     level = Level.ERROR
 
     def start(self) -> Hashable:
         return frozenset()
+
+    def about(self, event: Op | Forward) -> list[Hashable]:
+        operands = event.operands if isinstance(event, Op) else event.inputs
+        return [operand.half_by_user for operand in operands if operand.half_by_user is not None]
 
     def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
         if event.policy != "lower" or event.in_place or event.out is not None:

@@ -115,7 +115,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from amplint.events import Backward, Certainty, DType, IndexPut, Op, Operand, Place
+from amplint.events import Backward, Certainty, DType, Event, IndexPut, Op, Operand, Place
 from amplint.findings import Level, Span
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.casts import AddFloat
@@ -141,12 +141,19 @@ class MissingFloat(FlowRule):
     """The state holds where the values that were told of were born, and which parts of an output they are, so that
     what is computed from them is not told of again."""
 
+    by_subject = True
     level = Level.WARNING
     shown_by = (Op, IndexPut)
     raises = MISMATCH
 
     def start(self) -> Hashable:
         return frozenset()
+
+    def about(self, event: Event) -> tuple[Hashable, ...] | None:
+        if isinstance(event, Op):
+            harm = None if event.regions else harm_of(event)
+            return (_told(harm.operand),) if harm is not None else ()
+        return (_told(event.value),) if isinstance(event, IndexPut) else None
 
     def again(self, state: frozenset[Hashable]) -> Hashable:
         return frozenset()

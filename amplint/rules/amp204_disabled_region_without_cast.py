@@ -96,16 +96,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import Certainty, Op, innermost
+from amplint.events import Certainty, Op, Region, innermost
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report, line_of
-from amplint.rules.half_operands import MISMATCH, birth, cast_of, harm_of
+from amplint.rules.half_operands import MISMATCH, Harm, birth, cast_of, harm_of
 from amplint.rules.ledger import CALLER, LIKELY, of_operand
 
 
 class DisabledRegionWithoutCast(FlowRule):
     """The state holds the pairs of disabled region and birth of a value that were told of."""
 
+    by_subject = True
     level = Level.WARNING
     raises = MISMATCH
     hears_assumed = True
@@ -113,6 +114,11 @@ class DisabledRegionWithoutCast(FlowRule):
 
     def start(self) -> Hashable:
         return frozenset()
+
+    def about(self, event: Op) -> tuple[Hashable, ...]:
+        region = innermost(event.regions)
+        harm = harm_of(event, strict=True) if region is not None and not region.enabled else None
+        return (_told(region, harm),) if region is not None and harm is not None else ()
 
     def again(self, state: frozenset[Hashable]) -> Hashable:
         return frozenset()
@@ -128,7 +134,7 @@ class DisabledRegionWithoutCast(FlowRule):
         if assumed and harm.raises:
             # a path on which every run under autocast raised would have been noticed
             return state
-        key = (region.place, harm.operand.born, harm.operand.element)
+        key = _told(region, harm)
         if key in state:
             return state
         operand = harm.operand
@@ -155,3 +161,7 @@ class DisabledRegionWithoutCast(FlowRule):
             assumes=(*of_operand(operand, event.place), *harm.assumes),
         )
         return state | {key}
+
+
+def _told(region: Region, harm: Harm) -> Hashable:
+    return (region.place, harm.operand.born, harm.operand.element)

@@ -105,10 +105,15 @@ _AT_ZERO = {
 class HalfUnderflowEps(FlowRule):
     """The state holds the places of the guards that were told of."""
 
+    by_subject = True
     level = Level.ERROR
 
     def start(self) -> Hashable:
         return frozenset()
+
+    def about(self, event: Op) -> tuple[Hashable, ...]:
+        operand, _ = _guarded(event)
+        return (operand.trait.place,) if operand is not None and isinstance(operand.trait, Guard) else ()
 
     def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
         operand, effect = _guarded(event)

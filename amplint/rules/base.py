@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -155,6 +155,8 @@ class FlowRule(Rule):
     those that only keep account, such as the end of a region."""
     never_without: tuple[type[Event], ...] = ()
     """Events without any of which it finds nothing. None: there are no such events."""
+    by_subject = False
+    """Whether it is run by itself for each object that an event is about."""
     machine: Machine | None = None
     """The machine that it shares with others; what that says goes to ``on_violation``."""
     raises = ""
@@ -179,14 +181,15 @@ class FlowRule(Rule):
     def on_violation(self, said: Any, report: Report) -> None:
         """Hears what the shared machine says."""
 
-    def subjects(self, events: Iterable[Any]) -> Iterable[frozenset[Hashable]] | None:
-        """The groups of objects for each of which the rule is to be run by itself over the graph of these events: the
-        fewer objects share a state, the fewer paths there are. What can come to no finding is in no group. None: one
-        run hears all events."""
-        return None
+    def subjects(self, events: Iterable[Any]) -> Iterable[Hashable] | None:
+        """The objects for each of which the rule is to be run by itself over the graph of these events, those that can
+        come to a finding: the less there is in a state, the fewer paths there are. None: one run hears all events."""
+        if not self.by_subject:
+            return None
+        return dict.fromkeys(subject for event in events for subject in self.about(event) or ())
 
-    def subject(self, event: Any) -> Hashable | None:
-        """The object that an event is about, or None if it concerns all of them."""
+    def about(self, event: Any) -> Collection[Hashable] | None:
+        """The objects that an event is about; None if it concerns all of them."""
         return None
 
     def again(self, state: Any) -> Hashable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -43,26 +43,29 @@ class Listener:
     """Whose it is, if it is not shared."""
 
     def runs(self, graph: Graph) -> Iterator[Run[Hashable]]:
-        """The runs over a graph that it needs: one, or one for each group of objects that it speaks of."""
+        """The runs over a graph that it needs: one, or one for each object that it speaks of."""
+        rule = self.rule
         if self.kinds.isdisjoint(graph.kinds):
             return
-        if (
-            self.rule is not None
-            and self.rule.never_without
-            and graph.kinds.isdisjoint(self.rule.never_without)
-        ):
+        if rule is not None and rule.never_without and graph.kinds.isdisjoint(rule.never_without):
             return
-        subjects = self.rule.subjects(graph.different(self.kinds)) if self.rule is not None else None
-        if self.rule is None or subjects is None:
+        subjects = rule.subjects(graph.different(self.kinds)) if rule is not None else None
+        if rule is None or subjects is None:
             yield Run(self.kinds, self.hear)
             return
-        for group in subjects:
-            yield Run(self.kinds, self.hear, partial(_concerns, self.rule, group))
+        about: dict[int, Collection[Hashable] | None] = {}
+        for subject in subjects:
+            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject))
 
 
-def _concerns(rule: FlowRule, group: frozenset[Hashable], event: Event) -> bool:
-    found = rule.subject(event)
-    return found is None or found in group
+def _concerns(
+    rule: FlowRule, about: dict[int, Collection[Hashable] | None], subject: Hashable, event: Event
+) -> bool:
+    """Whether an event of a graph is about an object. ``about``: what was found before, by the event's id."""
+    if id(event) not in about:
+        about[id(event)] = rule.about(event)
+    found = about[id(event)]
+    return found is None or subject in found
 
 
 class Dispatcher:

@@ -36,6 +36,8 @@ from amplint.flow.state.values import (
 from amplint.lowering.program import Node, Parameter, Program, Return
 
 MOST_DEEP = 24
+MOST_RECURSIVE = 2
+"""So often a function is walked inside itself with arguments of the same shape."""
 """So deep calls are followed."""
 SMALL = 12
 """A function of so few statements is followed for what it returns, whether it has effects or not."""
@@ -312,14 +314,22 @@ def _summarised(m: Machine, function: FunctionValue, program: Program, given: Ar
             m.peek(key) == value for key, value in summary.reads.items()
         ):
             return _apply(m, summary, node)
-    if situation in m.active:
-        m.recursion.add(situation)
+    shape = (program.key, *map(_shape, given.all))
+    if situation in m.active or sum(1 for known in m.active.values() if known == shape) >= MOST_RECURSIVE:
         return m.cut(function, given, node)
     if len(m.active) >= MOST_DEEP or not m.budget_left():
         return m.cut(function, given, node)
     summary = _walked(m, function, program, given, node, context, situation)
     m.summaries.setdefault(situation, []).append(summary)
     return _apply(m, summary, node)
+
+
+def _shape(value: Value) -> object:
+    """What tells the calls of a recursive function apart that come to an end: objects, functions, flags, names. Data
+    may be another piece of it each time, for ever."""
+    return (
+        value if isinstance(value, (Instance, FunctionValue, ClassValue, External, Constant)) else type(value)
+    )
 
 
 def _apply(m: Machine, summary: Summary, node: Node) -> Value:
@@ -371,7 +381,7 @@ def _walked(
     state.enter_frame({})
     frame.entry = before.heap
     m.frame, m.state = frame, state
-    m.active[situation] = None
+    m.active[situation] = (program.key, *map(_shape, given.all))
     try:
         m.attempt(lambda: bind_parameters(m, program, given))
         result = run_body(m, program)

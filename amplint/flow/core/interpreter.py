@@ -55,8 +55,7 @@ class Interpreter(Names):
         super().__init__(registry, project)
         self.settings = settings
         self.summaries: dict[object, list[Summary]] = {}
-        self.active: dict[object, None] = {}
-        self.recursion: set[object] = set()
+        self.active: dict[object, tuple[object, ...]] = {}
         self.reached: set[int] = set()
         """The outlines of the functions that were walked."""
         self.cut_off = False

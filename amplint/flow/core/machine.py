@@ -248,8 +248,7 @@ class Machine(Api, Protocol):
 
     # what the halves of the interpreter give each other
 
-    active: dict[object, None]
-    recursion: set[object]
+    active: dict[object, tuple[object, ...]]
     summaries: dict[object, list[Any]]
 
     def class_value(self, file: ProjectFile, outline: ClassOutline) -> ClassValue:

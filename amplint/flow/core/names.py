@@ -491,7 +491,7 @@ class Names(Paths):
         """A qualified name outside the project."""
         raise NotImplementedError
 
-    active: dict[object, None]
+    active: dict[object, tuple[object, ...]]
 
 
 def dotted_name(node: ir.Node) -> str | None:

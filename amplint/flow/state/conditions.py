@@ -96,6 +96,7 @@ _MOST_KEPT = 400_000
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _within_kept: dict[tuple[Hashable, Hashable], Value | None] = {}
+_restricted_kept: dict[tuple[int, int], Value | None] = {}
 _both_kept: dict[tuple[Hashable, Hashable], Condition] = {}
 _related_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _NOTHING: frozenset[Symbol] = frozenset()
@@ -110,7 +111,14 @@ def _key(value: Value) -> Hashable:
 
 def forget() -> None:
     """Drops all that is kept of trees that were worked out, if that is much. Called between entry points."""
-    tables: tuple[dict[Any, Any], ...] = (_nodes, _selected, _within_kept, _both_kept, _related_kept)
+    tables: tuple[dict[Any, Any], ...] = (
+        _nodes,
+        _selected,
+        _within_kept,
+        _restricted_kept,
+        _both_kept,
+        _related_kept,
+    )
     if any(len(table) > _MOST_KEPT for table in tables):
         for table in tables:
             table.clear()
@@ -213,13 +221,35 @@ def within(tree: Value, condition: Condition) -> Value:
     out of reach stays as it is."""
     if not isinstance(tree, Choice):
         return tree
-    key = (id(tree), _key(condition))
-    if key not in _within_kept:
-        related = _related(tree.atoms | _atoms(condition))
-        kept: dict[tuple[Hashable, Hashable, frozenset[tuple[Symbol, bool]]], Value | None] = {}
-        _within_kept[key] = _within(tree, condition, {}, related, kept)
-    found = _within_kept[key]
+    related = _related(tree.atoms | condition.atoms if isinstance(condition, Choice) else tree.atoms)
+    if not related:
+        found = _restricted(tree, condition)
+    else:
+        key = (id(tree), _key(condition))
+        if key not in _within_kept:
+            _within_kept[key] = _within(tree, condition, {}, related, {})
+        found = _within_kept[key]
     return tree if found is None else found
+
+
+def _restricted(tree: Value, condition: Condition) -> Value | None:
+    """``within``, where no atom says anything of another one; None where the condition never holds."""
+    if not isinstance(condition, Choice):
+        return None if condition == FALSE else tree
+    if not isinstance(tree, Choice):
+        return tree
+    key = (id(tree), id(condition))
+    if key in _restricted_kept:
+        return _restricted_kept[key]
+    top = _top(tree, condition)
+    yes = _restricted(_side(tree, top, True), _side(condition, top, True))
+    no = _restricted(_side(tree, top, False), _side(condition, top, False))
+    found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
+    _restricted_kept[key] = found
+    return found
+
+
+_Asked = tuple[tuple[Symbol, bool], ...]
 
 
 def _within(
@@ -227,14 +257,13 @@ def _within(
     condition: Condition,
     known: Known,
     related: frozenset[Symbol],
-    kept: dict[tuple[Hashable, Hashable, frozenset[tuple[Symbol, bool]]], Value | None],
+    kept: dict[tuple[Hashable, Hashable, _Asked], Value | None],
 ) -> Value | None:
-    if not isinstance(condition, Choice):
-        if condition == FALSE:
-            return None
-        if not isinstance(tree, Choice) or (not related and not known):
-            return tree
-    key = (_key(tree), _key(condition), frozenset(known.items()))
+    if not isinstance(condition, Choice) and condition == FALSE:
+        return None
+    if related.isdisjoint(_atoms(tree)) and related.isdisjoint(_atoms(condition)):
+        return _restricted(tree, condition)
+    key = (_key(tree), _key(condition), tuple(known.items()))
     if key in kept:
         return kept[key]
     top = _top(tree, condition)

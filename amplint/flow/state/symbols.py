@@ -55,3 +55,15 @@ def rooted(whole: Symbol, old: Symbol, new: Symbol) -> Symbol:
         return new
     parts = tuple(rooted(part, old, new) if isinstance(part, Symbol) else part for part in whole.parts)
     return whole if all(a is b for a, b in zip(parts, whole.parts, strict=True)) else symbol(*parts)
+
+
+def is_part(one: Hashable, whole: Hashable) -> bool:
+    """Whether the name of one unknown is made from that of another one, as that of ``model.head`` from ``model``."""
+    pending = [one]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Symbol):
+            if whole in part.parts:
+                return True
+            pending += part.parts
+    return False

@@ -72,6 +72,9 @@ class Tensor(Value):
     asked: bool = False
     """Whether the code has asked for its type since it became half: it knows what it does with it."""
 
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.born, self.parameter_of, self.element))
+
     @property
     def matters(self) -> bool:  # type: ignore[override]
         """Whether a call that is given it is followed."""
