@@ -128,6 +128,7 @@ class SchedulerOnSkippedStep(FlowRule):
     level = Level.ADVICE
     default = False
     shown_by = (SchedulerStepped,)
+    never_without = (SchedulerStepped,)
 
     def start(self) -> Hashable:
         return Stepped()

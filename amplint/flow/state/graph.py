@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from amplint.events import Event, Place
+from amplint.events import Event, FunctionEnded, LoopEnded, LoopIterated, Place
 from amplint.flow.state.conditions import (
     Condition,
     atoms,
@@ -26,7 +26,7 @@ from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE
 
 MOST_PATHS = 96
-MOST_ASKED = 12
+MOST_ASKED = 32
 """A path knows how so many questions came out."""
 
 
@@ -101,6 +101,10 @@ class _Path(Generic[S]):
     state: S
 
 
+_FRAMES = frozenset({LoopIterated, LoopEnded, FunctionEnded})
+"""Events that tell how often others happen: a call with no others changes no state."""
+
+
 def _every(event: Event) -> bool:
     return True
 
@@ -149,6 +153,8 @@ class Run(Generic[S]):
                     own |= self._part(item.graph).asks
                 if not own <= asked:
                     asked |= own
+            if all(isinstance(item, Happens) and type(item.event) in _FRAMES for item, _ in items):
+                items, asked = [], frozenset()
             part = self._parts[graph] = _Part(items[::-1], asked)
         return part
 
