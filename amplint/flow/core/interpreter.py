@@ -18,7 +18,7 @@ from amplint.flow.core.registry import CallModel, EnterModel, ExitModel, Registr
 from amplint.flow.core.statements import RUN, bind
 from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
-from amplint.flow.state.store import Ambient, Key, State, join_values
+from amplint.flow.state.store import Ambient, Key, State, attribute_names, join_values, note_attribute
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -509,6 +509,7 @@ class Interpreter(Names):
             fields = self.project.fields(made_of)
             for name, _ in fields or ():
                 self.base.setdefault((identity, name), Unknown(symbol("attribute", identity, name)))
+                note_attribute((identity, name))
             return
         program = self.program_of(method)
         if program is None:
@@ -576,10 +577,12 @@ class Interpreter(Names):
         """The attributes that are known of an object."""
         self.initialise(value)
         found: dict[str, Value] = {}
-        for heap in (self.base, self.state.heap):
-            for (owner, name), held in heap.items():
-                if owner is value.identity and isinstance(name, str):
-                    found[name] = held
+        for name in attribute_names(value.identity):
+            key = (value.identity, name)
+            held = self.state.heap.get(key)
+            held = held if held is not None else self.base.get(key)
+            if held is not None:
+                found[name] = held
         return found
 
     def of_class(self, kind: Value, own: Symbol) -> Value | None:

@@ -40,6 +40,25 @@ Key = tuple[Symbol, str | type[Value]]
 """The identity of an object, and the name of an attribute or the class of a note."""
 
 
+_attributes: dict[Symbol, set[str]] = {}
+
+
+def note_attribute(key: Key) -> None:
+    """Notes that an object may have an attribute, on whatever path."""
+    owner, name = key
+    if isinstance(name, str):
+        known = _attributes.get(owner)
+        if known is None:
+            _attributes[owner] = {name}
+        else:
+            known.add(name)
+
+
+def attribute_names(owner: Symbol) -> list[str]:
+    """The names of all attributes that an object was ever given, on whatever path."""
+    return sorted(_attributes.get(owner, ()))
+
+
 class Ambient(Value):
     """Base of what holds for a stretch of time rather than for an object, such as the open regions. There is one
     value of each class at a time; models see it resolved."""
@@ -113,6 +132,7 @@ class State:
             self._heap_shared = False
         self.heap[key] = value
         self._log.keys[key] = None
+        note_attribute(key)
 
     def drop(self, key: Key) -> None:
         """Forgets an attribute or a note."""
