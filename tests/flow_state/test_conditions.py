@@ -1,0 +1,112 @@
+"""Conditions against truth tables: what is said of a tree holds under every answer to its questions."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amplint.flow.state import conditions as c
+from amplint.flow.state.conditions import Condition
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
+
+UNKNOWN = symbol("conditions", "x")
+WORLDS: list[dict[Symbol, bool]] = []
+PLAIN = [c.is_true(symbol("conditions", name)) for name in "abc"]
+ABOUT_X = [
+    c.is_none(UNKNOWN),
+    c.equals(UNKNOWN, Constant("fp16")),
+    c.equals(UNKNOWN, Constant("")),
+    c.is_true(UNKNOWN),
+]
+for _answers in product((False, True), repeat=len(PLAIN)):
+    for _value in (None, "fp16", "", "bf16", 0, 1):
+        WORLDS.append(
+            dict(zip(PLAIN, _answers, strict=True))
+            | dict(zip(ABOUT_X, (_value is None, _value == "fp16", _value == "", bool(_value)), strict=True))
+        )
+"""Every way in which the questions can be answered together."""
+
+
+def outcome(tree: Value, world: dict[Symbol, bool]) -> Value:
+    while isinstance(tree, Choice):
+        tree = tree.then if world[tree.atom] else tree.other
+    return tree
+
+
+def holds(condition: Condition, world: dict[Symbol, bool]) -> bool:
+    return outcome(condition, world) == TRUE
+
+
+@st.composite
+def conditions(draw: st.DrawFn, depth: int = 3) -> Condition:
+    if depth == 0 or draw(st.booleans()):
+        return c.asked(draw(st.sampled_from(PLAIN + ABOUT_X)))
+    left, right = draw(conditions(depth=depth - 1)), draw(conditions(depth=depth - 1))
+    return draw(st.sampled_from([c.both, c.either, lambda one, _: c.negation(one)]))(left, right)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Value:
+    leaf = st.sampled_from([Constant(1), Constant(2), NONE])
+    return c.select(draw(conditions()), draw(leaf), c.select(draw(conditions()), draw(leaf), draw(leaf)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions(), conditions())
+def test_both_either_negation(one: Condition, other: Condition) -> None:
+    for world in WORLDS:
+        assert holds(c.both(one, other), world) == (holds(one, world) and holds(other, world))
+        assert holds(c.either(one, other), world) == (holds(one, world) or holds(other, world))
+        assert holds(c.negation(one), world) == (not holds(one, world))
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions(), conditions())
+def test_what_excludes_each_other_is_false(one: Condition, other: Condition) -> None:
+    possible = any(holds(one, world) and holds(other, world) for world in WORLDS)
+    if not possible:
+        assert c.both(one, other) == FALSE
+    assert c.is_possible(one, other) == (c.both(other, one) != FALSE)
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees(), conditions())
+def test_within_changes_nothing_where_the_condition_holds(tree: Value, condition: Condition) -> None:
+    left = c.within(tree, condition)
+    held = [world for world in WORLDS if holds(condition, world)]
+    for world in held:
+        assert outcome(left, world) == outcome(tree, world)
+    if held and isinstance(left, Choice):
+        assert set(c.leaves(left)) <= {outcome(tree, world) for world in held}
+
+
+@settings(max_examples=300, deadline=None)
+@given(conditions(), st.sets(st.sampled_from(PLAIN)))
+def test_without_holds_where_some_answer_makes_it_hold(condition: Condition, gone: set[Symbol]) -> None:
+    left = c.without(condition, frozenset(gone))
+    assert gone.isdisjoint(c.atoms(left))
+    for world in WORLDS:
+        others = [
+            other
+            for other in WORLDS
+            if all(other[atom] == truth for atom, truth in world.items() if atom not in gone)
+        ]
+        assert holds(left, world) == any(holds(condition, other) for other in others)
+
+
+@settings(max_examples=200, deadline=None)
+@given(conditions(), st.integers(0, 4))
+def test_bounded_holds_at_least_where_the_condition_does(condition: Condition, most: int) -> None:
+    left = c.bounded(condition, most)
+    assert len(c.atoms(left)) <= most
+    assert all(holds(left, world) for world in WORLDS if holds(condition, world))
+
+
+def test_equal_conditions_are_the_same_object() -> None:
+    a, b = map(c.asked, PLAIN[:2])
+    assert c.both(a, b) is c.both(b, a)
+    assert c.negation(c.negation(a)) is a
+    assert c.negation(c.both(a, b)) is c.either(c.negation(a), c.negation(b))

@@ -1,0 +1,156 @@
+"""State machines over graphs: which paths are told apart, and how often a called function is walked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from amplint.events import Backward, CacheCleared, Event, LoopIterated, Place
+from amplint.findings import Span
+from amplint.flow.state.conditions import Condition, asked, is_true, negation
+from amplint.flow.state.graph import Calls, Graph, Happens, Run
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import TRUE
+
+
+def place(line: int) -> Place:
+    return Place("a.py", ("a.py", line), lambda: Span(line, 1, line, 2), lambda: "")
+
+
+def flag(name: str) -> Condition:
+    return asked(is_true(symbol("test", name)))
+
+
+def event(line: int) -> Event:
+    return Backward(place(line), (), "backward")
+
+
+def happens(line: int, condition: Condition = TRUE) -> Happens:
+    return Happens(condition, event(line))
+
+
+def calls(graph: Graph, line: int = 99, condition: Condition = TRUE) -> Calls:
+    return Calls(condition, graph, place(line))
+
+
+def graph(*items: Happens | Calls) -> Graph:
+    made = Graph()
+    made.items += items
+    return made
+
+
+KINDS: frozenset[type[Event]] = frozenset({Backward, LoopIterated})
+
+
+@dataclass
+class Ear:
+    """A machine whose state is what ``step`` makes of it, and the lines that it heard."""
+
+    step: Callable[[tuple[int, ...], int], tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        self.heard: list[tuple[tuple[int, ...], int]] = []
+
+    def hear(self, state: tuple[int, ...], happened: Event) -> tuple[int, ...]:
+        self.heard.append((state, happened.place.line))
+        return self.step(state, happened.place.line)
+
+
+def kept(state: tuple[int, ...], line: int) -> tuple[int, ...]:
+    return (*state, line)
+
+
+def unchanged(state: tuple[int, ...], line: int) -> tuple[int, ...]:
+    return state
+
+
+def test_a_flag_that_is_asked_again_keeps_its_answer() -> None:
+    ear = Ear(kept)
+    ends = Run(KINDS, ear.hear).over(
+        graph(happens(1, flag("p")), happens(2, flag("p")), happens(3, negation(flag("p")))), ()
+    )
+    assert set(ends) == {(1, 2), (3,)}
+
+
+def test_what_the_caller_knows_holds_in_the_called_function() -> None:
+    inner = graph(happens(2, flag("p")), happens(3, negation(flag("p"))))
+    ends = Run(KINDS, Ear(kept).hear).over(graph(calls(inner, 1, flag("p"))), ())
+    assert set(ends) == {(2,), ()}
+
+
+def test_what_the_called_function_decided_holds_after_it() -> None:
+    inner = graph(happens(1, flag("p")))
+    ends = Run(KINDS, Ear(kept).hear).over(graph(calls(inner), happens(2, negation(flag("p")))), ())
+    assert set(ends) == {(1,), (2,)}
+
+
+@pytest.mark.parametrize("flags", [2, 20])
+def test_many_flags_are_told_apart(flags: int) -> None:
+    """Something is opened under one of many flags and closed under the same one, with the others in between."""
+    around = [flag(f"many {index}") for index in range(flags)]
+    items = [happens(line + 1, condition) for line, condition in enumerate(around + around)]
+    toggled = Ear(lambda state, _: () if state else (1,))
+    assert Run(KINDS, toggled.hear).over(graph(*items), ()) == [()]
+
+
+def test_a_function_is_walked_once_for_a_state() -> None:
+    """Thirty functions each of which calls the next one twice: a thousand million calls."""
+    made = graph(happens(1))
+    for _ in range(30):
+        made = graph(calls(made), calls(made))
+    ear = Ear(unchanged)
+    Run(KINDS, ear.hear).over(made, ())
+    assert ear.heard == [((), 1)]
+
+
+def test_a_function_is_walked_again_for_another_state() -> None:
+    inner = graph(happens(1))
+    ear = Ear(lambda state, line: (*state, line)[-2:])
+    Run(KINDS, ear.hear).over(graph(calls(inner), calls(inner), calls(inner), calls(inner)), ())
+    assert ear.heard == [((), 1), ((1,), 1), ((1, 1), 1)]
+
+
+def test_a_function_is_walked_again_where_the_caller_knows_more() -> None:
+    inner = graph(happens(1, flag("p")), happens(2, negation(flag("p"))))
+    ear = Ear(unchanged)
+    Run(KINDS, ear.hear).over(
+        graph(calls(inner, 8, flag("p")), calls(inner, 9, negation(flag("p")))),
+        (),
+    )
+    assert ear.heard == [((), 1), ((), 2)]
+
+
+def test_events_of_calls_say_who_called() -> None:
+    found: list[tuple[int, ...]] = []
+
+    def hear(state: int, happened: Event) -> int:
+        found.append(tuple(call.line for call in happened.place.calls))
+        return state
+
+    Run(KINDS, hear).over(graph(calls(graph(calls(graph(happens(1)), 5)), 7)), 0)
+    assert found == [(7, 5)]
+
+
+def test_only_what_is_wanted_is_heard() -> None:
+    ear = Ear(kept)
+    run = Run(KINDS, ear.hear, lambda happened: happened.place.line != 2)
+    assert run.over(graph(happens(1), happens(2), happens(3)), ()) == [(1, 3)]
+
+
+def test_a_call_with_nothing_but_loops_is_left_out() -> None:
+    loop = Happens(TRUE, LoopIterated(place(4), (), "loop", 0))
+    ear = Ear(kept)
+    Run(KINDS, ear.hear).over(graph(happens(1), calls(graph(loop)), happens(2)), ())
+    assert [line for _, line in ear.heard] == [1, 2]
+    ear = Ear(kept)
+    Run(KINDS, ear.hear).over(graph(calls(graph(loop, happens(3)))), ())
+    assert [line for _, line in ear.heard] == [4, 3]
+
+
+def test_different_events_come_once_for_all_calls() -> None:
+    inner = graph(happens(1), Happens(TRUE, CacheCleared(place(2), ())))
+    outer = graph(calls(inner), calls(inner), happens(3))
+    assert [one.place.line for one in outer.different(frozenset({Backward}))] == [3, 1]
+    assert [one.place.line for one in outer.events()] == [1, 2, 1, 2, 3]
