@@ -54,7 +54,7 @@ def trees(draw: st.DrawFn) -> Value:
     return c.select(draw(conditions()), draw(leaf), c.select(draw(conditions()), draw(leaf), draw(leaf)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(conditions(), conditions())
 def test_both_either_negation(one: Condition, other: Condition) -> None:
     for world in WORLDS:
@@ -63,7 +63,7 @@ def test_both_either_negation(one: Condition, other: Condition) -> None:
         assert holds(c.negation(one), world) == (not holds(one, world))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(conditions(), conditions())
 def test_what_excludes_each_other_is_false(one: Condition, other: Condition) -> None:
     possible = any(holds(one, world) and holds(other, world) for world in WORLDS)
@@ -72,7 +72,7 @@ def test_what_excludes_each_other_is_false(one: Condition, other: Condition) -> 
     assert c.is_possible(one, other) == (c.both(other, one) != FALSE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(trees(), conditions())
 def test_within_changes_nothing_where_the_condition_holds(tree: Value, condition: Condition) -> None:
     left = c.within(tree, condition)
@@ -83,7 +83,7 @@ def test_within_changes_nothing_where_the_condition_holds(tree: Value, condition
         assert set(c.leaves(left)) <= {outcome(tree, world) for world in held}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(conditions(), st.sets(st.sampled_from(PLAIN)))
 def test_without_holds_where_some_answer_makes_it_hold(condition: Condition, gone: set[Symbol]) -> None:
     left = c.without(condition, frozenset(gone))
@@ -97,7 +97,7 @@ def test_without_holds_where_some_answer_makes_it_hold(condition: Condition, gon
         assert holds(left, world) == any(holds(condition, other) for other in others)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(conditions(), st.integers(0, 4))
 def test_bounded_holds_at_least_where_the_condition_does(condition: Condition, most: int) -> None:
     left = c.bounded(condition, most)
