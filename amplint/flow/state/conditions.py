@@ -150,33 +150,40 @@ def choice(atom: Symbol, then: Value, other: Value) -> Value:
 
 def select(condition: Condition, then: Value, other: Value) -> Value:
     """``then if condition else other``, for trees."""
-    if not isinstance(condition, Choice):
+    if type(condition) is not Choice:
         return then if condition == TRUE else other
     if then is other:
         return then
+    if then is TRUE and other is FALSE:
+        return condition
     key = (id(condition), _key(then), _key(other))
     found = _selected.get(key)
     if found is None:
-        top = _top(condition, then, other)
-        yes = select(_side(condition, top, True), _side(then, top, True), _side(other, top, True))
-        no = select(_side(condition, top, False), _side(then, top, False), _side(other, top, False))
-        found = _selected[key] = _node(top, yes, no)
+        top = condition.atom
+        if type(then) is Choice and then.atom.index < top.index:
+            top = then.atom
+        if type(other) is Choice and other.atom.index < top.index:
+            top = other.atom
+        (if_yes, if_no), (then_yes, then_no) = _sides(condition, top), _sides(then, top)
+        other_yes, other_no = _sides(other, top)
+        found = _node(top, select(if_yes, then_yes, other_yes), select(if_no, then_no, other_no))
+        _selected[key] = found
     return found
 
 
-def _top(*trees: Value) -> Symbol:
-    found: Symbol | None = None
-    for tree in trees:
-        if isinstance(tree, Choice) and (found is None or tree.atom.index < found.index):
-            found = tree.atom
-    assert found is not None
-    return found
+def _sides(tree: Value, atom: Symbol) -> tuple[Value, Value]:
+    """A tree where an atom, which comes before all of its own or is the first of them, holds, and where it does not."""
+    if type(tree) is Choice and tree.atom is atom:
+        return tree.then, tree.other
+    return tree, tree
 
 
-def _side(tree: Value, atom: Symbol, truth: bool) -> Value:
-    if isinstance(tree, Choice) and tree.atom is atom:
-        return tree.then if truth else tree.other
-    return tree
+def _first(one: Value, other: Value) -> Symbol:
+    """The atom that comes first in two trees, one of which asks for any."""
+    if type(one) is not Choice:
+        assert type(other) is Choice
+        return other.atom
+    return other.atom if type(other) is Choice and other.atom.index < one.atom.index else one.atom
 
 
 def both(one: Condition, other: Condition) -> Condition:
@@ -241,9 +248,9 @@ def _restricted(tree: Value, condition: Condition) -> Value | None:
     key = (id(tree), id(condition))
     if key in _restricted_kept:
         return _restricted_kept[key]
-    top = _top(tree, condition)
-    yes = _restricted(_side(tree, top, True), _side(condition, top, True))
-    no = _restricted(_side(tree, top, False), _side(condition, top, False))
+    top = _first(tree, condition)
+    (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
+    yes, no = _restricted(tree_yes, if_yes), _restricted(tree_no, if_no)
     found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
     _restricted_kept[key] = found
     return found
@@ -266,16 +273,19 @@ def _within(
     key = (_key(tree), _key(condition), tuple(known.items()))
     if key in kept:
         return kept[key]
-    top = _top(tree, condition)
-    outcome = implied(top, known) if top in related else None
-    sides: list[Value | None] = []
-    for truth in (True, False):
-        if outcome is not None and truth is not outcome:
-            sides.append(None)
-            continue
-        inner = {**known, top: truth} if top in related else known
-        sides.append(_within(_side(tree, top, truth), _side(condition, top, truth), inner, related, kept))
-    yes, no = sides
+    top = _first(tree, condition)
+    (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
+    yes: Value | None = None
+    no: Value | None = None
+    if top in related:
+        outcome = implied(top, known)
+        if outcome is not False:
+            yes = _within(tree_yes, if_yes, {**known, top: True}, related, kept)
+        if outcome is not True:
+            no = _within(tree_no, if_no, {**known, top: False}, related, kept)
+    else:
+        yes = _within(tree_yes, if_yes, known, related, kept)
+        no = _within(tree_no, if_no, known, related, kept)
     found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
     kept[key] = found
     return found
