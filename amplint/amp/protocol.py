@@ -242,6 +242,9 @@ class GradScalerProtocol:
         ScalerUsed,
     )
 
+    never_without: tuple[type[Event], ...] = (ScalerMade, ScalerUsed)
+    """Without any of these nothing can be broken."""
+
     def start(self) -> State:
         """Nothing has happened."""
         return _START

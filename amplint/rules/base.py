@@ -137,6 +137,10 @@ class Machine(Protocol):
     def hears(self) -> tuple[type[Event], ...]:
         """The events that move it."""
 
+    @property
+    def never_without(self) -> tuple[type[Event], ...]:
+        """Events without any of which it says nothing. None: there are no such events."""
+
     def start(self) -> Hashable:
         """The state at an entry point."""
 

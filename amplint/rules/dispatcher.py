@@ -39,6 +39,8 @@ class Listener:
     kinds: frozenset[type[Event]]
     start: Hashable
     hear: Hear
+    never_without: tuple[type[Event], ...]
+    """Events without any of which it says nothing, if there are such."""
     rule: FlowRule | None = None
     """Whose it is, if it is not shared."""
 
@@ -47,7 +49,7 @@ class Listener:
         rule = self.rule
         if self.kinds.isdisjoint(graph.kinds):
             return
-        if rule is not None and rule.never_without and graph.kinds.isdisjoint(rule.never_without):
+        if self.never_without and graph.kinds.isdisjoint(self.never_without):
             return
         subjects = rule.subjects(graph.different(self.kinds)) if rule is not None else None
         if rule is None or subjects is None:
@@ -123,7 +125,7 @@ class Dispatcher:
             self._reached(before, event)
             return after
 
-        return Listener(rule.name, frozenset(handlers), rule.start(), hear, rule)
+        return Listener(rule.name, frozenset(handlers), rule.start(), hear, rule.never_without, rule)
 
     def _machine(self, machine: Machine) -> Listener:
         rules = [rule for rule in self.rules if rule.machine is machine]
@@ -139,7 +141,7 @@ class Dispatcher:
             self._reached(before, event)
             return after
 
-        return Listener(rules[0].name, frozenset(machine.hears), machine.start(), hear)
+        return Listener(rules[0].name, frozenset(machine.hears), machine.start(), hear, machine.never_without)
 
     def _reached(self, before: int, event: Event) -> None:
         """Gives what was drafted at an event the calls that led there, where it stands in the same file."""

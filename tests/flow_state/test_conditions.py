@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from amplint.flow.state import conditions as c
 from amplint.flow.state.conditions import Condition
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
+from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, External, Value
 
 UNKNOWN = symbol("conditions", "x")
 WORLDS: list[dict[Symbol, bool]] = []
@@ -110,3 +110,14 @@ def test_equal_conditions_are_the_same_object() -> None:
     assert c.both(a, b) is c.both(b, a)
     assert c.negation(c.negation(a)) is a
     assert c.negation(c.both(a, b)) is c.either(c.negation(a), c.negation(b))
+
+
+def test_what_equals_something_that_models_know_may_be_true_or_not() -> None:
+    """``dtype == torch.float16`` compares with a value that is no constant of Python."""
+    x = symbol("conditions", "dtype")
+    half, single = External("torch.float16"), External("torch.float32")
+    is_half = c.asked(c.equals(x, half))
+    assert c.both(is_half, c.asked(c.equals(x, single))) == FALSE
+    assert c.both(is_half, c.asked(c.is_none(x))) == FALSE
+    assert c.is_possible(is_half, c.asked(c.is_true(x)))
+    assert c.is_possible(is_half, c.negation(c.asked(c.is_true(x))))

@@ -489,8 +489,7 @@ def _is(leaf: Value, value: Value) -> Condition:
 
 
 def _item(index: int, value: Value) -> Value:
-    assert isinstance(value, kinds.Sequence)
-    return value.items[index]
+    return value.items[index] if isinstance(value, kinds.Sequence) else UNBOUND
 
 
 def _is_kind(kind: type[Note], leaf: Value) -> Condition:

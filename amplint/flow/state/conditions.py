@@ -75,8 +75,9 @@ def _follows(kind: object, atom: Symbol, other: Symbol, truth: bool) -> bool | N
     match other.parts[0], truth:
         case "equals", True:
             constant = other.parts[2]
-            assert isinstance(constant, Constant)
-            return bool(constant.value) if kind == "is true" else False
+            if kind != "is true":
+                return False
+            return bool(constant.value) if isinstance(constant, Constant) else None
         case "is None", True:
             return False
         case "is true", True:
