@@ -120,7 +120,7 @@ class Analysis:
         for listener in self.dispatcher.listeners():
             before = len(self.report.drafts)
             try:
-                for run in listener.runs(walk.graph):
+                for run in listener.runs(walk.graph, self.report.mute):
                     run.over(walk.graph, listener.start)
             except Exception as error:
                 del self.report.drafts[before:]

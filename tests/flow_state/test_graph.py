@@ -154,3 +154,25 @@ def test_different_events_come_once_for_all_calls() -> None:
     outer = graph(calls(inner), calls(inner), happens(3))
     assert [one.place.line for one in outer.different(frozenset({Backward}))] == [3, 1]
     assert [one.place.line for one in outer.events()] == [1, 2, 1, 2, 3]
+
+
+def test_on_a_path_that_forgot_an_answer_nothing_is_believed() -> None:
+    """Forty flags are more than a path remembers: it may seem that something is still open where all is closed."""
+    around = [flag(f"forgotten {index}") for index in range(40)]
+    items = [happens(line + 1, condition) for line, condition in enumerate(around + around)]
+    muted = False
+    believed: list[tuple[int, ...]] = []
+
+    def mute(now: bool) -> None:
+        nonlocal muted
+        muted = now
+
+    def hear(state: tuple[int, ...], happened: Event) -> tuple[int, ...]:
+        if happened.place.line == 81 and state and not muted:
+            believed.append(state)
+        return () if state else (1,)
+
+    run = Run(KINDS, hear, mute=mute)
+    run.over(graph(*items, happens(81)), ())
+    assert run.cut
+    assert not believed

@@ -23,6 +23,9 @@ Known = dict[Symbol, bool]
 
 MOST_ALTERNATIVES = 12
 MOST_ATOMS = 8
+"""A value depends on so many questions."""
+MOST_ASKED = 32
+"""A condition of a path is made of so many."""
 MOST_RELATED = 6
 
 
@@ -385,7 +388,7 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 """Atoms that nobody asks for a second time."""
 
 
-def bounded(condition: Condition, most: int = MOST_ATOMS) -> Condition:
+def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
     """A condition with at most so many atoms that holds at least where this one does."""
     if not isinstance(condition, Choice) or len(condition.atoms) <= most:
         return condition

@@ -25,9 +25,7 @@ from amplint.flow.state.conditions import (
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE
 
-MOST_PATHS = 96
-MOST_ASKED = 32
-"""A path knows how so many questions came out."""
+MOST_PATHS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,14 +97,23 @@ class _Path(Generic[S]):
     condition: Condition
     """Under which the items so far have led to the state, as far as it is asked again."""
     state: S
+    blurred: bool = False
+    """Whether answers were forgotten that are asked for again: perhaps nothing runs along this path."""
 
 
 _FRAMES = frozenset({LoopIterated, LoopEnded, FunctionEnded})
 """Events that tell how often others happen: a call with no others changes no state."""
 
 
+_Situation = tuple[Graph, S, Condition, bool, frozenset[Symbol]]
+
+
 def _every(event: Event) -> bool:
     return True
+
+
+def _never_mind(mute: bool) -> None:
+    pass
 
 
 @dataclass(slots=True, eq=False)
@@ -127,10 +134,12 @@ class Run(Generic[S]):
     hear: Callable[[S, Event], S]
     wants: Callable[[Event], bool] = _every
     """Which events of these classes it is to hear."""
+    mute: Callable[[bool], None] = _never_mind
+    """Called with True before the machine hears what comes on a path that may not be one, and with False after."""
     cut: bool = False
-    """Whether there were more paths than MOST_PATHS."""
+    """Whether there were more paths than MOST_PATHS, or more answers on one than are kept."""
     _parts: dict[Graph, _Part] = field(default_factory=dict)
-    _known: dict[tuple[Graph, S, Condition, frozenset[Symbol]], list[_Path[S]]] = field(default_factory=dict)
+    _known: dict[_Situation[S], list[_Path[S]]] = field(default_factory=dict)
 
     def over(self, graph: Graph, start: S) -> list[S]:
         """The states at the end."""
@@ -148,6 +157,8 @@ class Run(Generic[S]):
                 elif self.kinds.isdisjoint(item.graph.kinds) or not self._part(item.graph).items:
                     continue
                 items.append((item, asked))
+                if isinstance(item, Happens) and type(item.event) in _FRAMES:
+                    continue
                 own = frozenset(map(subject_of, atoms(item.condition)))
                 if isinstance(item, Calls):
                     own |= self._part(item.graph).asks
@@ -177,17 +188,17 @@ class Run(Generic[S]):
         after: list[_Path[S]] = []
         for path in paths:
             where = both(path.condition, item.condition)
-            ends = self._ends(item, _Path(where, path.state), calls, asked) if where != FALSE else []
+            ends = self._ends(item, replace(path, condition=where), calls, asked) if where != FALSE else []
             if all(end.state == path.state for end in ends):
                 after.append(path)
                 continue
             for end in ends:
                 reached = both(where, end.condition)
                 if reached != FALSE:
-                    after.append(_Path(reached, end.state))
+                    after.append(_Path(reached, end.state, end.blurred))
             elsewhere = both(path.condition, negation(item.condition))
             if elsewhere != FALSE:
-                after.append(_Path(elsewhere, path.state))
+                after.append(_Path(elsewhere, path.state, path.blurred))
         return paths if after == paths else self._merged(after, asked)
 
     def _ends(
@@ -196,11 +207,11 @@ class Run(Generic[S]):
         """The paths at the end of a called function for one that leads there. They are the same for all that have the
         same state and the same answers to what is asked inside: the function is walked once for them."""
         asks = self._part(item.graph).asks
-        inside = _still_asked(path.condition, asks)
-        key = (item.graph, path.state, inside, asked & asks)
+        inside = self._remembered(path, asks)
+        key = (item.graph, inside.state, inside.condition, inside.blurred, asked & asks)
         ends = self._known.get(key)
         if ends is None:
-            ends = self._walk(item.graph, [_Path(inside, path.state)], asked & asks, (*calls, item.place))
+            ends = self._walk(item.graph, [inside], asked & asks, (*calls, item.place))
             self._known[key] = ends
         return ends
 
@@ -216,31 +227,40 @@ class Run(Generic[S]):
                 after.append(path)
                 continue
             event = event or _reached_by(item.event, calls)
+            self.mute(path.blurred)
             state = self.hear(path.state, event)
+            self.mute(False)
             if state == path.state:
                 after.append(path)
                 continue
-            after.append(_Path(where, state))
+            after.append(_Path(where, state, path.blurred))
             elsewhere = both(path.condition, negation(item.condition))
             if elsewhere != FALSE:
-                after.append(_Path(elsewhere, path.state))
+                after.append(_Path(elsewhere, path.state, path.blurred))
         return after if after == paths else self._merged(after, asked)
 
     def _merged(self, paths: list[_Path[S]], asked: frozenset[Symbol]) -> list[_Path[S]]:
         """One path for each state, under the conditions of all that had it. What is not asked again is dropped from
         them."""
-        merged: dict[S, Condition] = {}
+        merged: dict[tuple[S, bool], Condition] = {}
         for path in paths:
-            before = merged.get(path.state)
-            merged[path.state] = path.condition if before is None else either(before, path.condition)
-        result = [_Path(_still_asked(where, asked), state) for state, where in merged.items()]
+            key = (path.state, path.blurred)
+            before = merged.get(key)
+            merged[key] = path.condition if before is None else either(before, path.condition)
+        result = [
+            self._remembered(_Path(where, state, blurred), asked)
+            for (state, blurred), where in merged.items()
+        ]
         self.cut = self.cut or len(result) > MOST_PATHS
         return result[:MOST_PATHS]
 
-
-def _still_asked(condition: Condition, asked: frozenset[Symbol]) -> Condition:
-    done = frozenset(atom for atom in atoms(condition) if subject_of(atom) not in asked)
-    return bounded(without(condition, done) if done else condition, MOST_ASKED)
+    def _remembered(self, path: _Path[S], asked: frozenset[Symbol]) -> _Path[S]:
+        """A path with no more answers than are asked for again, and no more than are kept."""
+        done = frozenset(atom for atom in atoms(path.condition) if subject_of(atom) not in asked)
+        left = without(path.condition, done) if done else path.condition
+        kept = bounded(left)
+        self.cut = self.cut or kept is not left
+        return _Path(kept, path.state, path.blurred or kept is not left)
 
 
 def _reached_by(event: Event, calls: Sequence[Place]) -> Event:
