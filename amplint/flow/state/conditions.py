@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -238,7 +239,7 @@ def within(tree: Value, condition: Condition) -> Value:
     else:
         key = (id(tree), _key(condition))
         if key not in _within_kept:
-            _within_kept[key] = _within(tree, condition, {}, related, {})
+            _within_kept[key] = _Related(_beside(related)).within(tree, condition, {})
         found = _within_kept[key]
     return tree if found is None else found
 
@@ -260,39 +261,54 @@ def _restricted(tree: Value, condition: Condition) -> Value | None:
     return found
 
 
-_Asked = tuple[tuple[Symbol, bool], ...]
+@dataclass(slots=True)
+class _Related:
+    """``within`` for trees in which what one atom says may follow from others."""
+
+    beside: dict[Symbol, frozenset[Symbol]]
+    """For each such atom the others that ask for the same unknown."""
+    kept: dict[tuple[Hashable, Hashable, tuple[tuple[Symbol, bool], ...]], Value | None] = field(
+        default_factory=dict
+    )
+
+    def within(self, tree: Value, condition: Condition, known: Known) -> Value | None:
+        """The tree where the condition holds and atoms have come out as ``known``; None where that never is."""
+        if type(condition) is not Choice and condition == FALSE:
+            return None
+        here, there = _atoms(tree), _atoms(condition)
+        # what is known matters as long as the same unknown is asked for further down
+        known = {
+            atom: truth
+            for atom, truth in known.items()
+            if not (self.beside[atom].isdisjoint(here) and self.beside[atom].isdisjoint(there))
+        }
+        if not known and self.beside.keys().isdisjoint(here) and self.beside.keys().isdisjoint(there):
+            return _restricted(tree, condition)
+        key = (_key(tree), _key(condition), tuple(known.items()))
+        if key in self.kept:
+            return self.kept[key]
+        top = _first(tree, condition)
+        (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
+        yes: Value | None = None
+        no: Value | None = None
+        if top in self.beside:
+            outcome = implied(top, known)
+            if outcome is not False:
+                yes = self.within(tree_yes, if_yes, {**known, top: True})
+            if outcome is not True:
+                no = self.within(tree_no, if_no, {**known, top: False})
+        else:
+            yes, no = self.within(tree_yes, if_yes, known), self.within(tree_no, if_no, known)
+        found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
+        self.kept[key] = found
+        return found
 
 
-def _within(
-    tree: Value,
-    condition: Condition,
-    known: Known,
-    related: frozenset[Symbol],
-    kept: dict[tuple[Hashable, Hashable, _Asked], Value | None],
-) -> Value | None:
-    if not isinstance(condition, Choice) and condition == FALSE:
-        return None
-    if related.isdisjoint(_atoms(tree)) and related.isdisjoint(_atoms(condition)):
-        return _restricted(tree, condition)
-    key = (_key(tree), _key(condition), tuple(known.items()))
-    if key in kept:
-        return kept[key]
-    top = _first(tree, condition)
-    (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
-    yes: Value | None = None
-    no: Value | None = None
-    if top in related:
-        outcome = implied(top, known)
-        if outcome is not False:
-            yes = _within(tree_yes, if_yes, {**known, top: True}, related, kept)
-        if outcome is not True:
-            no = _within(tree_no, if_no, {**known, top: False}, related, kept)
-    else:
-        yes = _within(tree_yes, if_yes, known, related, kept)
-        no = _within(tree_no, if_no, known, related, kept)
-    found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
-    kept[key] = found
-    return found
+def _beside(related: frozenset[Symbol]) -> dict[Symbol, frozenset[Symbol]]:
+    return {
+        atom: frozenset(other for other in related if other is not atom and other.parts[1] is atom.parts[1])
+        for atom in related
+    }
 
 
 def is_possible(condition: Condition, where: Condition = TRUE) -> bool:
