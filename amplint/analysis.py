@@ -116,15 +116,18 @@ class Analysis:
 
     def _hear(self, walk: Walk) -> None:
         self.entries += 1
-        self.cut += walk.cut
+        cut = walk.cut
         for listener in self.dispatcher.listeners():
             before = len(self.report.drafts)
             try:
                 for run in listener.runs(walk.graph, self.report.mute):
                     run.over(walk.graph, listener.start)
+                    cut = cut or run.cut
             except Exception as error:
                 del self.report.drafts[before:]
+                self.report.mute(False)
                 self.crashes.append(Crash.of(walk.entry.file.display, listener.name, error))
+        self.cut += cut
 
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""

@@ -56,6 +56,10 @@ class CheckResult(NamedTuple):
     """A line about what was fixed or silenced."""
     torch: TorchBounds | None = None
     """The torch releases that the findings hold for; None where no file was analysed."""
+    entries: int = 0
+    """Entry points that were walked."""
+    cut: int = 0
+    """Those of them that have more statements or paths than are walked: findings may be missing there."""
 
 
 def files_to_check(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> Discovery:
@@ -173,7 +177,15 @@ def _judge(
     ]
     ordered = sorted(_once(kept), key=lambda finding: finding.order)
     torch = job.settings.torch
-    return CheckResult(tuple(ordered), len(discovery.files), tuple(crashes), sources, torch=torch)
+    return CheckResult(
+        tuple(ordered),
+        len(discovery.files),
+        tuple(crashes),
+        sources,
+        torch=torch,
+        entries=verdict.entries,
+        cut=verdict.cut,
+    )
 
 
 def _once(findings: Iterable[Finding]) -> Iterable[Finding]:

@@ -26,4 +26,8 @@ def render_statistics(result: CheckResult, style: Style, *, as_json: bool) -> st
         for (code, name, level), count in rows
     ]
     read = [] if result.torch is None else [f"Read with the {name_of_table(result.torch)}."]
+    if result.cut:
+        read.append(
+            f"{result.cut} of {result.entries} entry points are longer than what is walked: findings may be missing."
+        )
     return "\n".join([*lines, *read, *ending(result, Style())]) + "\n"

@@ -26,6 +26,8 @@ from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE
 
 MOST_PATHS = 64
+MOST_REMEMBERED = 32
+"""A path remembers how so many questions came out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,7 +260,7 @@ class Run(Generic[S]):
         """A path with no more answers than are asked for again, and no more than are kept."""
         done = frozenset(atom for atom in atoms(path.condition) if subject_of(atom) not in asked)
         left = without(path.condition, done) if done else path.condition
-        kept = bounded(left)
+        kept = bounded(left, MOST_REMEMBERED)
         self.cut = self.cut or kept is not left
         return _Path(kept, path.state, path.blurred or kept is not left)
 
