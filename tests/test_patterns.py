@@ -66,7 +66,8 @@ class Shape:
 def grows_too_fast(apply: Apply, shape: Shape) -> bool:
     """Whether the time for a text grows faster than the text."""
     for size in (12, 16, 20, 24):  # what takes exponential time would never be done with more
-        if _seconds(apply, shape.of_size(size)) > NOTICEABLE:
+        text = shape.of_size(size)
+        if all(_seconds(apply, text) > NOTICEABLE for _ in range(3)):
             return True
     return any(_grows(apply, shape, small, large) for small, large in SIZES)
 
@@ -78,12 +79,12 @@ def _grows(apply: Apply, shape: Shape, small: int, large: int) -> bool:
             False  # even quadratic time for the large text would be noise; cubic time shows in shorter ones
         )
     after = _seconds(apply, shape.of_size(large))
-    for _ in range(4):
+    for _ in range(6):
         if after < NOTICEABLE or after < MOST_GROWTH * before:
             return False
         # noise only ever adds to the time: the least of several is the truest
         before = min(before, _seconds(apply, shape.of_size(small)))
-        if after < 10 * NOTICEABLE:
+        if after < 20 * NOTICEABLE:
             after = min(after, _seconds(apply, shape.of_size(large)))
     return True
 
