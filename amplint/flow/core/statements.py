@@ -68,10 +68,13 @@ def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) ->
         return None
     more = m.contents(right)
     known = m.contents(left)
-    assert isinstance(known, Sequence)
     items = more.items if isinstance(more, Sequence) else (m.unknown(node),)
-    exact = known.exact and isinstance(more, Sequence) and more.exact and not m.in_loop
-    m.store(left.identity, "[]", Sequence(known.items + items, exact, identity=left.identity))
+    exact = isinstance(more, Sequence) and more.exact and not m.in_loop
+    if isinstance(known, Sequence):
+        items, exact = known.items + items, exact and known.exact
+    else:
+        exact = False
+    m.store(left.identity, "[]", Sequence(items, exact, identity=left.identity))
     return left
 
 

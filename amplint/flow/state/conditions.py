@@ -25,7 +25,7 @@ Known = dict[Symbol, bool]
 MOST_ALTERNATIVES = 12
 MOST_ATOMS = 8
 """A value depends on so many questions."""
-MOST_ASKED = 16
+MOST_ASKED = 32
 """A condition under which something happens is made of so many."""
 MOST_RELATED = 6
 
