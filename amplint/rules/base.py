@@ -52,7 +52,8 @@ class Report:
     drafts: list[Draft] = field(default_factory=list)
     withdrawn: set[tuple[str, Hashable]] = field(default_factory=set)
     muted: bool = False
-    """Whether what is said now is not to be believed: it comes from a path that was blurred."""
+    """Whether what is said now is not to be believed: it comes from a path that was blurred. It then neither accuses
+    nor withdraws."""
 
     def mute(self, muted: bool) -> None:
         """Says whether what follows is to be believed."""
@@ -69,6 +70,8 @@ class Report:
 
     def withdraw(self, rule: Rule, subject: Hashable) -> None:
         """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""
+        if self.muted:
+            return
         self.withdrawn.add((rule.name, subject))
 
     def add(

@@ -710,3 +710,24 @@ def step_again(loss):
 """
     tape = holds(HEAD + program)
     assert len(tape.of(FunctionEnded)) == len(tape.of(AmpHidden)) == 1
+
+
+def test_data_that_is_taken_apart_by_recursion_is_walked_a_few_levels_deep(holds: Holds) -> None:
+    tape = holds("""
+        import torch
+
+        def down(x):
+            if isinstance(x, list):
+                return [down(part) for part in x]
+            if isinstance(x, tuple):
+                return tuple(down(part) for part in x)
+            if isinstance(x, dict):
+                return {key: down(part) for key, part in x.items()}
+            x.sum().backward()  # in
+            return x
+
+        def main(batch):
+            with torch.autocast("cuda"):
+                down(batch)
+    """)
+    assert len(tape.of(Backward)) < 50

@@ -36,9 +36,9 @@ from amplint.flow.state.values import (
 from amplint.lowering.program import Node, Parameter, Program, Return
 
 MOST_DEEP = 24
+"""So deep calls are followed."""
 MOST_RECURSIVE = 2
 """So often a function is walked inside itself with arguments of the same shape."""
-"""So deep calls are followed."""
 SMALL = 12
 """A function of so few statements is followed for what it returns, whether it has effects or not."""
 
@@ -314,7 +314,7 @@ def _summarised(m: Machine, function: FunctionValue, program: Program, given: Ar
             m.peek(key) == value for key, value in summary.reads.items()
         ):
             return _apply(m, summary, node)
-    shape = (program.key, *map(_shape, given.all))
+    shape = _shape_of_call(program, given)
     if situation in m.active or sum(1 for known in m.active.values() if known == shape) >= MOST_RECURSIVE:
         return m.cut(function, given, node)
     if len(m.active) >= MOST_DEEP or not m.budget_left():
@@ -324,12 +324,11 @@ def _summarised(m: Machine, function: FunctionValue, program: Program, given: Ar
     return _apply(m, summary, node)
 
 
-def _shape(value: Value) -> object:
+def _shape_of_call(program: Program, given: Arguments) -> tuple[object, ...]:
     """What tells the calls of a recursive function apart that come to an end: objects, functions, flags, names. Data
     may be another piece of it each time, for ever."""
-    return (
-        value if isinstance(value, (Instance, FunctionValue, ClassValue, External, Constant)) else type(value)
-    )
+    telling = (Instance, FunctionValue, ClassValue, External, Constant)
+    return (program.key, *(value if isinstance(value, telling) else type(value) for value in given.all))
 
 
 def _apply(m: Machine, summary: Summary, node: Node) -> Value:
@@ -381,7 +380,7 @@ def _walked(
     state.enter_frame({})
     frame.entry = before.heap
     m.frame, m.state = frame, state
-    m.active[situation] = (program.key, *map(_shape, given.all))
+    m.active[situation] = _shape_of_call(program, given)
     try:
         m.attempt(lambda: bind_parameters(m, program, given))
         result = run_body(m, program)

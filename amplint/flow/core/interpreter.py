@@ -18,7 +18,7 @@ from amplint.flow.core.registry import CallModel, EnterModel, ExitModel, Registr
 from amplint.flow.core.statements import RUN, bind
 from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
-from amplint.flow.state.store import Ambient, Key, State, attribute_names, join_values, note_attribute
+from amplint.flow.state.store import Ambient, Key, State, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -168,7 +168,7 @@ class Interpreter(Names):
         return self.enter(context, node)
 
     def _walk(self, frame: Frame, run: Callable[[], None], around: Ambient | None = None) -> Graph:
-        self.state = State()
+        self.state = State(self.state.attributes)
         self.state.ambient = {type(value): value for value in self.registry.ambients}
         if around is not None:
             self.state.surround(around)
@@ -509,7 +509,7 @@ class Interpreter(Names):
             fields = self.project.fields(made_of)
             for name, _ in fields or ():
                 self.base.setdefault((identity, name), Unknown(symbol("attribute", identity, name)))
-                note_attribute((identity, name))
+                self.state.note_attribute((identity, name))
             return
         program = self.program_of(method)
         if program is None:
@@ -577,7 +577,7 @@ class Interpreter(Names):
         """The attributes that are known of an object."""
         self.initialise(value)
         found: dict[str, Value] = {}
-        for name in attribute_names(value.identity):
+        for name in sorted(self.state.attributes.get(value.identity, ())):
             key = (value.identity, name)
             held = self.state.heap.get(key)
             held = held if held is not None else self.base.get(key)

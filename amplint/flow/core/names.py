@@ -248,7 +248,7 @@ class Names(Paths):
         on."""
         kept = self.state, self.frame, self.silent, self.active
         frame = Frame(program, file, context, None, receiver=receiver)
-        self.state = State()
+        self.state = State(self.state.attributes)
         self.state.ambient = {type(value): value for value in self.registry.ambients}
         self.state.names = dict(names or {})
         self.frame, self.silent, self.active = frame, True, {}

@@ -371,18 +371,6 @@ def atoms(tree: Value) -> frozenset[Symbol]:
     return _atoms(tree)
 
 
-def size(tree: Value) -> int:
-    """How many choices a tree has, each counted once."""
-    seen: set[int] = set()
-    pending = [tree]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Choice) and id(value) not in seen:
-            seen.add(id(value))
-            pending += [value.then, value.other]
-    return len(seen)
-
-
 def without(condition: Condition, forgotten: frozenset[Symbol]) -> Condition:
     """What is left of a condition if nothing is known of some atoms: it holds if it may."""
     done: dict[int, Condition] = {}

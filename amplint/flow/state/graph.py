@@ -104,7 +104,8 @@ class _Path(Generic[S]):
 
 
 _FRAMES = frozenset({LoopIterated, LoopEnded, FunctionEnded})
-"""Events that tell how often others happen: a call with no others changes no state."""
+"""Events that tell how often others happen: a call with no others changes no state, and answers are not kept for
+them alone."""
 
 
 _Situation = tuple[Graph, S, Condition, bool, frozenset[Symbol]]

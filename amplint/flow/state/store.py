@@ -40,23 +40,8 @@ Key = tuple[Symbol, str | type[Value]]
 """The identity of an object, and the name of an attribute or the class of a note."""
 
 
-_attributes: dict[Symbol, set[str]] = {}
-
-
-def note_attribute(key: Key) -> None:
-    """Notes that an object may have an attribute, on whatever path."""
-    owner, name = key
-    if isinstance(name, str):
-        known = _attributes.get(owner)
-        if known is None:
-            _attributes[owner] = {name}
-        else:
-            known.add(name)
-
-
-def attribute_names(owner: Symbol) -> list[str]:
-    """The names of all attributes that an object was ever given, on whatever path."""
-    return sorted(_attributes.get(owner, ()))
+Attributes = dict[Symbol, set[str]]
+"""The names of the attributes that each object was ever given, on whatever path."""
 
 
 class Ambient(Value):
@@ -80,9 +65,18 @@ class _Log:
 class State:
     """Names and objects are dicts that forks share until one of them writes."""
 
-    __slots__ = ("_heap_shared", "_log", "_names_shared", "ambient", "condition", "heap", "names")
+    __slots__ = (
+        "_heap_shared",
+        "_log",
+        "_names_shared",
+        "ambient",
+        "attributes",
+        "condition",
+        "heap",
+        "names",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, attributes: Attributes | None = None) -> None:
         self.names: dict[str, Value] = {}
         """The local names of the function that is being walked."""
         self.heap: dict[Key, Value] = {}
@@ -92,11 +86,14 @@ class State:
         """Under which this path is taken, seen from the beginning of the function that is being walked."""
         self._names_shared = self._heap_shared = False
         self._log = _Log()
+        self.attributes: Attributes = attributes if attributes is not None else {}
+        """Shared by all states of one interpreter."""
 
     def fork(self, condition: Condition | None = None) -> State:
         """A copy that can go its own way, under a further condition."""
         other = State.__new__(State)
         other.names, other.heap, other.ambient = self.names, self.heap, self.ambient
+        other.attributes = self.attributes
         other.condition = self.condition if condition is None else condition
         for state in (self, other):
             state._names_shared = state._heap_shared = True
@@ -132,7 +129,13 @@ class State:
             self._heap_shared = False
         self.heap[key] = value
         self._log.keys[key] = None
-        note_attribute(key)
+        self.note_attribute(key)
+
+    def note_attribute(self, key: Key) -> None:
+        """Notes that an object may have an attribute."""
+        owner, name = key
+        if isinstance(name, str):
+            self.attributes.setdefault(owner, set()).add(name)
 
     def drop(self, key: Key) -> None:
         """Forgets an attribute or a note."""
