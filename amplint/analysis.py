@@ -120,12 +120,11 @@ class Analysis:
         for listener in self.dispatcher.listeners():
             before = len(self.report.drafts)
             try:
-                for run in listener.runs(walk.graph, self.report.mute):
+                for run in listener.runs(walk.graph):
                     run.over(walk.graph, listener.start)
                     cut = cut or run.cut
             except Exception as error:
                 del self.report.drafts[before:]
-                self.report.mute(False)
                 self.crashes.append(Crash.of(walk.entry.file.display, listener.name, error))
         self.cut += cut
 

@@ -51,13 +51,6 @@ class Report:
 
     drafts: list[Draft] = field(default_factory=list)
     withdrawn: set[tuple[str, Hashable]] = field(default_factory=set)
-    muted: bool = False
-    """Whether what is said now is not to be believed: it comes from a path that was blurred. It then neither accuses
-    nor withdraws."""
-
-    def mute(self, muted: bool) -> None:
-        """Says whether what follows is to be believed."""
-        self.muted = muted
 
     @property
     def standing(self) -> list[Draft]:
@@ -70,8 +63,6 @@ class Report:
 
     def withdraw(self, rule: Rule, subject: Hashable) -> None:
         """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""
-        if self.muted:
-            return
         self.withdrawn.add((rule.name, subject))
 
     def add(
@@ -88,8 +79,6 @@ class Report:
         assumes: tuple[Assumption, ...] = (),
     ) -> None:
         """Adds a draft, unless too much is guessed. ``level`` is how bad it is if all holds that it assumes."""
-        if self.muted:
-            return
         unique = tuple(dict.fromkeys(assumes))
         weight = weighed(level or rule.level, unique)
         if weight is not None:

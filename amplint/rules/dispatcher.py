@@ -44,7 +44,7 @@ class Listener:
     rule: FlowRule | None = None
     """Whose it is, if it is not shared."""
 
-    def runs(self, graph: Graph, mute: Callable[[bool], None]) -> Iterator[Run[Hashable]]:
+    def runs(self, graph: Graph) -> Iterator[Run[Hashable]]:
         """The runs over a graph that it needs: one, or one for each object that it speaks of."""
         rule = self.rule
         if self.kinds.isdisjoint(graph.kinds):
@@ -53,11 +53,11 @@ class Listener:
             return
         subjects = rule.subjects(graph.different(self.kinds)) if rule is not None else None
         if rule is None or subjects is None:
-            yield Run(self.kinds, self.hear, mute=mute)
+            yield Run(self.kinds, self.hear)
             return
         about: dict[int, Collection[Hashable] | None] = {}
         for subject in subjects:
-            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject), mute)
+            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject))
 
 
 def _concerns(

@@ -9,8 +9,8 @@ import pytest
 
 from amplint.events import Backward, CacheCleared, Event, LoopIterated, Place
 from amplint.findings import Span
-from amplint.flow.state.conditions import Condition, asked, is_true, negation
-from amplint.flow.state.graph import Calls, Graph, Happens, Run
+from amplint.flow.state.conditions import Condition, asked, both, is_true, negation
+from amplint.flow.state.graph import Calls, Graph, Happens, Run, together
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import TRUE
 
@@ -156,23 +156,46 @@ def test_different_events_come_once_for_all_calls() -> None:
     assert [one.place.line for one in outer.events()] == [1, 2, 1, 2, 3]
 
 
-def test_on_a_path_that_forgot_an_answer_nothing_is_believed() -> None:
+def test_a_path_that_would_have_to_remember_too_much_is_given_up() -> None:
     """Forty flags are more than a path remembers: it may seem that something is still open where all is closed."""
     around = [flag(f"forgotten {index}") for index in range(40)]
     items = [happens(line + 1, condition) for line, condition in enumerate(around + around)]
-    muted = False
-    believed: list[tuple[int, ...]] = []
-
-    def mute(now: bool) -> None:
-        nonlocal muted
-        muted = now
+    told: list[tuple[int, ...]] = []
 
     def hear(state: tuple[int, ...], happened: Event) -> tuple[int, ...]:
-        if happened.place.line == 81 and state and not muted:
-            believed.append(state)
+        if happened.place.line == 81 and state:
+            told.append(state)
         return () if state else (1,)
 
-    run = Run(KINDS, hear, mute=mute)
+    run = Run(KINDS, hear)
     run.over(graph(*items, happens(81)), ())
     assert run.cut
-    assert not believed
+    assert not told
+
+
+def test_what_happens_on_both_of_two_ways_is_one_item() -> None:
+    yes, no = flag("way"), negation(flag("way"))
+    one = [happens(1, yes), happens(2, yes), happens(4, yes)]
+    other = [happens(1, no), happens(3, no), happens(4, no)]
+    found = together(one, other)
+    assert [item.event.place.line for item in found if isinstance(item, Happens)] == [1, 2, 3, 4]
+    assert [item.condition for item in found] == [TRUE, yes, no, TRUE]
+
+
+def test_only_paths_that_come_to_the_end_are_walked() -> None:
+    """``if not p: raise``: whether p is true need not be asked at each event that follows."""
+    made = graph(happens(1), happens(2, flag("p")), happens(3, both(flag("p"), flag("q"))))
+    made.end = flag("p")
+    ear = Ear(kept)
+    assert Run(KINDS, ear.hear).over(graph(calls(made), happens(4, negation(flag("p")))), ()) == [
+        (1, 2, 3),
+        (1, 2),
+    ]
+
+
+def test_what_happens_only_before_an_error_is_heard() -> None:
+    made = graph(happens(1, negation(flag("p"))), happens(2, flag("p")))
+    made.end = flag("p")
+    ear = Ear(kept)
+    Run(KINDS, ear.hear).over(graph(calls(made)), ())
+    assert [line for _, line in ear.heard] == [1, 2]

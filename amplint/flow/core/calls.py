@@ -391,6 +391,7 @@ def _walked(
     made = _definition(function)
     if made is not None:
         caller.defined.pop(made, None)
+    frame.graph.end = after.condition
     end = _seen_outside(after.condition, context, program)
     writes = after.written_since(before)
     return Summary(frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes)

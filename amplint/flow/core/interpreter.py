@@ -179,6 +179,7 @@ class Interpreter(Names):
         self._walk_defined(frame)
         if not self.dead():
             self.registry.hooks.returned(self.machine, frame.program.node)
+            frame.graph.end = self.state.condition
         return frame.graph
 
     def _walk_defined(self, frame: Frame) -> None:

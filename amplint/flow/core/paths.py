@@ -29,7 +29,7 @@ from amplint.flow.state.conditions import (
     select,
     within,
 )
-from amplint.flow.state.graph import Happens
+from amplint.flow.state.graph import Happens, together
 from amplint.flow.state.store import Ambient, Key, State, generalised, join, join_values, keep_apart
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
@@ -199,13 +199,18 @@ class Paths:
             return possible[0][1]()
         before = self.state
         ends: list[tuple[State, Value]] = []
+        items = self.frame.graph.items
+        first, told = len(items), len(items)
         for condition, way in possible:
             self.state = before.fork(condition)
             try:
-                ends.append((self.state, way()))
-                ends[-1] = (self.state, ends[-1][1])
+                result = way()
+                ends.append((self.state, result))
             except Dead:
-                continue
+                pass
+            if first < told < len(items):
+                items[first:] = together(items[first:told], items[told:])
+            told = len(items)
         if not ends:
             self.state = before
             raise Dead

@@ -65,7 +65,7 @@ class CallGraph:
         return [part for part in self.definitions if self._enters(part)]
 
     def _enters(self, part: FunctionValue) -> bool:
-        return self._effects.weight(part) >= Weight.ENTRY
+        return self._effects.enters(part)
 
     def _first(self, parts: Sequence[FunctionValue]) -> list[FunctionValue]:
         """Those of the definitions to which no other of them leads; of a circle, the first one."""

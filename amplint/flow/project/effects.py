@@ -7,13 +7,14 @@ graph, without depth or order: recursive functions share what any of them meets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
-from amplint.flow.state.values import FunctionValue
+from amplint.flow.state.values import ClassValue, FunctionValue
 
 _NOTHING = About()
 
@@ -99,13 +100,55 @@ class Effects:
     def __init__(self, edges: Edges, registry: Registry) -> None:
         self.edges = edges
         self.keys = Keys(registry)
-        self._known: dict[Definition, Effect] = {}
+        self._possible = _Closed(self.own, self._after)
+        self._sure = _Closed(self.own, self._surely_after)
+        self._enters: dict[Definition, bool] = {}
 
     def weight(self, definition: Definition) -> Weight:
         """The greatest weight."""
-        found = self.of(definition)
-        is_half = {HALF, BESIDE_HALF} <= found.tags
-        return Weight.ENTRY if is_half else found.weight
+        return _weight(self.of(definition))
+
+    def enters(self, definition: Definition) -> bool:
+        """Whether a walk of a definition can meet an ENTRY key. A method that is called on something out of sight is
+        among what it can meet if its class is named on the way (rapid type analysis): where nothing makes such an
+        object, the walk does not know whose method that is."""
+        if self.weight(definition) < Weight.ENTRY:
+            return False
+        found = self._enters.get(definition)
+        if found is None:
+            sure = _weight(self._sure.of(definition)) >= Weight.ENTRY
+            found = self._enters[definition] = sure or self._enters_by_type(definition)
+        return found
+
+    def _enters_by_type(self, definition: Definition) -> bool:
+        met = Effect()
+        named: set[Definition] = set()
+        waiting: dict[Definition, list[Definition]] = {}
+        pending = [definition]
+        if (
+            isinstance(definition, FunctionValue)
+            and definition.outline is not None
+            and definition.outline.owner
+        ):
+            pending.append(ClassValue(definition.file, definition.outline.owner))
+        while pending:
+            part = pending.pop()
+            if part in named:
+                continue
+            named.add(part)
+            met = met.and_of(self._sure.of(part))
+            if _weight(met) >= Weight.ENTRY:
+                return True
+            steps = self.edges.of(part)
+            pending += steps.sure
+            pending += waiting.pop(part, ())
+            for method in steps.possible:
+                owner = _owner(method)
+                if owner is None or owner in named:
+                    pending.append(method)
+                else:
+                    waiting.setdefault(owner, []).append(method)
+        return False
 
     def tags(self, definition: Definition) -> frozenset[str]:
         """All tags."""
@@ -113,12 +156,7 @@ class Effects:
 
     def of(self, definition: Definition) -> Effect:
         """What a definition reaches."""
-        known = self._known.get(definition)
-        if known is None:
-            for component in components([definition], self._unknown_after):
-                self._close(component)
-            known = self._known[definition]
-        return known
+        return self._possible.of(definition)
 
     def own(self, definition: Definition) -> Effect:
         """What a definition meets itself."""
@@ -128,23 +166,12 @@ class Effects:
             return found.and_of(own) if own is not None else found
         return found
 
-    def _unknown_after(self, definition: Definition) -> list[Definition]:
-        return [after for after in self._after(definition) if after not in self._known]
-
     def _after(self, definition: Definition) -> list[Definition]:
         steps = self.edges.of(definition)
         return [*steps.sure, *steps.possible]
 
-    def _close(self, component: list[Definition]) -> None:
-        """A component whose followers are all known."""
-        effect = Effect()
-        for part in component:
-            effect = effect.and_of(self.own(part))
-            for after in self._after(part):
-                if after in self._known:
-                    effect = effect.and_of(self._known[after])
-        for part in component:
-            self._known[part] = effect
+    def _surely_after(self, definition: Definition) -> list[Definition]:
+        return list(self.edges.of(definition).sure)
 
     def _met(self, steps: Steps) -> Effect:
         effect = Effect()
@@ -153,6 +180,50 @@ class Effects:
         for name in steps.methods:
             effect = effect.and_of(self.keys.of_method(name))
         return effect
+
+
+class _Closed:
+    """What definitions meet, closed over those that they lead to."""
+
+    def __init__(
+        self, own: Callable[[Definition], Effect], after: Callable[[Definition], list[Definition]]
+    ) -> None:
+        self._own = own
+        self._after = after
+        self._known: dict[Definition, Effect] = {}
+
+    def of(self, definition: Definition) -> Effect:
+        known = self._known.get(definition)
+        if known is None:
+            for component in components([definition], self._unknown_after):
+                self._close(component)
+            known = self._known[definition]
+        return known
+
+    def _unknown_after(self, definition: Definition) -> list[Definition]:
+        return [after for after in self._after(definition) if after not in self._known]
+
+    def _close(self, component: list[Definition]) -> None:
+        """A component whose followers are all known."""
+        effect = Effect()
+        for part in component:
+            effect = effect.and_of(self._own(part))
+            for after in self._after(part):
+                if after in self._known:
+                    effect = effect.and_of(self._known[after])
+        for part in component:
+            self._known[part] = effect
+
+
+def _weight(effect: Effect) -> Weight:
+    return Weight.ENTRY if {HALF, BESIDE_HALF} <= effect.tags else effect.weight
+
+
+def _owner(method: Definition) -> Definition | None:
+    """The class of a method."""
+    if isinstance(method, FunctionValue) and method.outline is not None and method.outline.owner is not None:
+        return ClassValue(method.file, method.outline.owner)
+    return None
 
 
 def _both(one: About, other: About) -> About:

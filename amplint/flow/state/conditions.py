@@ -2,15 +2,13 @@
 
 An atom is a question about an unknown: is it true, is it None, does it equal a constant. A condition is a tree of
 Choice nodes whose leaves are ``TRUE`` and ``FALSE``; a value that depends on conditions is such a tree with other
-leaves. Atoms are met in the same order on every branch, that in which they came about: equal conditions are equal
-trees.
+leaves. Atoms are met in the same order on every branch, those about the same unknown side by side: so what one
+answer says of the others is found where a node is made, and equal conditions are equal trees.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,15 +17,12 @@ from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
 
 Condition = Value
 """A tree with leaves TRUE and FALSE."""
-Known = dict[Symbol, bool]
-"""Atoms with the outcome that is assumed on one branch."""
 
 MOST_ALTERNATIVES = 12
 MOST_ATOMS = 8
 """A value depends on so many questions."""
 MOST_ASKED = 32
 """A condition under which something happens is made of so many."""
-MOST_RELATED = 6
 
 
 # atoms -----------------------------------------------------------------------------------------------------------
@@ -50,32 +45,13 @@ def equals(of: Symbol, constant: Value) -> Symbol:
 
 def subject_of(atom: Symbol) -> Symbol:
     """What an atom asks for: the answers to questions about the same unknown may follow from each other."""
-    subject = atom.parts[1] if len(atom.parts) > 1 else None
-    return subject if isinstance(subject, Symbol) else atom
+    return atom.about or atom
 
 
-def implied(atom: Symbol, known: Known) -> bool | None:
-    """The outcome of an atom where others have come out as ``known``, or None: what equals "a" does not equal "b",
-    is not None, and is true."""
-    found = known.get(atom)
-    if found is not None:
-        return found
-    if not known or len(atom.parts) < 2:
-        return None
-    kind, of = atom.parts[0], atom.parts[1]
-    if kind not in ("is true", "is None", "equals"):
-        return None
-    for other, truth in known.items():
-        if len(other.parts) < 2 or other.parts[1] is not of:
-            continue
-        outcome = _follows(kind, atom, other, truth)
-        if outcome is not None:
-            return outcome
-    return None
-
-
-def _follows(kind: object, atom: Symbol, other: Symbol, truth: bool) -> bool | None:
-    """What one atom about an unknown says of another one about the same."""
+def _follows(atom: Symbol, other: Symbol, truth: bool) -> bool | None:
+    """The outcome of an atom where another one about the same unknown came out as ``truth``, or None: what equals "a"
+    does not equal "b", is not None, and is true."""
+    kind = atom.parts[0]
     match other.parts[0], truth:
         case "equals", True:
             constant = other.parts[2]
@@ -100,10 +76,9 @@ def _follows(kind: object, atom: Symbol, other: Symbol, truth: bool) -> bool | N
 _MOST_KEPT = 400_000
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
-_within_kept: dict[tuple[Hashable, Hashable], Value | None] = {}
 _restricted_kept: dict[tuple[int, int], Value | None] = {}
-_both_kept: dict[tuple[Hashable, Hashable], Condition] = {}
-_related_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
+_told_kept: dict[tuple[int, Symbol, bool], Value] = {}
+_sets: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _NOTHING: frozenset[Symbol] = frozenset()
 
 
@@ -119,10 +94,9 @@ def forget() -> None:
     tables: tuple[dict[Any, Any], ...] = (
         _nodes,
         _selected,
-        _within_kept,
         _restricted_kept,
-        _both_kept,
-        _related_kept,
+        _told_kept,
+        _sets,
     )
     if any(len(table) > _MOST_KEPT for table in tables):
         for table in tables:
@@ -130,13 +104,48 @@ def forget() -> None:
 
 
 def _node(atom: Symbol, then: Value, other: Value) -> Value:
-    if then is other or (type(then) is not Choice and type(other) is not Choice and then == other):
+    """``then`` where the atom holds, else ``other``; both ask for what comes after it alone."""
+    if then is other:
         return then
+    about = atom.about
+    if about is None:
+        if type(then) is not Choice and type(other) is not Choice and then == other:
+            return then
+    else:
+        then, other = _told(then, atom, True), _told(other, atom, False)
+        if _same(then, _told(other, atom, True)):
+            return other
+        if atom.parts[0] == "is true" and _same(other, _told(then, atom, False)):
+            return then
     key = (atom, _key(then), _key(other))
     found = _nodes.get(key)
     if found is None:
-        found = _nodes[key] = Choice(atom, then, other, _atoms(then) | _atoms(other) | {atom})
+        atoms_ = _atoms(then) | _atoms(other) | {atom}
+        found = _nodes[key] = Choice(atom, then, other, _sets.setdefault(atoms_, atoms_))
     return found
+
+
+def _same(one: Value, other: Value) -> bool:
+    return one is other or (type(one) is not Choice and type(other) is not Choice and one == other)
+
+
+def _told(tree: Value, atom: Symbol, truth: bool) -> Value:
+    """What is left of a tree where an atom has come out, which comes before all of its own. Questions about the same
+    unknown stand side by side: those that follow are at the top."""
+    about = atom.about
+    if not truth and atom.parts[0] != "is true":  # it may be anything else
+        return tree
+    while type(tree) is Choice and tree.atom.about is about:
+        outcome = _follows(tree.atom, atom, truth)
+        if outcome is None:
+            key = (id(tree), atom, truth)
+            found = _told_kept.get(key)
+            if found is None:
+                then, other = _told(tree.then, atom, truth), _told(tree.other, atom, truth)
+                found = _told_kept[key] = _node(tree.atom, then, other)
+            return found
+        tree = tree.then if outcome else tree.other
+    return tree
 
 
 def _atoms(tree: Value) -> frozenset[Symbol]:
@@ -165,9 +174,9 @@ def select(condition: Condition, then: Value, other: Value) -> Value:
     found = _selected.get(key)
     if found is None:
         top = condition.atom
-        if type(then) is Choice and then.atom.index < top.index:
+        if type(then) is Choice and then.atom.rank < top.rank:
             top = then.atom
-        if type(other) is Choice and other.atom.index < top.index:
+        if type(other) is Choice and other.atom.rank < top.rank:
             top = other.atom
         (if_yes, if_no), (then_yes, then_no) = _sides(condition, top), _sides(then, top)
         other_yes, other_no = _sides(other, top)
@@ -178,8 +187,11 @@ def select(condition: Condition, then: Value, other: Value) -> Value:
 
 def _sides(tree: Value, atom: Symbol) -> tuple[Value, Value]:
     """A tree where an atom, which comes before all of its own or is the first of them, holds, and where it does not."""
-    if type(tree) is Choice and tree.atom is atom:
-        return tree.then, tree.other
+    if type(tree) is Choice:
+        if tree.atom is atom:
+            return tree.then, tree.other
+        if atom.about is not None and tree.atom.about is atom.about:
+            return _told(tree, atom, True), _told(tree, atom, False)
     return tree, tree
 
 
@@ -188,21 +200,14 @@ def _first(one: Value, other: Value) -> Symbol:
     if type(one) is not Choice:
         assert type(other) is Choice
         return other.atom
-    return other.atom if type(other) is Choice and other.atom.index < one.atom.index else one.atom
+    return other.atom if type(other) is Choice and other.atom.rank < one.atom.rank else one.atom
 
 
 def both(one: Condition, other: Condition) -> Condition:
     """``one and other``. FALSE where the two exclude each other."""
     if one is TRUE or other is TRUE:
         return other if one is TRUE else one
-    key = (_key(one), _key(other))
-    found = _both_kept.get(key)
-    if found is None:
-        found = select(one, other, FALSE)
-        if isinstance(found, Choice) and _related(found.atoms):
-            found = within(found, TRUE)
-        _both_kept[key] = found
-    return found
+    return select(one, other, FALSE)
 
 
 def either(one: Condition, other: Condition) -> Condition:
@@ -215,40 +220,20 @@ def negation(condition: Condition) -> Condition:
     return select(condition, FALSE, TRUE)
 
 
-def _related(atoms: frozenset[Symbol]) -> frozenset[Symbol]:
-    """The atoms that ask for the same unknown as another one: what one says may follow from the other."""
-    if len(atoms) < 2:
-        return _NOTHING
-    found = _related_kept.get(atoms)
-    if found is None:
-        subjects = Counter(atom.parts[1] for atom in atoms if len(atom.parts) > 1)
-        several = [atom for atom in atoms if len(atom.parts) > 1 and subjects[atom.parts[1]] > 1]
-        found = frozenset(sorted(several, key=lambda atom: atom.order)[:MOST_RELATED])
-        _related_kept[atoms] = found
-    return found
-
-
 def within(tree: Value, condition: Condition) -> Value:
     """The tree without the branches that cannot be taken where the condition holds. A tree all of whose branches are
     out of reach stays as it is."""
-    if not isinstance(tree, Choice):
+    if type(tree) is not Choice or condition is TRUE:
         return tree
-    related = _related(tree.atoms | condition.atoms if isinstance(condition, Choice) else tree.atoms)
-    if not related:
-        found = _restricted(tree, condition)
-    else:
-        key = (id(tree), _key(condition))
-        if key not in _within_kept:
-            _within_kept[key] = _Related(_beside(related)).within(tree, condition, {})
-        found = _within_kept[key]
+    found = _restricted(tree, condition)
     return tree if found is None else found
 
 
 def _restricted(tree: Value, condition: Condition) -> Value | None:
-    """``within``, where no atom says anything of another one; None where the condition never holds."""
-    if not isinstance(condition, Choice):
+    """``within``; None where the condition never holds."""
+    if type(condition) is not Choice:
         return None if condition == FALSE else tree
-    if not isinstance(tree, Choice):
+    if type(tree) is not Choice:
         return tree
     key = (id(tree), id(condition))
     if key in _restricted_kept:
@@ -259,56 +244,6 @@ def _restricted(tree: Value, condition: Condition) -> Value | None:
     found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
     _restricted_kept[key] = found
     return found
-
-
-@dataclass(slots=True)
-class _Related:
-    """``within`` for trees in which what one atom says may follow from others."""
-
-    beside: dict[Symbol, frozenset[Symbol]]
-    """For each such atom the others that ask for the same unknown."""
-    kept: dict[tuple[Hashable, Hashable, tuple[tuple[Symbol, bool], ...]], Value | None] = field(
-        default_factory=dict
-    )
-
-    def within(self, tree: Value, condition: Condition, known: Known) -> Value | None:
-        """The tree where the condition holds and atoms have come out as ``known``; None where that never is."""
-        if type(condition) is not Choice and condition == FALSE:
-            return None
-        here, there = _atoms(tree), _atoms(condition)
-        # what is known matters as long as the same unknown is asked for further down
-        known = {
-            atom: truth
-            for atom, truth in known.items()
-            if not (self.beside[atom].isdisjoint(here) and self.beside[atom].isdisjoint(there))
-        }
-        if not known and self.beside.keys().isdisjoint(here) and self.beside.keys().isdisjoint(there):
-            return _restricted(tree, condition)
-        key = (_key(tree), _key(condition), tuple(known.items()))
-        if key in self.kept:
-            return self.kept[key]
-        top = _first(tree, condition)
-        (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
-        yes: Value | None = None
-        no: Value | None = None
-        if top in self.beside:
-            outcome = implied(top, known)
-            if outcome is not False:
-                yes = self.within(tree_yes, if_yes, {**known, top: True})
-            if outcome is not True:
-                no = self.within(tree_no, if_no, {**known, top: False})
-        else:
-            yes, no = self.within(tree_yes, if_yes, known), self.within(tree_no, if_no, known)
-        found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
-        self.kept[key] = found
-        return found
-
-
-def _beside(related: frozenset[Symbol]) -> dict[Symbol, frozenset[Symbol]]:
-    return {
-        atom: frozenset(other for other in related if other is not atom and other.parts[1] is atom.parts[1])
-        for atom in related
-    }
 
 
 def is_possible(condition: Condition, where: Condition = TRUE) -> bool:
@@ -335,7 +270,7 @@ def apply(function: Callable[[Value], Value], tree: Value) -> Value:
 def _put_together(atom: Symbol, then: Value, other: Value) -> Value:
     """``choice``, where the atoms of the parts mostly come after this one."""
     for part in (then, other):
-        if isinstance(part, Choice) and part.atom.index <= atom.index:
+        if isinstance(part, Choice) and part.atom.rank <= atom.rank:
             return choice(atom, then, other)
     return _node(atom, then, other)
 
@@ -386,6 +321,21 @@ def without(condition: Condition, forgotten: frozenset[Symbol]) -> Condition:
         return found
 
     return left(condition)
+
+
+def remembering(condition: Condition, subjects: frozenset[Symbol], done: dict[int, Condition]) -> Condition:
+    """What is left of a condition if nothing is known but the answers to questions about some unknowns: it holds if it
+    may. ``done`` keeps what was found for these unknowns."""
+    if not isinstance(condition, Choice):
+        return condition
+    found = done.get(id(condition))
+    if found is None:
+        then = remembering(condition.then, subjects, done)
+        other = remembering(condition.other, subjects, done)
+        atom = condition.atom
+        found = _node(atom, then, other) if subject_of(atom) in subjects else either(then, other)
+        done[id(condition)] = found
+    return found
 
 
 _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})

@@ -13,17 +13,18 @@ from typing import Generic, TypeVar
 
 from amplint.events import Event, FunctionEnded, LoopEnded, LoopIterated, Place
 from amplint.flow.state.conditions import (
+    MOST_ASKED,
     Condition,
     atoms,
     both,
-    bounded,
     either,
     negation,
+    remembering,
     subject_of,
-    without,
+    within,
 )
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import FALSE, TRUE
+from amplint.flow.state.values import FALSE, TRUE, Choice
 
 MOST_PATHS = 64
 MOST_REMEMBERED = 32
@@ -37,6 +38,10 @@ class Happens:
     condition: Condition
     event: Event
 
+    def is_like(self, other: Happens | Calls) -> bool:
+        """Whether the same happens, if perhaps under another condition."""
+        return isinstance(other, Happens) and (other.event is self.event or other.event == self.event)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
@@ -46,14 +51,35 @@ class Calls:
     graph: Graph
     place: Place
 
+    def is_like(self, other: Happens | Calls) -> bool:
+        """Whether the same is called, if perhaps under another condition."""
+        return isinstance(other, Calls) and other.graph is self.graph and other.place == self.place
+
+
+def together(some: Sequence[Happens | Calls], others: Sequence[Happens | Calls]) -> list[Happens | Calls]:
+    """The items of two ways that exclude each other, in the order of each: what happens on both is one item."""
+    found: list[Happens | Calls] = []
+    rest, own = list(some), list[Happens | Calls]()
+    for item in others:
+        index = next((index for index, one in enumerate(rest) if one.is_like(item)), None)
+        condition = either(rest[index].condition, item.condition) if index is not None else FALSE
+        if index is None or len(atoms(condition)) > MOST_ASKED:
+            own.append(item)
+            continue
+        found += [*rest[:index], *own, replace(rest[index], condition=condition)]
+        rest, own = rest[index + 1 :], []
+    return [*found, *rest, *own]
+
 
 class Graph:
     """The items of one function, in order."""
 
-    __slots__ = ("_kinds", "items")
+    __slots__ = ("_kinds", "end", "items")
 
     def __init__(self) -> None:
         self.items: list[Happens | Calls] = []
+        self.end: Condition = TRUE
+        """Under which the function comes to its end: it raises and does not exit."""
         self._kinds: frozenset[type[Event]] | None = None
 
     @property
@@ -99,8 +125,6 @@ class _Path(Generic[S]):
     condition: Condition
     """Under which the items so far have led to the state, as far as it is asked again."""
     state: S
-    blurred: bool = False
-    """Whether answers were forgotten that are asked for again: perhaps nothing runs along this path."""
 
 
 _FRAMES = frozenset({LoopIterated, LoopEnded, FunctionEnded})
@@ -108,15 +132,11 @@ _FRAMES = frozenset({LoopIterated, LoopEnded, FunctionEnded})
 them alone."""
 
 
-_Situation = tuple[Graph, S, Condition, bool, frozenset[Symbol]]
+_Situation = tuple[Graph, S, Condition, frozenset[Symbol]]
 
 
 def _every(event: Event) -> bool:
     return True
-
-
-def _never_mind(mute: bool) -> None:
-    pass
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +146,8 @@ class _Part:
     items: list[tuple[Happens | Calls, frozenset[Symbol]]]
     asks: frozenset[Symbol]
     """What the conditions of all items ask for."""
+    end: Condition
+    """Under which it is walked."""
 
 
 @dataclass(slots=True)
@@ -137,12 +159,14 @@ class Run(Generic[S]):
     hear: Callable[[S, Event], S]
     wants: Callable[[Event], bool] = _every
     """Which events of these classes it is to hear."""
-    mute: Callable[[bool], None] = _never_mind
-    """Called with True before the machine hears what comes on a path that may not be one, and with False after."""
     cut: bool = False
-    """Whether there were more paths than MOST_PATHS, or more answers on one than are kept."""
+    """Whether there were more paths than MOST_PATHS, or one was given up: it would have to remember more answers than
+    are kept, and without one of them perhaps nothing runs along it."""
     _parts: dict[Graph, _Part] = field(default_factory=dict)
     _known: dict[_Situation[S], list[_Path[S]]] = field(default_factory=dict)
+    _left: dict[tuple[int, frozenset[Symbol]], Condition] = field(default_factory=dict)
+    """For a condition and what is asked again: what is left of it; FALSE where that is too much."""
+    _answers: dict[frozenset[Symbol], dict[int, Condition]] = field(default_factory=dict)
 
     def over(self, graph: Graph, start: S) -> list[S]:
         """The states at the end."""
@@ -153,12 +177,8 @@ class Run(Generic[S]):
         if part is None:
             items: list[tuple[Happens | Calls, frozenset[Symbol]]] = []
             asked: frozenset[Symbol] = frozenset()
-            for item in reversed(graph.items):
-                if isinstance(item, Happens):
-                    if type(item.event) not in self.kinds or not self.wants(item.event):
-                        continue
-                elif self.kinds.isdisjoint(item.graph.kinds) or not self._part(item.graph).items:
-                    continue
+            heard, end = self._heard_to_the_end(graph)
+            for item in reversed(heard):
                 items.append((item, asked))
                 if isinstance(item, Happens) and type(item.event) in _FRAMES:
                     continue
@@ -168,15 +188,35 @@ class Run(Generic[S]):
                 if not own <= asked:
                     asked |= own
             if all(isinstance(item, Happens) and type(item.event) in _FRAMES for item, _ in items):
-                items, asked = [], frozenset()
-            part = self._parts[graph] = _Part(items[::-1], asked)
+                items, asked, end = [], frozenset(), TRUE
+            part = self._parts[graph] = _Part(
+                items[::-1], asked | frozenset(map(subject_of, atoms(end))), end
+            )
         return part
+
+    def _heard_to_the_end(self, graph: Graph) -> tuple[list[Happens | Calls], Condition]:
+        """What is heard of a graph, and the condition under which it is walked. Where all of it also happens on paths
+        that come to the end of the function, these alone are walked: what has to hold for that need not be asked
+        again and again."""
+        heard = [item for item in graph.items if self._is_heard(item)]
+        if any(both(item.condition, graph.end) == FALSE for item in heard):
+            return heard, TRUE
+        return [replace(item, condition=within(item.condition, graph.end)) for item in heard], graph.end
+
+    def _is_heard(self, item: Happens | Calls) -> bool:
+        if isinstance(item, Happens):
+            return type(item.event) in self.kinds and self.wants(item.event)
+        return not self.kinds.isdisjoint(item.graph.kinds) and bool(self._part(item.graph).items)
 
     def _walk(
         self, graph: Graph, paths: list[_Path[S]], later: frozenset[Symbol], calls: tuple[Place, ...]
     ) -> list[_Path[S]]:
         """``later``: what the callers ask for when the graph is through."""
-        for item, after in self._part(graph).items:
+        part = self._part(graph)
+        if part.end != TRUE:
+            ended = [replace(path, condition=both(path.condition, part.end)) for path in paths]
+            paths = [path for path in ended if path.condition != FALSE]
+        for item, after in part.items:
             asked = later | after
             if isinstance(item, Happens):
                 paths = self._heard(paths, item, calls, asked)
@@ -191,17 +231,18 @@ class Run(Generic[S]):
         after: list[_Path[S]] = []
         for path in paths:
             where = both(path.condition, item.condition)
-            ends = self._ends(item, replace(path, condition=where), calls, asked) if where != FALSE else []
-            if all(end.state == path.state for end in ends):
+            if where == FALSE:
                 after.append(path)
                 continue
-            for end in ends:
-                reached = both(where, end.condition)
-                if reached != FALSE:
-                    after.append(_Path(reached, end.state, end.blurred))
+            ends = self._ends(item, _Path(where, path.state), calls, asked)
+            if ends and all(end.state == path.state for end in ends):
+                after.append(path)
+                continue
+            reached = (_Path(both(where, end.condition), end.state) for end in ends)
+            after += [end for end in reached if end.condition != FALSE]
             elsewhere = both(path.condition, negation(item.condition))
             if elsewhere != FALSE:
-                after.append(_Path(elsewhere, path.state, path.blurred))
+                after.append(_Path(elsewhere, path.state))
         return paths if after == paths else self._merged(after, asked)
 
     def _ends(
@@ -210,12 +251,14 @@ class Run(Generic[S]):
         """The paths at the end of a called function for one that leads there. They are the same for all that have the
         same state and the same answers to what is asked inside: the function is walked once for them."""
         asks = self._part(item.graph).asks
-        inside = self._remembered(path, asks)
-        key = (item.graph, inside.state, inside.condition, inside.blurred, asked & asks)
+        condition = self._remembered(path.condition, asks)
+        if condition == FALSE:
+            return []
+        key = (item.graph, path.state, condition, asked & asks)
         ends = self._known.get(key)
         if ends is None:
-            ends = self._walk(item.graph, [inside], asked & asks, (*calls, item.place))
-            self._known[key] = ends
+            inside = [_Path(condition, path.state)]
+            ends = self._known[key] = self._walk(item.graph, inside, asked & asks, (*calls, item.place))
         return ends
 
     def _heard(
@@ -230,40 +273,41 @@ class Run(Generic[S]):
                 after.append(path)
                 continue
             event = event or _reached_by(item.event, calls)
-            self.mute(path.blurred)
             state = self.hear(path.state, event)
-            self.mute(False)
             if state == path.state:
                 after.append(path)
                 continue
-            after.append(_Path(where, state, path.blurred))
+            after.append(_Path(where, state))
             elsewhere = both(path.condition, negation(item.condition))
             if elsewhere != FALSE:
-                after.append(_Path(elsewhere, path.state, path.blurred))
+                after.append(_Path(elsewhere, path.state))
         return after if after == paths else self._merged(after, asked)
 
     def _merged(self, paths: list[_Path[S]], asked: frozenset[Symbol]) -> list[_Path[S]]:
         """One path for each state, under the conditions of all that had it. What is not asked again is dropped from
         them."""
-        merged: dict[tuple[S, bool], Condition] = {}
+        merged: dict[S, Condition] = {}
         for path in paths:
-            key = (path.state, path.blurred)
-            before = merged.get(key)
-            merged[key] = path.condition if before is None else either(before, path.condition)
-        result = [
-            self._remembered(_Path(where, state, blurred), asked)
-            for (state, blurred), where in merged.items()
-        ]
+            before = merged.get(path.state)
+            merged[path.state] = path.condition if before is None else either(before, path.condition)
+        left = (_Path(self._remembered(condition, asked), state) for state, condition in merged.items())
+        result = [path for path in left if path.condition != FALSE]
         self.cut = self.cut or len(result) > MOST_PATHS
         return result[:MOST_PATHS]
 
-    def _remembered(self, path: _Path[S], asked: frozenset[Symbol]) -> _Path[S]:
-        """A path with no more answers than are asked for again, and no more than are kept."""
-        done = frozenset(atom for atom in atoms(path.condition) if subject_of(atom) not in asked)
-        left = without(path.condition, done) if done else path.condition
-        kept = bounded(left, MOST_REMEMBERED)
-        self.cut = self.cut or kept is not left
-        return _Path(kept, path.state, path.blurred or kept is not left)
+    def _remembered(self, condition: Condition, asked: frozenset[Symbol]) -> Condition:
+        """What a path keeps of its condition: the answers that are asked for again, or FALSE if these are too many."""
+        if not isinstance(condition, Choice):
+            return condition
+        key = (id(condition), asked)
+        found = self._left.get(key)
+        if found is None:
+            found = remembering(condition, asked, self._answers.setdefault(asked, {}))
+            if len(atoms(found)) > MOST_REMEMBERED:
+                found = FALSE
+            self._left[key] = found
+        self.cut = self.cut or found is FALSE
+        return found
 
 
 def _reached_by(event: Event, calls: Sequence[Place]) -> Event:

@@ -7,16 +7,25 @@ from collections.abc import Hashable
 from hashlib import blake2b
 
 
+QUESTIONS = frozenset({"is true", "is None", "equals"})
+"""What symbols begin with that ask something about another one."""
+
+
 class Symbol:
     """An interned tuple, such as ``symbol("attribute", args, "amp")`` for ``args.amp``. Two symbols of the same
     parts are the same object, so that hashing costs nothing however deep the parts go."""
 
-    __slots__ = ("_order", "index", "parts")
+    __slots__ = ("_order", "about", "index", "parts", "rank")
 
     def __init__(self, parts: tuple[Hashable, ...], index: int) -> None:
         self.parts = parts
         self.index = index
-        """Counts symbols in the order in which they came about: questions of a program are asked in that order."""
+        """Counts symbols in the order in which they came about."""
+        about = parts[1] if len(parts) > 1 and parts[0] in QUESTIONS else None
+        self.about: Symbol | None = about if isinstance(about, Symbol) else None
+        """What a question is about: the answers to several about the same unknown follow from each other."""
+        self.rank = ((self.about or self).index << 32) | index
+        """By which questions are put in order: those about the same unknown side by side."""
         self._order: str | None = None
 
     @property
