@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from hashlib import blake2b
 
-
 QUESTIONS = frozenset({"is true", "is None", "equals"})
 """What symbols begin with that ask something about another one."""
 
