@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import choice, equals
+from amplint.flow.state.conditions import asked, equals
+from amplint.flow.state.store import keep_apart
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -227,7 +228,7 @@ def one_of(m: Machine, items: tuple[Value, ...], node: Node) -> Value:
     found = different[0]
     for index, item in enumerate(different[1:]):
         atom = symbol("item", m.frame.context, node.number, index, *m.frame.rounds)
-        found = choice(atom, item, found)
+        found = keep_apart(asked(atom), item, found)
     return found
 
 
@@ -322,7 +323,7 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
         names = list(dict.fromkeys(name for name, _ in base.items))
         chosen: Value = base.get(names[-1]) or m.unknown(node)
         for name in reversed(names[:-1]):
-            chosen = choice(equals(key.symbol, Constant(name)), base.get(name) or chosen, chosen)
+            chosen = keep_apart(asked(equals(key.symbol, Constant(name))), base.get(name) or chosen, chosen)
         return chosen
     return one_of(m, tuple(value for _, value in base.items), node) if not base.rest else m.unknown(node)
 

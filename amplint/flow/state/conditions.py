@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from amplint.flow.state.symbols import Symbol, symbol
@@ -23,6 +24,8 @@ MOST_ATOMS = 8
 """A value depends on so many questions."""
 MOST_ASKED = 32
 """A condition under which something happens is made of so many."""
+MOST_NODES = 256
+"""A condition under which something happens has so many nodes."""
 
 
 # atoms -----------------------------------------------------------------------------------------------------------
@@ -78,6 +81,9 @@ _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _restricted_kept: dict[tuple[int, int], Value | None] = {}
 _told_kept: dict[tuple[int, Symbol, bool], Value] = {}
+_bounded_kept: dict[tuple[Condition, int], Condition] = {}
+_small: dict[int, bool] = {}
+_subjects_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _sets: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _NOTHING: frozenset[Symbol] = frozenset()
 
@@ -96,6 +102,9 @@ def forget() -> None:
         _selected,
         _restricted_kept,
         _told_kept,
+        _bounded_kept,
+        _small,
+        _subjects_kept,
         _sets,
     )
     if any(len(table) > _MOST_KEPT for table in tables):
@@ -229,6 +238,13 @@ def within(tree: Value, condition: Condition) -> Value:
     return tree if found is None else found
 
 
+def _subjects(atoms_: frozenset[Symbol]) -> frozenset[Symbol]:
+    found = _subjects_kept.get(atoms_)
+    if found is None:
+        found = _subjects_kept[atoms_] = frozenset(map(subject_of, atoms_))
+    return found
+
+
 def _restricted(tree: Value, condition: Condition) -> Value | None:
     """``within``; None where the condition never holds."""
     if type(condition) is not Choice:
@@ -239,9 +255,13 @@ def _restricted(tree: Value, condition: Condition) -> Value | None:
     if key in _restricted_kept:
         return _restricted_kept[key]
     top = _first(tree, condition)
-    (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
-    yes, no = _restricted(tree_yes, if_yes), _restricted(tree_no, if_no)
-    found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
+    if tree.atom is not top and subject_of(top) not in _subjects(tree.atoms):
+        # the tree does not ask for it, and is not to ask for more than it does
+        found = _restricted(tree, either(condition.then, condition.other))
+    else:
+        (tree_yes, tree_no), (if_yes, if_no) = _sides(tree, top), _sides(condition, top)
+        yes, no = _restricted(tree_yes, if_yes), _restricted(tree_no, if_no)
+        found = (no if yes is None else yes) if yes is None or no is None else _node(top, yes, no)
     _restricted_kept[key] = found
     return found
 
@@ -343,8 +363,38 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 
 
 def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
-    """A condition with at most so many atoms that holds at least where this one does."""
-    if not isinstance(condition, Choice) or len(condition.atoms) <= most:
+    """A condition with at most so many atoms, and with few nodes, that holds at least where this one does."""
+    if not isinstance(condition, Choice) or (len(condition.atoms) <= most and _is_small(condition)):
         return condition
-    ranked = sorted(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
-    return without(condition, frozenset(ranked[most:]))
+    found = _bounded_kept.get((condition, most))
+    if found is None:
+        ranked = sorted(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
+        kept = min(most, len(ranked) - 1)
+        found = without(condition, frozenset(ranked[kept:]))
+        while not _is_small(found):
+            fewer = max(kept - 4, 0)
+            found = without(found, frozenset(ranked[fewer:kept]))
+            kept = fewer
+        _bounded_kept[condition, most] = found
+    return found
+
+
+def _is_small(condition: Condition) -> bool:
+    """Whether a condition has no more than MOST_NODES nodes."""
+    found = _small.get(id(condition))
+    if found is None:
+        found = _small[id(condition)] = (
+            sum(1 for _ in islice(_nodes_of(condition), MOST_NODES + 1)) <= MOST_NODES
+        )
+    return found
+
+
+def _nodes_of(condition: Condition) -> Iterator[Choice]:
+    seen: set[int] = set()
+    pending = [condition]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Choice) and id(part) not in seen:
+            seen.add(id(part))
+            pending += (part.then, part.other)
+            yield part

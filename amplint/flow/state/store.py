@@ -327,9 +327,17 @@ def _kind(value: Value) -> str | None:
 
 def _named(condition: Condition) -> Symbol:
     """What stands for a condition in the name of a joined value."""
-    if isinstance(condition, Choice):
-        return symbol("if", condition.atom, _named(condition.then), _named(condition.other))
-    return symbol("is", condition)
+    known: dict[int, Symbol] = {}
+
+    def named(part: Condition) -> Symbol:
+        if not isinstance(part, Choice):
+            return symbol("is", part)
+        found = known.get(id(part))
+        if found is None:
+            found = known[id(part)] = symbol("if", part.atom, named(part.then), named(part.other))
+        return found
+
+    return named(condition)
 
 
 def _joined_mappings(first: Condition, one: Mapping, other: Mapping) -> Value:

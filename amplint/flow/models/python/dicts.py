@@ -9,7 +9,8 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import MOST_ITEMS, collected, keys_of
 from amplint.flow.models.python.lists import CONTENTS
-from amplint.flow.state.conditions import apply, choice, equals, leaves
+from amplint.flow.state.conditions import apply, asked, equals, leaves
+from amplint.flow.state.store import keep_apart
 from amplint.flow.state.values import NONE, UNBOUND, Constant, Mapping, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -97,7 +98,9 @@ def found_under(api: Api, base: Mapping, key: Value, default: Value, node: Node)
     for constant in reversed(keys_of(base)):
         held = base.get(constant)
         if held is not None:
-            chosen = choice(equals(key.symbol, Constant(constant)), _or_default(held, default), chosen)
+            chosen = keep_apart(
+                asked(equals(key.symbol, Constant(constant))), _or_default(held, default), chosen
+            )
     return chosen
 
 
