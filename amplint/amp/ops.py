@@ -190,8 +190,9 @@ def overloads_on_cpu(torch: Bounds = EVERY) -> frozenset[str]:
 
 
 def sensitivity_of(op: str) -> str | None:
-    """What the op suffers from in half precision, or None where it does not: "loss", "softmax",
-    "exponential", "reduction", "norm", "power", "linalg" or "fourier"."""
+    """What the op suffers from in half precision, or None where it does not: "loss", "softmax", "exponential",
+    "reduction", "norm", "power", "linalg", "fourier", or "spectrum" for that of frames, whose length is nearly always
+    a power of two."""
     name: str | None = table()["sensitive"].get(plain_name(op))
     return name
 

@@ -157,9 +157,9 @@ def _raises(event: Op, operand: Operand, torch: Bounds) -> tuple[str, Level]:
     if operand.dtype is not None and lacks_kernel(name, operand.dtype.value, torch):
         effect = f"`{name}` has no kernel for this dtype and raises RuntimeError. Cast the operand with `.float()`."
         return effect, Level.ERROR
+    if bfloat16 and event.sensitivity in ("fourier", "spectrum"):
+        return f"`{name}` raises RuntimeError. Cast the operand with `.float()`.", Level.ERROR
     if event.sensitivity == "fourier":
-        if bfloat16:
-            return f"`{name}` raises RuntimeError. Cast the operand with `.float()`.", Level.ERROR
         effect = (
             f"`{name}` raises RuntimeError for lengths that are no power of two, and computes in complex32 for the "
             "others. Cast the operand with `.float()`."

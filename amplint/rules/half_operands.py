@@ -28,6 +28,7 @@ _EFFECTS = {
     "accumulation": "the running sum is kept in it: additions below a thousandth of the sum are lost",
     "linalg": "`{op}` has no half-precision kernel and raises RuntimeError",
     "fourier": "`{op}` is computed in it, or raises for most lengths",
+    "spectrum": "`{op}` is computed in it",
 }
 
 

@@ -347,9 +347,10 @@ SENSITIVE = {
         linalg.tensorsolve linalg.matrix_sqrth
     """,
     "fourier": """
-        fft.fft fft.fft2 fft.fftn fft.ifft fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.hfft fft.ihfft stft
+        fft.fft fft.fft2 fft.fftn fft.ifft fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.hfft fft.ihfft
         fft.ifft2 fft.ifftn fft.irfft2 fft.irfftn
     """,
+    "spectrum": "stft",
 }
 """Ops that suffer in half precision, by what they suffer from. A judgement, not a measurement: most are in
 torch's float32 list; the others overflow, cancel or raise in float16 (var, mean, sqrt, linear algebra)."""

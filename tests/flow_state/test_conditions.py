@@ -105,6 +105,19 @@ def test_bounded_holds_at_least_where_the_condition_does(condition: Condition, m
     assert all(holds(left, world) for world in WORLDS if holds(condition, world))
 
 
+def test_what_narrows_a_path_is_not_forgotten() -> None:
+    """A path that knows much forgets something else: ``if flag`` parts it all the same."""
+    known = TRUE
+    for index in range(c.MOST_ASKED):
+        known = c.both(known, c.asked(c.is_true(symbol("conditions", "narrowed", index))))
+    flag = c.asked(c.is_true(symbol("conditions", "flag")))
+    yes, no = c.narrowing(known, flag), c.narrowing(known, c.negation(flag))
+    assert c.both(yes, no) == FALSE
+    assert c.atoms(flag) <= c.atoms(yes)
+    assert max(len(c.atoms(yes)), len(c.atoms(no))) <= c.MOST_ASKED
+    assert c.is_possible(known, yes)
+
+
 def test_equal_conditions_are_the_same_object() -> None:
     a, b = map(c.asked, PLAIN[:2])
     assert c.both(a, b) is c.both(b, a)

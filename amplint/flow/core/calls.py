@@ -134,14 +134,28 @@ def _call_instance(m: Machine, value: Instance, given: Arguments, node: Node) ->
     for key in m.outside(value):
         model = m.registry.instances.get(key)
         if model is not None:
-            found = model(m, value, "__call__", given, node)
-            if found is not None:
-                return found
+            known: list[Value | None] = []
+            result = m.resolved(given, partial(_by_instance, m, model, value, node, known))
+            if all(found is not None for found in known):
+                return result
     if value.made_of is not None:
         method = m.find_method(value.made_of, "__call__")
         if method is not None:
             return m.call_function(method, given.after(value, node), node)
     return call_method(m, value, "__call__", given, node)
+
+
+def _by_instance(
+    m: Machine,
+    model: MethodModel,
+    value: Instance,
+    node: Node,
+    known: list[Value | None],
+    given: Arguments,
+) -> Value:
+    found = model(m, value, "__call__", given, node)
+    known.append(found)
+    return found if found is not None else NONE
 
 
 def call_external(m: Machine, name: str, given: Arguments, node: Node) -> Value:

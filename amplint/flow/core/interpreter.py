@@ -178,7 +178,7 @@ class Interpreter(Names):
         self.attempt(run)
         self._walk_defined(frame)
         if not self.dead():
-            self.registry.hooks.returned(self.machine, frame.program.node)
+            self.on_each(partial(self.registry.hooks.returned, self.machine, frame.program.node))
             frame.graph.end = self.state.condition
         return frame.graph
 
@@ -336,12 +336,7 @@ class Interpreter(Names):
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
         before = self._ambient_before[context.identity]
         result = calls.run_generator(self.machine, function, program, given, node)
-
-        def tell(nothing: Arguments) -> Value:
-            self.registry.hooks.entered(self.machine, before, node)
-            return NONE
-
-        self.machine.resolved(Arguments(), tell)  # on each path with the regions of that path
+        self.on_each(partial(self.registry.hooks.entered, self.machine, before, node))
         return result
 
     def leave(self, context: Value, node: ir.Node) -> None:
@@ -352,7 +347,7 @@ class Interpreter(Names):
         if isinstance(context, ContextManager) and context.kind == "generator":
             before = self._ambient_before.get(context.identity) if context.identity is not None else None
             if before is not None:
-                self.registry.hooks.left(self.machine, before, node)
+                self.on_each(partial(self.registry.hooks.left, self.machine, before, node))
             return
         for key in self.keys_of(context):
             model = self.registry.exits.get(key)
@@ -441,7 +436,8 @@ class Interpreter(Names):
 
     def _built(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Instance:
         instance = Instance(self.fresh(node), value)
-        self.registry.hooks.made(self.machine, instance, arguments, self.runs_each_round, node)
+        each_round = self.runs_each_round
+        self.on_each(partial(self.registry.hooks.made, self.machine, instance, arguments, each_round, node))
         method = self.find_method(value, "__init__")
         fields = self.project.fields(value) if method is None else None
         if fields is not None:

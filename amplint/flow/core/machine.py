@@ -355,6 +355,9 @@ class Machine(Api, Protocol):
     def joined_results(self, ends: Sequence[tuple[State, Value]], node: Node) -> Value:
         """One value for those that several paths give."""
 
+    def on_each(self, action: Callable[[], None]) -> None:
+        """Does something for each combination of ambient values."""
+
     def resolved(self, given: Arguments, function: Callable[[Arguments], Value]) -> Value:
         """Calls a function with arguments none of which is a Choice, for each combination."""
 

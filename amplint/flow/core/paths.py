@@ -25,6 +25,7 @@ from amplint.flow.state.conditions import (
     either,
     is_none,
     leaves,
+    narrowing,
     negation,
     select,
     within,
@@ -127,7 +128,7 @@ class Paths:
 
     def narrowed(self, condition: Condition) -> Condition:
         """The condition of the present path where another one holds, too."""
-        return bounded(both(self.state.condition, condition))
+        return narrowing(self.state.condition, condition)
 
     def can(self, condition: Condition) -> bool:
         """Whether a condition can hold on the present path."""
@@ -341,16 +342,23 @@ class Paths:
             self.state.store(_key(owner, kind), UNBOUND)
 
     def ambient(self, kind: type[A]) -> A:
-        """The ambient value of a class."""
+        """The ambient value of a class. Where it is asked for it is no Choice: see on_each."""
         found = within(self.state.ambient[kind], self.state.condition)
-        if isinstance(found, Choice):
-            found = next(leaf for leaf in leaves(found) if isinstance(leaf, kind))
         assert isinstance(found, kind)
         return found
 
     def surround(self, value: Ambient) -> None:
         """Sets the ambient value of a class."""
         self.state.surround(value)
+
+    def on_each(self, action: Callable[[], None]) -> None:
+        """Does something for each combination of ambient values."""
+
+        def run(nothing: Arguments) -> Value:
+            action()
+            return NONE
+
+        self.resolved(Arguments(), run)
 
     def resolved(self, given: Arguments, function: Callable[[Arguments], Value]) -> Value:
         """Calls a function with arguments and ambient values none of which is a Choice, for each combination."""
@@ -412,8 +420,12 @@ class Paths:
         """What a call gives that is not followed, after all that it was given is forgotten."""
         for value in given.all:
             self.each(value, partial(self._given_away, node))
-        found = self.registry.hooks.opaque(self.machine, given, effects, node)
-        return found if found is not None else self.unknown(node)
+
+        def tell(nothing: Arguments) -> Value:
+            found = self.registry.hooks.opaque(self.machine, given, effects, node)
+            return found if found is not None else self.unknown(node)
+
+        return self.resolved(Arguments(), tell)
 
     def _given_away(self, node: Node, value: Value) -> Value:
         value = self.contents(value)

@@ -193,7 +193,7 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
         frame.rounds = (*saved[3], number)
         if apart:  # what a round makes of its item is not what another one makes
             frame.context = symbol("item", context, node.number, number)
-        m.registry.hooks.iterated(m, number, node)
+        m.on_each(partial(m.registry.hooks.iterated, m, number, node))
         if isinstance(node, ir.While):
             _stay(m, node, leaving)
         else:
@@ -214,7 +214,7 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     frame.context = context
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():
-        m.registry.hooks.ended(m, node)
+        m.on_each(partial(m.registry.hooks.ended, m, node))
 
 
 def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:

@@ -379,6 +379,18 @@ def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
     return found
 
 
+def narrowing(before: Condition, condition: Condition) -> Condition:
+    """``before and condition``. Where that is too large, something of ``before`` is given up: the two sides of a branch
+    exclude each other, whatever else is forgotten."""
+    found, room = both(before, condition), MOST_ASKED
+    while len(atoms(found)) > MOST_ASKED or not _is_small(found):
+        room -= 4
+        if room <= 0:
+            return bounded(condition)
+        found = both(bounded(before, room), condition)
+    return found
+
+
 def _is_small(condition: Condition) -> bool:
     """Whether a condition has no more than MOST_NODES nodes."""
     found = _small.get(id(condition))

@@ -196,6 +196,17 @@ def _where(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
     return found if found is not None else api.unknown(node)
 
 
+def _spectrum(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
+    """``torch.stft(x, n_fft, window=w)``: what is transformed is the product with the window."""
+    window = given.keyword("window") or (given.positional[4] if len(given.positional) > 4 else NONE)
+    if window == NONE or not given.positional:
+        return None
+    product = promoted((current(api, given.positional[0]), current(api, window)))
+    return (
+        apply(api, Run(name, (product,), given.nodes[:1]), node) if product is not None else api.unknown(node)
+    )
+
+
 def _pair(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
     """``torch.max(x, dim=1)``."""
     first = given.positional[0] if given.positional else None
@@ -282,6 +293,7 @@ def _counted(api: Api, name: str, given: Arguments, node: Node) -> Value:
 
 _SPECIAL: dict[str, Special] = {
     "where": _where,
+    "stft": _spectrum,
     "full": _full,
     "arange": _untyped,
     "from_numpy": _untyped,

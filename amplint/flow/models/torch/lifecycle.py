@@ -52,9 +52,8 @@ class _Lifecycle(Hooks):
 
     def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
         """A context manager of the project is left: regions that it has opened end."""
-        open_before, mode = before[OpenRegions], before[GradientMode]
-        if isinstance(open_before, OpenRegions):
-            back_to(api, open_before.regions)
+        mode = before[GradientMode]
+        back_to(api, before[OpenRegions])
         if isinstance(mode, GradientMode):
             api.surround(mode)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from amplint.amp.regions import default_dtype
 from amplint.events import DType, Place, Region, RegionEntered, RegionExited, Regions, innermost
 from amplint.flow.core.api import Api
@@ -123,24 +121,13 @@ def close_region(api: Api, region: Region) -> None:
         api.emit(RegionExited(region.place, left, region))
 
 
-def back_to(api: Api, before: Regions) -> None:
-    """Leaves the regions that were opened since ``before`` were open, innermost first."""
-    known = {region.identity for region in before}
-    for region in reversed(regions(api)):
-        if region.identity not in known:
-            close_region(api, region)
-
-
-def closed(api: Api, before: Value, nodes: Sequence[Node]) -> None:
-    """The end of a ``with`` that entered contexts at these nodes; ``before`` is what OpenRegions was before it, which
-    may be a Choice. What the block itself has opened is left on every path, even where it is not known any more
-    which context was entered on it."""
+def back_to(api: Api, before: Value) -> None:
+    """Leaves the regions that were opened since ``before`` was OpenRegions, which may be a Choice, innermost first."""
     known = {
         region.identity for leaf in leaves(before) if isinstance(leaf, OpenRegions) for region in leaf.regions
     }
-    places = {api.place(node) for node in nodes}
     for region in reversed(regions(api)):
-        if region.place in places and region.identity not in known:
+        if region.identity not in known:
             close_region(api, region)
 
 
