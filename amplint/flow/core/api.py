@@ -92,6 +92,11 @@ class Dead(Exception):  # noqa: N818
     """The path ends here: it raises, or contradicts itself."""
 
 
+class SeveralAmbient(Exception):  # noqa: N818
+    """A model has asked for an ambient value, such as the open regions, of which there are several on the present path:
+    the statement is walked again for each."""
+
+
 class Api(Protocol):
     """The interpreter as a model sees it.
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from amplint.events import Place
 from amplint.flow.core import calls, objects
-from amplint.flow.core.api import Arguments, Dead, Settings
+from amplint.flow.core.api import Arguments, Dead, SeveralAmbient, Settings
 from amplint.flow.core.calls import SMALL, Summary, bind_parameters, run_body
 from amplint.flow.core.comparisons import named
 from amplint.flow.core.expressions import EVALUATE
@@ -215,7 +215,24 @@ class Interpreter(Names):
             self.steps += 1
             handler = RUN.get(type(statement))
             if handler is not None:
-                self.attempt(partial(handler, self.machine, statement))
+                self.attempt(partial(self._walk_statement, partial(handler, self.machine, statement)))
+
+    def _walk_statement(self, walk: Callable[[], None]) -> None:
+        """Walks a statement; where a model asks in it for regions that depend on conditions, for each of them."""
+        if not any(isinstance(value, Choice) for value in self.state.ambient.values()):
+            walk()
+            return
+        frame, before = self.frame, self.state
+        count = len(frame.graph.items)
+        known = frame.breaks, frame.continues, frame.branches, frame.rounds, frame.context
+        self.state = before.fork()
+        try:
+            walk()
+        except SeveralAmbient:
+            del frame.graph.items[count:]
+            frame.breaks, frame.continues, frame.branches, frame.rounds, frame.context = known
+            self.state = before
+            self.on_each(walk)
 
     def test(self, node: ir.Expression) -> Condition:
         """The condition under which an expression is true."""

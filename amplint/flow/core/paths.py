@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from amplint.events import Event, Place
 from amplint.flow.core import comparisons
-from amplint.flow.core.api import Arguments, Dead
+from amplint.flow.core.api import Arguments, Dead, SeveralAmbient
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import Registry
 from amplint.flow.state import values as kinds
@@ -342,8 +342,10 @@ class Paths:
             self.state.store(_key(owner, kind), UNBOUND)
 
     def ambient(self, kind: type[A]) -> A:
-        """The ambient value of a class. Where it is asked for it is no Choice: see on_each."""
+        """The ambient value of a class."""
         found = within(self.state.ambient[kind], self.state.condition)
+        if isinstance(found, Choice):
+            raise SeveralAmbient
         assert isinstance(found, kind)
         return found
 
