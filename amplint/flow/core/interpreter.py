@@ -8,7 +8,7 @@ from functools import partial
 
 from amplint.events import Place
 from amplint.flow.core import calls, objects
-from amplint.flow.core.api import Arguments, Dead, SeveralAmbient, Settings
+from amplint.flow.core.api import Arguments, Dead, Settings, SeveralAmbient
 from amplint.flow.core.calls import SMALL, Summary, bind_parameters, run_body
 from amplint.flow.core.comparisons import named
 from amplint.flow.core.expressions import EVALUATE
