@@ -134,6 +134,9 @@ class Api(Protocol):
     def truth(self, value: Value) -> Condition:
         """The condition under which a value is true: TRUE, FALSE or a tree."""
 
+    def truth_of_data(self) -> Condition:
+        """The condition under which data is true of which nothing is known, such as a tensor."""
+
     def known_truth(self, value: Value) -> bool | None:
         """Whether a value is true on this path, or None."""
 

@@ -164,6 +164,8 @@ def truth(m: Machine, value: Value) -> Condition:
         case Constant():
             return Constant(bool(value.value))
         case Unknown():
+            if value.kind is None:  # data, such as a list or a tensor, may be false although it is there
+                return asked(is_true(value.symbol))
             return either(m.where_noted(value.symbol, Exists), asked(is_true(value.symbol)))
         case Number():
             return asked(is_true(value.symbol))

@@ -24,6 +24,7 @@ from amplint.flow.state.conditions import (
     branches,
     either,
     is_none,
+    is_true,
     leaves,
     narrowing,
     negation,
@@ -266,6 +267,10 @@ class Paths:
     def truth(self, value: Value) -> Condition:
         """The condition under which a value is true."""
         return apply(partial(comparisons.truth, self.machine), value)
+
+    def truth_of_data(self) -> Condition:
+        """The condition under which data is true of which nothing is known, such as a tensor."""
+        return asked(is_true(symbol("data", self.frame.context, self.steps, *self.frame.rounds)))
 
     def known_truth(self, value: Value) -> bool | None:
         """Whether a value is true on this path, or None."""

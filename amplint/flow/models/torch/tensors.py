@@ -146,8 +146,9 @@ def _row(api: Api, value: Tensor, node: Node) -> Value:
 
 
 @models.into(models.truths, Tensor)
-def _truth(api: Api, value: Tensor) -> Value | None:
-    return None
+def _truth(api: Api, value: Tensor) -> Value:
+    """``if torch.isnan(loss):``."""
+    return api.truth_of_data()
 
 
 # operators -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,58 @@
+"""Data may be true or false, whatever is known of its type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from listening import listen
+
+from amplint.events import Backward
+
+HEAD = """\
+import torch
+
+
+def main(loader, model, optimizer, batches):
+    for x in loader:
+        loss = torch.mean(model(x))
+"""
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "torch.isnan(loss)",
+        "torch.isnan(loss).any()",
+        "loss > 100",
+        "not torch.isfinite(loss).all()",
+        "loss.requires_grad",
+        "batches.pop()",
+    ],
+)
+def test_both_branches_are_walked(tmp_path: Path, question: str) -> None:
+    told = listen(
+        tmp_path,
+        HEAD
+        + f"""\
+        if {question}:
+            continue
+        loss.backward()
+""",
+    )
+    assert told.lines(Backward)
+
+
+def test_what_a_method_was_called_of_may_still_be_empty(tmp_path: Path) -> None:
+    """``parts.append(x)`` does not make ``if parts`` true for good: ``clear`` may follow."""
+    told = listen(
+        tmp_path,
+        HEAD
+        + """\
+        batches.clear()
+        if batches:
+            continue
+        loss.backward()
+""",
+    )
+    assert told.lines(Backward)
