@@ -176,8 +176,10 @@ def truth(m: Machine, value: Value) -> Condition:
         if value.exact or value.prefix:
             return Constant(bool(value.items))
         return asked(is_true(symbol("filled", m.frame.context, len(value.items))))
-    if isinstance(value, Mapping) and (value.items or not value.rest):
-        return Constant(bool(value.items))
+    if isinstance(value, Mapping):
+        if value.items or not value.rest:
+            return Constant(bool(value.items))
+        return asked(is_true(symbol("filled", m.frame.context, len(value.rest))))
     model = m.registry.truths.get(type(value))
     found = model(m, value) if model is not None else None
     return found if found is not None else TRUE

@@ -29,6 +29,7 @@ from amplint.flow.state.values import (
     Partial,
     Unknown,
     Value,
+    to_be_filled,
 )
 from amplint.lowering import program as ir
 from amplint.source.outline import ClassOutline
@@ -209,6 +210,10 @@ class Names(Paths):
         return found
 
     def _settled(self, binding: Binding, file: ProjectFile, name: str) -> Value | None:
+        found = self._settled_value(binding, file, name)
+        return to_be_filled(found) if found is not None else None
+
+    def _settled_value(self, binding: Binding, file: ProjectFile, name: str) -> Value | None:
         if not isinstance(binding, Lines) or binding.file is not file:
             return self._value_of(binding, name)
         key = (file.display, name)
@@ -262,7 +267,7 @@ class Names(Paths):
             left = self.state.heap
             self.state, self.frame, self.silent, self.active = kept
         for key, value in left.items():
-            self.base.setdefault(key, value)
+            self.base.setdefault(key, to_be_filled(value))
         return result
 
     def imported(self, target: str) -> Value:
@@ -328,7 +333,8 @@ class Names(Paths):
         if key not in self._class_names:
             self._class_names[key] = None
             binding = self.project.class_binding(value, name)
-            self._class_names[key] = self._value_of(binding, name) if binding is not None else None
+            found = self._value_of(binding, name) if binding is not None else None
+            self._class_names[key] = to_be_filled(found) if found is not None else None
         return self._class_names[key]
 
     def class_here(self, node: ir.DefineClass) -> Value:

@@ -42,6 +42,7 @@ from amplint.flow.state.values import (
     Choice,
     Constant,
     Exists,
+    FunctionValue,
     Instance,
     Mapping,
     Note,
@@ -436,10 +437,24 @@ class Paths:
 
     def _given_away(self, node: Node, value: Value) -> Value:
         value = self.contents(value)
+        self._may_be_filled(value)
+        if isinstance(value, FunctionValue) and value.closure is not None:
+            for held in value.closure.names().values():
+                self._may_be_filled(self.contents(held))
         model = self.model_of(self.registry.havocs, value)
         if model is not None:
             model(self.machine, value, node)
         return NONE
+
+    def _may_be_filled(self, held: Value) -> None:
+        """An empty list or dict that code out of sight has been given, perhaps by a function that appends to it."""
+        filled = kinds.to_be_filled(held)
+        if (
+            filled is not held
+            and isinstance(filled, (kinds.Sequence, Mapping))
+            and filled.identity is not None
+        ):
+            self.store(filled.identity, "[]", filled)
 
     def opaque(self, arguments: Arguments, node: Node) -> Value:
         """What a call gives that is not followed."""

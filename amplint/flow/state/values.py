@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping as Mapping_
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from amplint.events import Place
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import Symbol, symbol
 
 if TYPE_CHECKING:
     from amplint.lowering.program import Program
@@ -297,3 +297,14 @@ class ContextManager(Value):
     kind: str
     identity: Symbol | None = None
     call: Value | None = None
+
+
+def to_be_filled(value: Value) -> Value:
+    """A list or dict that a module or constructor has made empty, ``REGISTRY = {}``, as it is found later on: whoever
+    put what into it may be out of sight."""
+    match value:
+        case Mapping(items=(), rest=(), identity=Symbol() as identity):
+            return replace(value, rest=(Unknown(symbol("filled", identity)),))
+        case Sequence(items=(), exact=True, identity=Symbol()):
+            return replace(value, exact=False)
+    return value

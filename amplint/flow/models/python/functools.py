@@ -39,7 +39,13 @@ def _wraps(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return Partial(External("functools.update_wrapper"))
 
 
-@models.call("functools.update_wrapper", "functools.total_ordering", "functools.singledispatch")
+@models.call("functools.singledispatch", "functools.singledispatchmethod")
+def _dispatched(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """Which of the functions that are registered with it is called depends on the type of the first argument."""
+    return api.unknown(node)
+
+
+@models.call("functools.update_wrapper", "functools.total_ordering")
 def _itself(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return arguments.positional[0] if arguments.positional else api.unknown(node)
 
