@@ -393,6 +393,10 @@ class Paths:
     ) -> Value:
         if index == len(values):
             held = [self.contents(value) for value in values]
+            for value in held:
+                if isinstance(value, FunctionValue) and value.closure is not None:
+                    for captured in value.closure.names().values():
+                        self._may_be_filled(self.contents(captured))
             count = len(given.positional)
             names = [name for name, _ in given.keywords]
             return function(
@@ -438,16 +442,13 @@ class Paths:
     def _given_away(self, node: Node, value: Value) -> Value:
         value = self.contents(value)
         self._may_be_filled(value)
-        if isinstance(value, FunctionValue) and value.closure is not None:
-            for held in value.closure.names().values():
-                self._may_be_filled(self.contents(held))
         model = self.model_of(self.registry.havocs, value)
         if model is not None:
             model(self.machine, value, node)
         return NONE
 
     def _may_be_filled(self, held: Value) -> None:
-        """An empty list or dict that code out of sight has been given, perhaps by a function that appends to it."""
+        """An empty list or dict that code out of sight has been given, or a function that may append to it."""
         filled = kinds.to_be_filled(held)
         if (
             filled is not held

@@ -41,8 +41,9 @@ def _wraps(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 @models.call("functools.singledispatch", "functools.singledispatchmethod")
 def _dispatched(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """Which of the functions that are registered with it is called depends on the type of the first argument."""
-    return api.unknown(node)
+    """Which of the functions that are registered with it is called depends on the type of the first argument: one that
+    is out of sight."""
+    return External("functools.singledispatch.registered")
 
 
 @models.call("functools.update_wrapper", "functools.total_ordering")
