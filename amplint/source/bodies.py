@@ -58,6 +58,7 @@ class Body:
     __slots__ = (
         "calls",
         "classes",
+        "compared",
         "computed",
         "elsewhere",
         "functions",
@@ -77,6 +78,8 @@ class Body:
         self.loads: set[str] = set()
         """Names and attributes that are read, as long as they are written: ``a.b.c`` is no ``a.b``. What is called is
         in ``calls`` alone."""
+        self.compared: set[str] = set()
+        """Those of them that are only compared with: ``x.dtype == torch.float16`` makes nothing half."""
         self.functions: list[FunctionNode] = []
         self.classes: list[ast.ClassDef] = []
         self.heads: list[ast.expr] = []
@@ -93,6 +96,8 @@ class Body:
         self.returns_value = False
         self.is_generator = False
         self._walk(list(nodes))
+        self.compared -= self.loads
+        self.loads |= self.compared
 
     def _walk(self, pending: list[ast.AST]) -> None:
         # one loop with the commonest nodes first: a method for each kind of node takes twice the time
@@ -157,6 +162,15 @@ class Body:
         pending += node.args
         for keyword in node.keywords:
             pending.append(keyword.value)
+
+    def _compare(self, node: ast.Compare, pending: list[ast.AST]) -> None:
+        for side in (node.left, *node.comparators):
+            for part in side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else (side,):
+                name = dotted(part) if isinstance(part, ast.Attribute) else None
+                if name is not None and "__dict__" not in name:
+                    self.compared.add(name)
+                else:
+                    pending.append(part)
 
     def _compute(self, node: ast.Call, name: str) -> None:
         """``getattr(x, "y")`` reads ``x.y``, and so on."""
@@ -305,6 +319,7 @@ _Special = Callable[[Body, Any, list[ast.AST]], None]
 _SPECIAL: dict[type[ast.AST], _Special] = {
     ast.AnnAssign: Body._annotated,
     ast.AugAssign: Body._augmented,
+    ast.Compare: Body._compare,
     ast.For: Body._for,
     ast.AsyncFor: Body._for,
     ast.With: Body._with,

@@ -50,7 +50,12 @@ def test_callers(draw: Draw) -> None:
         ("def f(): g()\ndef g():\n  f()\n  region()", ["a.py:f"]),
         ("def g():\n  f()\n  region()\ndef f(): g()\ndef h(): g()", ["a.py:h"]),
         ("def f(): region()\ndef g(): region()", ["a.py:f", "a.py:g"]),
-        ("class C:\n  def fit(self): region()\ndef f(c): c.fit()", ["a.py:f"]),
+        ("class C:\n  def fit(self): region()\ndef f(c): c.fit()", ["a.py:C.fit"]),
+        ("class C:\n  def fit(self): region()\ndef f(c): c.fit()\ndef g(): f(C())", ["a.py:g"]),
+        (
+            "class C:\n  def fit(self): region()\nclass D(C): pass\ndef f(c): c.fit()\ndef g(): f(D())",
+            ["a.py:g"],
+        ),
         ("class C:\n  def __init__(self): region()\ndef f(): C()", ["a.py:f"]),
         ("def f():\n  def g(): region()\n  return g", ["a.py:f"]),
         ("kept = lambda: region()\ndef f(): kept()", ["a.py:<module>", "a.py:f"]),

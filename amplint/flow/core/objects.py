@@ -362,7 +362,7 @@ def set_item(m: Machine, base: Value, keys: tuple[Value, ...], value: Value, nod
     key = keys[0] if len(keys) == 1 else None
     match held:
         case Mapping(identity=Symbol() as identity):
-            if isinstance(key, Constant):
+            if isinstance(key, Constant) and not isinstance(key.value, slice):
                 kept = tuple(item for item in held.items if item[0] != key.value)
                 m.store(identity, "[]", replace(held, items=(*kept, (key.value, value))))
             elif value not in held.rest:

@@ -259,7 +259,8 @@ class _Drawing:
         runs = isinstance(self._scope, FunctionOutline) and self._scope is not self._file.outline.module
         handed_on = frozenset() if runs or facts is None else _arguments_in(body)
         for name in sorted(body.loads):
-            self._load(name, facts, only_names=not runs and facts is not None and name not in handed_on)
+            only_names = not runs and facts is not None and name not in handed_on
+            self._load(name, facts, only_names=only_names, compared=name in body.compared)
 
     def _decorators(self, facts: Facts) -> None:
         outer, self._scope = self._scope, self._facts.around(facts.scope)
@@ -296,11 +297,13 @@ class _Drawing:
             case FunctionValue() | ClassValue():
                 self._steps.sure[meaning] = None
 
-    def _load(self, name: str, facts: Facts | None, *, only_names: bool) -> None:
+    def _load(self, name: str, facts: Facts | None, *, only_names: bool, compared: bool) -> None:
         """A name that is read. ``only_names``: the body of a module or class that puts a function into a table does
-        not call it; one that hands it to a call may."""
+        not call it; one that hands it to a call may. ``compared``: it is only compared with."""
         found = self._named(name)
         for meaning in found:
+            if compared and isinstance(meaning, External):
+                continue
             if not only_names or isinstance(meaning, (External, Assigned)):
                 self._reach(meaning)
         if not found and facts is not None:
