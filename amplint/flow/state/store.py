@@ -357,8 +357,13 @@ def _count(tree: Value) -> int:
 
 
 def generalised(tree: Value) -> Value:
-    """One unknown for a tree with too many leaves; of a kind, if they all are."""
-    kinds = {_kind(leaf) for leaf in leaves(tree) if not isinstance(leaf, Constant)}
+    """What the leaves of a tree have in common, which are too many; one unknown where that is nothing, of a kind if
+    they all are."""
+    different = list(leaves(tree))
+    common = different[0].in_common(different[1:])
+    if common is not None:
+        return common
+    kinds = {_kind(leaf) for leaf in different if not isinstance(leaf, Constant)}
     return Unknown(symbol("one of", _named_tree(tree)), kinds.pop() if len(kinds) == 1 else None)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Mapping as Mapping_
+from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -32,6 +33,11 @@ class Value:
     def another(self) -> Value:
         """The value as a loop takes it out of a collection of which not all is known: another one in each round."""
         return self
+
+    def in_common(self, others: Sequence_[Value]) -> Value | None:
+        """What holds of this value and of others where one of them is meant and they are too many to be told apart;
+        None for nothing."""
+        return None
 
 
 class Note(Value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -84,12 +85,40 @@ class Tensor(Value):
         """The same data in another shape."""
         return replace(self, parameter_of=None, whole_output=False) if self.whole_output else self
 
+    def in_common(self, others: Sequence[Value]) -> Value | None:
+        """Tensors of one type that became half in the same region are one, as sure as the least sure of them."""
+        known = [other for other in others if isinstance(other, Tensor)]
+        alike = len(known) == len(others) and all(
+            other.dtype is self.dtype
+            and other.born_in == self.born_in
+            and other.parameter_of is self.parameter_of
+            and (other.half_by_user is None) is (self.half_by_user is None)
+            and (other.raised is None) is (self.raised is None)
+            for other in known
+        )
+        if not alike:
+            return None
+        same = {name for name in _TOLD if all(getattr(one, name) == getattr(self, name) for one in known)}
+        return replace(
+            self,
+            certainty=next(
+                (one.certainty for one in known if one.certainty is Certainty.LIKELY), self.certainty
+            ),
+            whole_output=any(one.whole_output for one in (self, *known)),
+            asked=any(one.asked for one in (self, *known)),
+            device=self.device if "device" in same else None,
+            softened=self.softened if "softened" in same else None,
+            trait=self.trait if "trait" in same else None,
+            element=self.element if "element" in same else (),
+        )
+
     @property
     def is_half(self) -> bool:
         """Whether it has sixteen bits."""
         return self.dtype is not None and self.dtype.is_half
 
 
+_TOLD = ("device", "softened", "trait", "element")
 FLOAT32_TENSOR = Tensor(DType.FLOAT32)
 INTEGER_TENSOR = Tensor(DType.INTEGER)
 
