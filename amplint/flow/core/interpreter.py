@@ -42,7 +42,7 @@ from amplint.flow.state.values import (
 from amplint.lowering import program as ir
 from amplint.source.project import ProjectFile
 
-MOST_STEPS = 12_000
+MOST_STEPS = 8_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
