@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,16 @@ def test_equal_conditions_are_the_same_object() -> None:
     assert c.both(a, b) is c.both(b, a)
     assert c.negation(c.negation(a)) is a
     assert c.negation(c.both(a, b)) is c.either(c.negation(a), c.negation(b))
+
+
+def test_equal_conditions_stay_the_same_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Summaries of calls hold conditions from one entry point to the next."""
+    a, b = map(c.asked, PLAIN[:2])
+    before = c.both(a, b)
+    monkeypatch.setattr(c, "_MOST_KEPT", 0)
+    c.forget()
+    assert c.both(a, b) is before
+    assert c.asked(PLAIN[0]) is a
 
 
 def test_what_equals_something_that_models_know_may_be_true_or_not() -> None:

@@ -96,16 +96,15 @@ def _key(value: Value) -> Hashable:
 
 
 def forget() -> None:
-    """Drops all that is kept of trees that were worked out, if that is much. Called between entry points."""
+    """Drops what was worked out of trees, if that is much; the trees themselves stay, since summaries hold some and
+    equal trees have to be the same object. Called between entry points."""
     tables: tuple[dict[Any, Any], ...] = (
-        _nodes,
         _selected,
         _restricted_kept,
         _told_kept,
         _bounded_kept,
         _small,
         _subjects_kept,
-        _sets,
     )
     if any(len(table) > _MOST_KEPT for table in tables):
         for table in tables:
