@@ -56,3 +56,26 @@ def test_what_a_method_was_called_of_may_still_be_empty(tmp_path: Path) -> None:
 """,
     )
     assert told.lines(Backward)
+
+
+def test_a_loop_that_is_left_by_break_goes_past_its_else(tmp_path: Path) -> None:
+    told = listen(
+        tmp_path,
+        HEAD
+        + """\
+        for part in batches:
+            if part.fits(x):
+                break
+        else:
+            raise ValueError
+        loss.backward()
+        while batches.more():
+            if x.done():
+                break
+        else:
+            loss.first.backward()
+            return
+        loss.second.backward()
+""",
+    )
+    assert len(told.lines(Backward)) == 3

@@ -166,14 +166,10 @@ def for_(m: Machine, node: ir.For) -> None:
         return NONE
 
     m.each(source, walk)
-    if node.other:
-        m.run(node.other)
 
 
 def while_(m: Machine, node: ir.While) -> None:
     _loop(m, node, None)
-    if node.other:
-        m.run(node.other)
 
 
 def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
@@ -205,13 +201,16 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
         frame.continues = []
         if m.dead():
             break
-    exits = [*leaving, *frame.breaks]
+    broken, exits = frame.breaks, leaving
     endless = isinstance(node, ir.While) and isinstance(node.test, ir.LiteralNode) and bool(node.test.value)
-    if not endless or not exits:
+    if not endless or not (exits or broken):
         exits.append(m.state)
-    m.state = m.join(exits, node)
     frame.breaks, frame.continues, frame.branches, frame.rounds = saved
     frame.context = context
+    m.state = m.join(exits, node)
+    if node.other and not m.dead():
+        m.run(node.other)  # what was left by break does not get here
+    m.state = m.join([m.state, *broken], node)
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():
         m.on_each(partial(m.registry.hooks.ended, m, node))
