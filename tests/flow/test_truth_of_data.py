@@ -79,3 +79,30 @@ def test_a_loop_that_is_left_by_break_goes_past_its_else(tmp_path: Path) -> None
 """,
     )
     assert len(told.lines(Backward)) == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("bad", "bad"),
+        ("torch.isnan(loss)", "torch.isnan(loss)"),
+        ("loss > 100", "loss > 100"),
+        ("bad", "same"),
+    ],
+)
+def test_the_same_reading_comes_out_the_same(tmp_path: Path, first: str, second: str) -> None:
+    told = listen(
+        tmp_path,
+        HEAD
+        + f"""\
+        bad = torch.isnan(loss).any()
+        same = bad
+        if not ({first}):
+            loss.backward()
+        if {second}:
+            loss.other.backward()
+""",
+    )
+    rounds = [[event.place.line for event in way if isinstance(event, Backward)] for way in told.ways]
+    assert rounds
+    assert all(len(lines) == 2 for lines in rounds)  # of two rounds, one in each

@@ -11,7 +11,7 @@ from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.paths import Paths
 from amplint.flow.core.registry import DecorateModel, DiscardModel, Registry
-from amplint.flow.state.conditions import asked, within
+from amplint.flow.state.conditions import apply, asked, within
 from amplint.flow.state.store import State, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
@@ -119,6 +119,7 @@ class Names(Paths):
         if isinstance(value, Unknown) and value.kind is None:
             kind = self.kind_of(target)
             value = Unknown(value.symbol, kind) if kind is not None else value
+        value = apply(lambda leaf: leaf.bound(lambda: self.unknown(target).symbol), value)
         if (
             frame.program.kind == "function"
             and type(value) in self.registry.discards

@@ -34,6 +34,10 @@ class Value:
         """The value as a loop takes it out of a collection of which not all is known: another one in each round."""
         return self
 
+    def bound(self, name: Callable[[], Symbol]) -> Value:
+        """The value once a name is bound to it: what stands for it where it is tested, if nothing did before."""
+        return self
+
     def in_common(self, others: Sequence_[Value]) -> Value | None:
         """What holds of this value and of others where one of them is meant and they are too many to be told apart;
         None for nothing."""

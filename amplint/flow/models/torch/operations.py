@@ -28,6 +28,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.dtypes import default_dtype, is_asked
 from amplint.flow.models.torch.releases import bounds_of
 from amplint.flow.models.torch.values import FLOAT32_TENSOR, INTEGER_TENSOR, Gradient, Parameters, Tensor
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import Choice, Constant, Instance, Sequence, Unknown, Value
 from amplint.lowering.program import Argument, Attribute, Call, Lambda, Node
 
@@ -131,10 +132,18 @@ def apply(api: Api, run: Run, node: Node) -> Value:
         result = run.out
     if result is not None and policy is not Policy.VIEW:
         result = replace(result, trait=_trait(api, run, result, node))
+    if result is not None:
+        result = replace(result, name=name_of_result(run.plain, run.values))
     _tell_of_weights(api, run, policy, region, node)
     if _is_told(run, policy, region):
         result = _told(api, run, policy, region, result, node)
     return result if result is not None else api.unknown(node)
+
+
+def name_of_result(op: str, values: Iterable[Value | None]) -> Symbol | None:
+    """What stands for the result of an op, if something does for each of its tensors: ``isnan(loss)`` twice is one."""
+    names = [value.name if isinstance(value, Tensor) else value for value in values]
+    return symbol("result", op, *names) if all(name is not None for name in names) else None
 
 
 def _tell_of_weights(api: Api, run: Run, policy: Policy, region: Region | None, node: Node) -> None:

@@ -17,6 +17,7 @@ from amplint.flow.models.torch.indexing import fill, put
 from amplint.flow.models.torch.operations import (
     Run,
     apply,
+    name_of_result,
     new_like,
     operand,
     plain_name,
@@ -37,6 +38,7 @@ from amplint.flow.models.torch.values import (
     Tensor,
 )
 from amplint.flow.models.torch.weights import current
+from amplint.flow.state.conditions import asked, is_true
 from amplint.flow.state.values import FALSE, NONE, Constant, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Attribute, AugmentedAssign, Binary, Call, Name, Node
 
@@ -148,7 +150,7 @@ def _row(api: Api, value: Tensor, node: Node) -> Value:
 @models.into(models.truths, Tensor)
 def _truth(api: Api, value: Tensor) -> Value:
     """``if torch.isnan(loss):``."""
-    return api.truth_of_data()
+    return asked(is_true(value.name)) if value.name is not None else api.truth_of_data()
 
 
 # operators -------------------------------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ def _operate(api: Api, operator: str, left: Value, right: Value | None, node: No
     if any(isinstance(value, (ScaledLoss, ScaledGradient, Gradient, Scale)) for value in (left, right)):
         return None
     if operator in _COMPARISONS:
-        return INTEGER_TENSOR
+        return replace(INTEGER_TENSOR, name=name_of_result(operator, (left, right)))
     if right is None:
         name = {"neg": "neg", "pos": "positive", "invert": "__invert__"}.get(operator)
         return apply(api, Run(name, (left,), _sides(node)[:1]), node) if name is not None else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -72,6 +72,8 @@ class Tensor(Value):
     """Which part of what a module gave back it comes from, by keys, positions and names of attributes."""
     asked: bool = False
     """Whether the code has asked for its type since it became half: it knows what it does with it."""
+    name: Symbol | None = field(default=None, compare=False)
+    """What stands for its data: ``if bad`` asks the same as ``if bad`` before."""
 
     def __hash__(self) -> int:
         return hash((self.dtype, self.born, self.parameter_of, self.element))
@@ -84,6 +86,10 @@ class Tensor(Value):
     def moved(self) -> Tensor:
         """The same data in another shape."""
         return replace(self, parameter_of=None, whole_output=False) if self.whole_output else self
+
+    def bound(self, name: Callable[[], Symbol]) -> Value:
+        """Named after the first name that is bound to it."""
+        return self if self.name is not None else replace(self, name=name())
 
     def in_common(self, others: Sequence[Value]) -> Value | None:
         """Tensors of one type that became half in the same region are one, as sure as the least sure of them."""
@@ -110,6 +116,7 @@ class Tensor(Value):
             softened=self.softened if "softened" in same else None,
             trait=self.trait if "trait" in same else None,
             element=self.element if "element" in same else (),
+            name=None,
         )
 
     @property
