@@ -134,9 +134,8 @@ def _call_instance(m: Machine, value: Instance, given: Arguments, node: Node) ->
     for key in m.outside(value):
         model = m.registry.instances.get(key)
         if model is not None:
-            known: list[Value | None] = []
-            result = m.resolved(given, partial(_by_instance, m, model, value, node, known))
-            if all(found is not None for found in known):
+            result = m.answered(given, partial(_by_instance, m, model, value, node))
+            if result is not None:
                 return result
     if value.made_of is not None:
         method = m.find_method(value.made_of, "__call__")
@@ -146,16 +145,9 @@ def _call_instance(m: Machine, value: Instance, given: Arguments, node: Node) ->
 
 
 def _by_instance(
-    m: Machine,
-    model: MethodModel,
-    value: Instance,
-    node: Node,
-    known: list[Value | None],
-    given: Arguments,
-) -> Value:
-    found = model(m, value, "__call__", given, node)
-    known.append(found)
-    return found if found is not None else NONE
+    m: Machine, model: MethodModel, value: Instance, node: Node, given: Arguments
+) -> Value | None:
+    return model(m, value, "__call__", given, node)
 
 
 def call_external(m: Machine, name: str, given: Arguments, node: Node) -> Value:

@@ -315,9 +315,8 @@ class Interpreter(Names):
             model = self.registry.enters.get(key)
             if model is None:
                 continue
-            asked: list[Value | None] = []
-            result = self.resolved(Arguments(), partial(self._entered_by, model, context, node, asked))
-            if all(one is not None for one in asked):
+            result = self.answered(Arguments(), partial(self._entered_by, model, context, node))
+            if result is not None:
                 return result
         if isinstance(context, External):
             self.discard(context, "class", "", node)
@@ -331,11 +330,8 @@ class Interpreter(Names):
             raise Dead
         return context
 
-    def _entered_by(
-        self, model: EnterModel, context: Value, node: ir.Node, asked: list[Value | None], given: Arguments
-    ) -> Value:
-        asked.append(model(self.machine, context, node))
-        return asked[-1] or NONE
+    def _entered_by(self, model: EnterModel, context: Value, node: ir.Node, given: Arguments) -> Value | None:
+        return model(self.machine, context, node)
 
     def _left_by(self, model: ExitModel, context: Value, node: ir.Node, given: Arguments) -> Value:
         model(self.machine, context, node)
@@ -439,10 +435,9 @@ class Interpreter(Names):
         for key in self.outside(value):
             model = self.registry.classes.get(key)
             if model is not None:
-                found: list[Value | None] = []
-                run = partial(self._made_by, model, key, node, found)
-                result = self.resolved(replace(arguments, receiver=value), run)
-                if all(one is not None for one in found):
+                run = partial(self._made_by, model, key, node)
+                result = self.answered(replace(arguments, receiver=value), run)
+                if result is not None:
                     return result
         kept = self.project.may_keep(value)
         self.frame.branches += kept
@@ -463,11 +458,8 @@ class Interpreter(Names):
             self._begin(instance, method, arguments, node)
         return instance
 
-    def _made_by(
-        self, model: CallModel, key: str, node: ir.Node, found: list[Value | None], given: Arguments
-    ) -> Value:
-        found.append(model(self.machine, key, given, node))
-        return found[-1] or NONE
+    def _made_by(self, model: CallModel, key: str, node: ir.Node, given: Arguments) -> Value | None:
+        return model(self.machine, key, given, node)
 
     def _begin(self, instance: Instance, method: FunctionValue, arguments: Arguments, node: ir.Node) -> None:
         """Walks a constructor now, if it has effects, or when an attribute of the object is asked for."""

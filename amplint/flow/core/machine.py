@@ -355,6 +355,9 @@ class Machine(Api, Protocol):
     def joined_results(self, ends: Sequence[tuple[State, Value]], node: Node) -> Value:
         """One value for those that several paths give."""
 
+    def answered(self, given: Arguments, ask: Callable[[Arguments], Value | None]) -> Value | None:
+        """What a model gives for each combination of arguments and ambient values; None if it knows nothing of one."""
+
     def on_each(self, action: Callable[[], None]) -> None:
         """Does something for each combination of ambient values."""
 

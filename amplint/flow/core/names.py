@@ -388,10 +388,9 @@ class Names(Paths):
         """``decorator(function)``. A decorator out of sight is taken to leave the function as it is."""
         model = self.registry.decorates.get(type(decorator))
         if model is not None:
-            asked: list[Value | None] = []
-            result = self.resolved(Arguments(), partial(self._asked, model, decorator, function, node, asked))
-            if all(one is not None for one in asked):
-                return result
+            found = self.answered(Arguments(), partial(self._asked, model, decorator, function, node))
+            if found is not None:
+                return found
         name = decorator.function if isinstance(decorator, Partial) else decorator
         if isinstance(name, External) and name.name not in self.registry.calls:
             return function
@@ -401,17 +400,9 @@ class Names(Paths):
         return function
 
     def _asked(
-        self,
-        model: DecorateModel,
-        decorator: Value,
-        function: Value,
-        node: ir.Expression,
-        asked: list[Value | None],
-        given: Arguments,
-    ) -> Value:
-        found = model(self.machine, decorator, function, node)
-        asked.append(found)
-        return found if found is not None else NONE
+        self, model: DecorateModel, decorator: Value, function: Value, node: ir.Expression, given: Arguments
+    ) -> Value | None:
+        return model(self.machine, decorator, function, node)
 
     def decorators(self, function: FunctionValue) -> list[Value]:
         """The decorators of a function, evaluated."""

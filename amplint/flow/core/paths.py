@@ -368,6 +368,19 @@ class Paths:
 
         self.resolved(Arguments(), run)
 
+    def answered(self, given: Arguments, ask: Callable[[Arguments], Value | None]) -> Value | None:
+        """What a model gives for each combination of arguments and ambient values; None if it knows nothing of one."""
+        all_known = True
+
+        def answer(one: Arguments) -> Value:
+            nonlocal all_known
+            found = ask(one)
+            all_known = all_known and found is not None
+            return found if found is not None else NONE
+
+        result = self.resolved(given, answer)
+        return result if all_known else None
+
     def resolved(self, given: Arguments, function: Callable[[Arguments], Value]) -> Value:
         """Calls a function with arguments and ambient values none of which is a Choice, for each combination."""
         for kind, value in self.state.ambient.items():
