@@ -23,6 +23,7 @@ from amplint.flow.core.api import Settings
 from amplint.flow.core.interpreter import Interpreter
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.own import with_own
+from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import OpenRegions
 from amplint.flow.project.callgraph import CallGraph
 from amplint.flow.project.classes import Classes
@@ -93,6 +94,7 @@ class Driver:
         """Each entry point with its events: what files do when they are imported, then where the project is
         entered, then what was not reached from there."""
         for file in self.files:
+            self.interpreter.make_room()
             parts = list(definitions_in(self._edges, file))
             program = lower_module(file)
             if program is None:
@@ -100,12 +102,15 @@ class Driver:
             graph = self.interpreter.walk_definitions(file, program, parts)
             if graph.items and parts:
                 yield Walk(parts[0], graph)
-        for entry in self.calls.roots():
+        for entry in sorted(self.calls.roots(), key=self._trains_nothing):  # what trains comes first
             yield from self._walked(entry)
         while rest := self.calls.rest(self._reached()):
             entry = rest[0]
             yield from self._walked(entry)
             self.interpreter.reached.add(id(entry.outline))
+
+    def _trains_nothing(self, entry: FunctionValue) -> bool:
+        return SCALES_LOSSES not in self.effects.tags(entry)
 
     def _reached(self) -> list[FunctionValue]:
         return [part for part in self.calls.definitions if id(part.outline) in self.interpreter.reached]
@@ -133,7 +138,7 @@ class Driver:
             self.interpreter.reached.add(id(entry.outline))
 
     def _walks_of(self, entry: FunctionValue) -> Iterator[Walk]:
-        conditions.forget()
+        self.interpreter.make_room()
         graph = self.graph_of(entry)
         if graph is None:
             return

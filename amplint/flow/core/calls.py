@@ -323,7 +323,7 @@ def _summarised(m: Machine, function: FunctionValue, program: Program, given: Ar
     shape = _shape_of_call(program, given)
     if situation in m.active or sum(1 for known in m.active.values() if known == shape) >= MOST_RECURSIVE:
         return m.cut(function, given, node)
-    if len(m.active) >= MOST_DEEP or not m.budget_left():
+    if len(m.active) >= MOST_DEEP or not m.budget_left(program):
         return m.cut(function, given, node)
     summary = _walked(m, function, program, given, node, context, situation)
     m.summaries.setdefault(situation, []).append(summary)

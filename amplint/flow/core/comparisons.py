@@ -7,7 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import Condition, asked, both, either, equals, is_none, is_true, negation
+from amplint.flow.state.conditions import (
+    MOST_ALTERNATIVES,
+    Condition,
+    asked,
+    both,
+    either,
+    equals,
+    is_none,
+    is_true,
+    negation,
+)
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -120,7 +130,9 @@ def _ordered(m: Machine, how: str, left: Value, right: Value, node: Node) -> Val
 
 def _contained(m: Machine, left: Value, right: Value, node: Node) -> Value:
     match right:
-        case Sequence() if right.exact:
+        case Sequence() if right.exact and (
+            isinstance(left, Constant) or len(right.items) <= MOST_ALTERNATIVES
+        ):
             found: Condition = FALSE
             for item in right.items:
                 found = either(found, m.truth(m.each(item, lambda one: compare(m, "==", left, one, node))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,9 +14,10 @@ from amplint.flow.core.calls import SMALL, Summary, bind_parameters, run_body
 from amplint.flow.core.comparisons import named
 from amplint.flow.core.expressions import EVALUATE
 from amplint.flow.core.machine import Frame, Lines, ProjectView
-from amplint.flow.core.names import Names
+from amplint.flow.core.names import Names, dotted_name
 from amplint.flow.core.registry import CallModel, EnterModel, ExitModel, Registry, Weight
 from amplint.flow.core.statements import RUN, bind
+from amplint.flow.state import conditions
 from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, Key, State, join_values
@@ -44,6 +46,14 @@ from amplint.source.project import ProjectFile
 
 MOST_STEPS = 8_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
+PLENTY = 50_000
+"""Once so many statements of a project were walked, each further entry point gets FEWER."""
+FEWER = 1_000
+IN_DECORATORS = 100
+"""Of these at most so many are what the decorators of one function do."""
+MOST_WALKS = 64
+"""So often one function is walked for one entry point: one that comes back with ever new data must not use up what
+the others need."""
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
 
@@ -60,12 +70,23 @@ class Interpreter(Names):
         """The outlines of the functions that were walked."""
         self.cut_off = False
         """Whether the present entry point has met its budget."""
+        self._walks: Counter[object] = Counter()
+        self._most = MOST_STEPS
+        self._walked = 0
+        """Statements walked for all entry points so far."""
         self._ambient_before: dict[Symbol, dict[type[Ambient], Value]] = {}
         self._pending: dict[Symbol, Arguments] = {}
         self._initialised: set[Symbol] = set()
         self._of_unknown_age: set[Symbol] = set()
 
     # entry points ------------------------------------------------------------------------------------------------
+
+    def make_room(self) -> None:
+        """Between entry points: drops what earlier ones have left, if that is much."""
+        if conditions.is_full():
+            self.summaries.clear()
+            conditions.start_over()
+        conditions.forget()
 
     def walk_module(self, file: ProjectFile, program: ir.Program) -> Graph:
         """The events of a file that is run as a script."""
@@ -124,11 +145,16 @@ class Interpreter(Names):
             for value in self.project.classes_in(file):
                 self._define_class(value)
 
-        return self._walk(frame, run)
+        walked = self._walked
+        graph = self._walk(frame, run)
+        self._walked = walked
+        return graph
 
     def _define(self, function: FunctionValue) -> None:
+        if function.outline is not None and not function.outline.decorated:
+            return
         program = self.project.program(function)
-        if program is None or not program.decorators:
+        if program is None or all(map(partial(self._does_nothing, function.file), program.decorators)):
             return
         frame = self.frame
         self.frame = Frame(
@@ -137,6 +163,25 @@ class Interpreter(Names):
         plain = FunctionValue(function.file, function.outline, undecorated=True)
         self.attempt(partial(self._apply_quietly, plain, program.decorators))
         self.frame = frame
+
+    def _does_nothing(self, file: ProjectFile, decorator: ir.Decorator) -> bool:
+        """Whether a decorator is a function of the project without effects, given nothing that is called."""
+        node = decorator.expression
+        if isinstance(node, ir.Call):
+            if any(isinstance(argument.value, ir.Call) for argument in node.arguments):
+                return False
+            node = node.function
+        name = dotted_name(node)
+        found = self.project.resolve(file, name) if name is not None else None
+        return isinstance(found, FunctionValue) and self.project.weight(found) == Weight.NOTHING
+
+    def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
+        most = self._most
+        self._most = min(most, self.steps + IN_DECORATORS)
+        try:
+            return super()._apply(function, decorators)
+        finally:
+            self._most = most
 
     def _apply_quietly(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> None:
         self._apply(function, decorators)
@@ -173,10 +218,13 @@ class Interpreter(Names):
         if around is not None:
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
+        self._walks.clear()
+        self._most = MOST_STEPS if self._walked < PLENTY else FEWER
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))
         self.attempt(run)
         self._walk_defined(frame)
+        self._walked += self.steps
         if not self.dead():
             self.on_each(partial(self.registry.hooks.returned, self.machine, frame.program.node))
             frame.graph.end = self.state.condition
@@ -242,9 +290,10 @@ class Interpreter(Names):
         """Binds a target."""
         bind(self.machine, target, value)
 
-    def budget_left(self) -> bool:
-        """Whether further calls may be followed."""
-        if self.steps < MOST_STEPS:
+    def budget_left(self, program: ir.Program) -> bool:
+        """Whether a further call of a function may be followed."""
+        self._walks[program.key] += 1
+        if self.steps < self._most and self._walks[program.key] <= MOST_WALKS:
             return True
         self.cut_off = True
         return False
@@ -691,14 +740,7 @@ def _each_round(frame: Frame | None) -> bool:
 def _dotted(node: ir.Expression) -> str | None:
     if isinstance(node, ir.LiteralNode) and isinstance(node.value, str):
         return node.value if all(part.isidentifier() for part in node.value.split(".")) else None
-    parts: list[str] = []
-    while isinstance(node, ir.Attribute):
-        parts.append(node.name)
-        node = node.value
-    if not isinstance(node, ir.Name):
-        return None
-    parts.append(node.id)
-    return ".".join(reversed(parts))
+    return dotted_name(node)
 
 
 def _matters(value: Value) -> bool:

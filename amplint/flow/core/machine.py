@@ -349,8 +349,8 @@ class Machine(Api, Protocol):
     def peek(self, key: Key) -> Value | None:
         """What the store has under a key, for a call that may be taken from a summary."""
 
-    def budget_left(self) -> bool:
-        """Whether further calls may be followed."""
+    def budget_left(self, program: Program) -> bool:
+        """Whether a further call of a function may be followed."""
 
     def joined_results(self, ends: Sequence[tuple[State, Value]], node: Node) -> Value:
         """One value for those that several paths give."""

@@ -281,7 +281,6 @@ def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) ->
 def with_(m: Machine, node: ir.With) -> None:
     marks = _marks(m)
     opened: list[tuple[Value, ir.Node]] = []
-    before = dict(m.state.ambient)
     for item in node.items:
         value = m.evaluate(item.context)
         bound = m.each(value, partial(_enter, m, item.context))
@@ -289,11 +288,11 @@ def with_(m: Machine, node: ir.With) -> None:
         if item.target is not None:
             m.assign(item.target, bound)
     m.run(node.body)
-    _close(m, opened, before)
-    _on_exits(m, marks, lambda: _close(m, opened, before))
+    _close(m, opened)
+    _on_exits(m, marks, lambda: _close(m, opened))
 
 
-def _close(m: Machine, opened: list[tuple[Value, ir.Node]], before: dict[Any, Value]) -> None:
+def _close(m: Machine, opened: list[tuple[Value, ir.Node]]) -> None:
     for context, node in reversed(opened):
         if m.dead():
             return

@@ -76,15 +76,26 @@ def _follows(atom: Symbol, other: Symbol, truth: bool) -> bool | None:
 
 # trees -----------------------------------------------------------------------------------------------------------
 
-_MOST_KEPT = 400_000
+_MOST_KEPT = 300_000
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _restricted_kept: dict[tuple[int, int], Value | None] = {}
 _told_kept: dict[tuple[int, Symbol, bool], Value] = {}
 _bounded_kept: dict[tuple[Condition, int], Condition] = {}
 _small: dict[int, bool] = {}
+_named_kept: dict[int, Symbol] = {}
 _subjects_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _sets: dict[frozenset[Symbol], frozenset[Symbol]] = {}
+_WORKED_OUT: tuple[dict[Any, Any], ...] = (
+    _selected,
+    _restricted_kept,
+    _told_kept,
+    _bounded_kept,
+    _small,
+    _named_kept,
+    _subjects_kept,
+)
+"""By the identity of trees, so that they have to go where trees go."""
 _NOTHING: frozenset[Symbol] = frozenset()
 
 
@@ -96,19 +107,22 @@ def _key(value: Value) -> Hashable:
 
 
 def forget() -> None:
-    """Drops what was worked out of trees, if that is much; the trees themselves stay, since summaries hold some and
-    equal trees have to be the same object. Called between entry points."""
-    tables: tuple[dict[Any, Any], ...] = (
-        _selected,
-        _restricted_kept,
-        _told_kept,
-        _bounded_kept,
-        _small,
-        _subjects_kept,
-    )
-    if any(len(table) > _MOST_KEPT for table in tables):
-        for table in tables:
+    """Drops what was worked out of trees, if that is much. Called between entry points."""
+    if any(len(table) > _MOST_KEPT for table in _WORKED_OUT):
+        for table in _WORKED_OUT:
             table.clear()
+
+
+def is_full() -> bool:
+    """Whether so many trees were made that it is time to start over."""
+    return len(_nodes) > _MOST_KEPT
+
+
+def start_over() -> None:
+    """Drops all trees that nobody holds. Those that somebody holds are not the same objects as equal ones that are
+    made later: that costs time, and is right all the same."""
+    for table in (*_WORKED_OUT, _nodes, _sets):
+        table.clear()
 
 
 def _node(atom: Symbol, then: Value, other: Value) -> Value:
@@ -272,18 +286,20 @@ def is_possible(condition: Condition, where: Condition = TRUE) -> bool:
 
 def apply(function: Callable[[Value], Value], tree: Value) -> Value:
     """A tree with a function applied to each of its leaves. The function may give trees."""
-    done: dict[Hashable, Value] = {}
+    return _applied(function, tree, {}) if type(tree) is Choice else function(tree)
 
-    def applied(part: Value) -> Value:
-        key = _key(part)
-        if key not in done:
-            if isinstance(part, Choice):
-                done[key] = _put_together(part.atom, applied(part.then), applied(part.other))
-            else:
-                done[key] = function(part)
-        return done[key]
 
-    return applied(tree)
+def _applied(function: Callable[[Value], Value], part: Value, done: dict[Hashable, Value]) -> Value:
+    key = _key(part)
+    found = done.get(key)
+    if found is None:
+        if type(part) is Choice:
+            then, other = _applied(function, part.then, done), _applied(function, part.other, done)
+            found = _put_together(part.atom, then, other)
+        else:
+            found = function(part)
+        done[key] = found
+    return found
 
 
 def _put_together(atom: Symbol, then: Value, other: Value) -> Value:
@@ -327,19 +343,18 @@ def atoms(tree: Value) -> frozenset[Symbol]:
 
 def without(condition: Condition, forgotten: frozenset[Symbol]) -> Condition:
     """What is left of a condition if nothing is known of some atoms: it holds if it may."""
-    done: dict[int, Condition] = {}
+    return _without(condition, forgotten, {})
 
-    def left(part: Condition) -> Condition:
-        if not isinstance(part, Choice) or part.atoms.isdisjoint(forgotten):
-            return part
-        found = done.get(id(part))
-        if found is None:
-            then, other = left(part.then), left(part.other)
-            found = either(then, other) if part.atom in forgotten else _node(part.atom, then, other)
-            done[id(part)] = found
-        return found
 
-    return left(condition)
+def _without(part: Condition, forgotten: frozenset[Symbol], done: dict[int, Condition]) -> Condition:
+    if not isinstance(part, Choice) or part.atoms.isdisjoint(forgotten):
+        return part
+    found = done.get(id(part))
+    if found is None:
+        then, other = _without(part.then, forgotten, done), _without(part.other, forgotten, done)
+        found = either(then, other) if part.atom in forgotten else _node(part.atom, then, other)
+        done[id(part)] = found
+    return found
 
 
 def remembering(condition: Condition, subjects: frozenset[Symbol], done: dict[int, Condition]) -> Condition:
@@ -354,6 +369,17 @@ def remembering(condition: Condition, subjects: frozenset[Symbol], done: dict[in
         atom = condition.atom
         found = _node(atom, then, other) if subject_of(atom) in subjects else either(then, other)
         done[id(condition)] = found
+    return found
+
+
+def named(condition: Condition) -> Symbol:
+    """What stands for a condition in the name of a value."""
+    if type(condition) is not Choice:
+        return symbol("is", condition)
+    found = _named_kept.get(id(condition))
+    if found is None:
+        found = symbol("if", condition.atom, named(condition.then), named(condition.other))
+        _named_kept[id(condition)] = found
     return found
 
 

@@ -16,6 +16,7 @@ from amplint.flow.state.conditions import (
     either,
     is_possible,
     leaves,
+    named,
     select,
     within,
 )
@@ -268,11 +269,11 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
         return one
     if _is_plain(one) and _is_plain(other):
         numbers = isinstance(one, (Number, Constant)) and isinstance(other, (Number, Constant))
-        made = symbol("joined", _named(first), _name_of(one), _name_of(other))
+        made = symbol("joined", named(first), _name_of(one), _name_of(other))
         return Number(made) if numbers else Unknown(made)
     match one, other:
         case Unknown(), Unknown() if one.kind == other.kind:
-            return Unknown(symbol("joined", _named(first), one.symbol, other.symbol), one.kind)
+            return Unknown(symbol("joined", named(first), one.symbol, other.symbol), one.kind)
         case Sequence(), Sequence() if (
             one.exact
             and other.exact
@@ -323,21 +324,6 @@ def _name_of(value: Value) -> Symbol:
 
 def _kind(value: Value) -> str | None:
     return value.kind if isinstance(value, Unknown) else None
-
-
-def _named(condition: Condition) -> Symbol:
-    """What stands for a condition in the name of a joined value."""
-    known: dict[int, Symbol] = {}
-
-    def named(part: Condition) -> Symbol:
-        if not isinstance(part, Choice):
-            return symbol("is", part)
-        found = known.get(id(part))
-        if found is None:
-            found = known[id(part)] = symbol("if", part.atom, named(part.then), named(part.other))
-        return found
-
-    return named(condition)
 
 
 def _joined_mappings(first: Condition, one: Mapping, other: Mapping) -> Value:
