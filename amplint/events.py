@@ -90,6 +90,14 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a method by its name: ``model.calculate_loss(batch)``."""
+
+    place: Place
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
 class Region:
     """One autocast context that was entered and not yet left.
 
@@ -110,6 +118,9 @@ class Region:
     """Whether a framework (accelerate, Fabric …) opens the region and chooses its type."""
     switch: Hashable = field(default=None, compare=False)
     """Stands for the flag that switches the region, where it is not known."""
+    through: Call | None = field(default=None, compare=False)
+    """The call of a method, on an object of which nothing is known, that is taken to get here from inside the
+    region."""
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -663,6 +674,13 @@ class ScaledGradientMixed(Event):
 @dataclass(frozen=True, slots=True)
 class AmpHidden(Event):
     """Code that may run backward passes or use scalers and optimizers was called and is not known further."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalledByName(Event):
+    """A method was called on an object of which nothing is known. Only the flow tells of it."""
+
+    method: str
 
 
 @dataclass(frozen=True, slots=True)

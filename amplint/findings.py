@@ -123,6 +123,8 @@ class Assumed(str, Enum):
     """A module out of sight returns the type that the region runs matrix products in."""
     TYPE = "type"
     """A region whose type is not known runs in float16."""
+    REACHES = "reaches"
+    """A call by name of a method, on an object that is not known, gets here."""
     CALLER = "caller"
     """A caller out of sight runs under autocast, as a region that switches it off inside says."""
 

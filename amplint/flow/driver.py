@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from amplint.events import (
+    Call,
+    CalledByName,
     DType,
     OptimizerStepped,
     Place,
@@ -81,6 +83,9 @@ class Driver:
         self.failed: list[tuple[str, Exception]] = []
         """Files with an entry point that amplint itself failed at."""
         self._any_release: Interpreter | None = None
+        self._called: dict[str, CalledByName] = {}
+        """Calls of methods by name inside regions, the first of each name, that are still to be followed."""
+        self._known_by_name: set[str] = set()
         self.files = sorted(files, key=lambda file: str(file.path))
         self._edges = Edges(Classes(Names(project, Keys(known).knows)), self.files)
         self.effects = Effects(self._edges, known)
@@ -108,6 +113,28 @@ class Driver:
             entry = rest[0]
             yield from self._walked(entry)
             self.interpreter.reached.add(id(entry.outline))
+        yield from self._called_by_name()
+
+    def _called_by_name(self) -> Iterator[Walk]:
+        """Methods of the project that are called by their name inside a region, on objects of which nothing is known,
+        and that no walk has reached otherwise."""
+        while self._called:
+            name, event = self._called.popitem()
+            for method in self.calls.methods(name):
+                if id(method.outline) in self.interpreter.reached:
+                    continue
+                call = Call(event.place, name)
+                regions = tuple(replace(region, through=call) for region in event.regions)
+                self.interpreter.make_room()
+                graph = self.interpreter.walk_function(method, self.receiver(method), OpenRegions(regions))
+                if graph is not None:
+                    yield Walk(method, graph, self.interpreter.cut_off)
+
+    def _note_calls(self, graph: Graph) -> None:
+        for event in graph.events():
+            if isinstance(event, CalledByName) and event.method not in self._known_by_name:
+                self._known_by_name.add(event.method)
+                self._called[event.method] = event
 
     def _trains_nothing(self, entry: FunctionValue) -> bool:
         return SCALES_LOSSES not in self.effects.tags(entry)
@@ -143,6 +170,7 @@ class Driver:
         if graph is None:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
+        self._note_calls(graph)
         place = self._switched_off(graph)
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))

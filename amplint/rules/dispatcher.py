@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint import events
-from amplint.events import Event
+from amplint.events import Event, innermost
 from amplint.findings import Finding, TrailStep
 from amplint.flow.state.graph import Graph, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
+from amplint.rules.ledger import of_call, weighed
 
 Hear = Callable[[Hashable, Event], Hashable]
 
@@ -122,6 +123,7 @@ class Dispatcher:
                 return state
             before = len(self.report.drafts)
             after: Hashable = handlers[type(event)](state, event, self.report)
+            self._by_name(before, event)
             self._reached(before, event)
             return after
 
@@ -131,7 +133,7 @@ class Dispatcher:
         rules = [rule for rule in self.rules if rule.machine is machine]
 
         def hear(state: Hashable, event: Event) -> Hashable:
-            if event.regions and event.regions[0].assumed:
+            if event.regions and (event.regions[0].assumed or event.regions[0].through is not None):
                 return state
             before = len(self.report.drafts)
             after, said = machine.hear(state, event, self.context)
@@ -142,6 +144,21 @@ class Dispatcher:
             return after
 
         return Listener(rules[0].name, frozenset(machine.hears), machine.start(), hear, machine.never_without)
+
+    def _by_name(self, before: int, event: Event) -> None:
+        """Has what was drafted inside a method that was called by its name alone say so."""
+        assumption = of_call(innermost(event.regions[:1]), event.place)
+        drafts = self.report.drafts
+        if assumption is None or len(drafts) == before:
+            return
+        made = drafts[before:]
+        del drafts[before:]
+        for draft in made:
+            assumes = tuple(dict.fromkeys((*draft.assumes, assumption)))
+            level = weighed(draft.level, assumes)
+            if level is not None:
+                message = f"{draft.message} That is so {assumption.text}."
+                drafts.append(replace(draft, level=level, message=message, assumes=assumes))
 
     def _reached(self, before: int, event: Event) -> None:
         """Gives what was drafted at an event the calls that led there, where it stands in the same file."""

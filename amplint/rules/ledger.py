@@ -49,6 +49,15 @@ def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:
     return tuple(found)
 
 
+def of_call(region: Region | None, seen_from: Place) -> Assumption | None:
+    """That a call by name gets here from inside a region."""
+    call = region.through if region is not None else None
+    if call is None:
+        return None
+    where = _line(call.place, seen_from)
+    return Assumption(Assumed.REACHES, f"if the call of `{call.method}` {where} gets here")
+
+
 def of_open(regions: Regions, seen_from: Place) -> Assumptions:
     """That the regions that are open are switched on."""
     return of_regions(*(region for region in regions if region.enabled), seen_from=seen_from)

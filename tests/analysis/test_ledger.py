@@ -82,6 +82,20 @@ PROGRAMS = {
                 with torch.autocast("cuda", enabled=False):
                     return x.exp()
         """,
+    Assumed.REACHES: """
+        import torch
+        from torch import nn
+        class Classifier(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+                self.criterion = nn.BCELoss()
+            def batch_loss(self, data, target):
+                return self.criterion(self.head(data), target)
+        def train(model, data, target):
+            with torch.autocast("cuda"):
+                return model.batch_loss(data, target)
+        """,
     Assumed.TORCH: """
         import torch
         def train(data, weight):

@@ -210,11 +210,30 @@ def _by_method(
 
 
 def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node: Node) -> Value:
+    method = _method_of(receiver, name)
+    if method is not None:
+        m.on_each(partial(m.registry.hooks.unresolved, m, method, node))
     result = m.unfollowed(replace(given, receiver=receiver), False, node)
     if isinstance(receiver, Unknown) and not given.all and name != "__call__":
         # the same question to the same object
         return Unknown(symbol("call", receiver.symbol, name))
     return result
+
+
+_IDENTITIES = frozenset({"made", "self"})
+"""What the names of objects of known classes begin with."""
+
+
+def _method_of(receiver: Value, name: str) -> str | None:
+    """The method that is meant by ``x.name()``, or by ``f()`` after ``f = x.name``, for something unknown x."""
+    if not isinstance(receiver, Unknown):
+        return None
+    if name != "__call__":
+        return name
+    kind, *parts = receiver.symbol.parts
+    owner = parts[0] if kind == "attribute" else None
+    known = not isinstance(owner, Symbol) or owner.parts[0] in _IDENTITIES
+    return None if known else str(parts[1])
 
 
 # functions of the project ----------------------------------------------------------------------------------------

@@ -76,6 +76,9 @@ class Hooks:
     def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
         """A context manager of the project that is a generator is left: ambient values go back to what they were."""
 
+    def unresolved(self, api: Api, method: str, node: Node) -> None:
+        """A method is called on an object of which nothing is known."""
+
     def opaque(self, api: Api, arguments: Arguments, effects: bool, node: Node) -> Value | None:
         """A call is not followed; ``effects``: the code that is called is known to have effects, or is not known
         at all."""

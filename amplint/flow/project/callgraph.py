@@ -2,6 +2,7 @@
 
 * ``graph.callers(definition)``: the definitions that the text shows to call it; with ``possible=True`` also those that
   call a method of its name on an object out of sight.
+* ``graph.methods(name)``: the methods that a call may mean of which only the name is known.
 * ``graph.roots()``: where to begin: the definitions that reach an ENTRY key and that nobody in sight calls, of a circle
   that nobody enters the first one. Module bodies come before functions, files in the order of their paths.
 * ``graph.rest(reached)``: what is left to be walked on its own once that was done: definitions that reach an ENTRY key
@@ -10,15 +11,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
-from amplint.flow.core.registry import Weight
+from amplint.flow.core.registry import About, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, definitions_in
 from amplint.flow.project.effects import Effects
-from amplint.flow.state.values import FunctionValue
+from amplint.flow.state.values import ClassValue, FunctionValue
+from amplint.source.facts import facts_of
 from amplint.source.project import ProjectFile
+
+MOST_FILES = 200
+"""A method that is defined in more files has a name that says nothing."""
+_OF_PYTHON = frozenset(
+    name for kind in (object, str, bytes, list, dict, set, tuple, int, float, type) for name in dir(kind)
+)
 
 
 class CallGraph:
@@ -44,6 +53,21 @@ class CallGraph:
                     seen.add(before)
                     pending.append(before)
         return sorted(found, key=self._place)
+
+    def methods(self, name: str) -> list[FunctionValue]:
+        """The methods of a name that only classes of the project give: those of all its files, whether they are judged
+        or not. None where a model or a type of Python knows the name as well, since then it may be anything."""
+        if self._effects.keys.of_method(name) != About() or name in _OF_PYTHON:
+            return []
+        edges = self._effects.edges
+        project = edges.names.project
+        paths = project.files_with(re.compile(rb"\bdef %b\b" % re.escape(name.encode())))
+        if len(paths) > MOST_FILES:
+            return []
+        files = [file for path in sorted(paths) if (file := project.load(path)) is not None]
+        values = (ClassValue(file, part) for file in files for part in facts_of(file.outline).classes)
+        found = (edges.classes.methods(value).get(name) for value in values)
+        return [method for method in found if method is not None and _is_judged(method)]
 
     def roots(self) -> list[FunctionValue]:
         """Where the project is entered."""
@@ -144,3 +168,9 @@ class CallGraph:
         assert outline is not None
         is_module = outline is part.file.outline.module
         return (not is_module, str(part.file.path), outline.line, outline.column)
+
+
+def _is_judged(method: FunctionValue) -> bool:
+    """Whether a method has an object and does something."""
+    outline = method.outline
+    return outline is not None and not outline.abstract

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.events import AmpHidden, FunctionEnded, LoopEnded, LoopIterated, ObjectMade, Place
+from amplint.events import (
+    AmpHidden,
+    CalledByName,
+    FunctionEnded,
+    LoopEnded,
+    LoopIterated,
+    ObjectMade,
+    Place,
+    enabled_region,
+)
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Hooks, Registry
 from amplint.flow.models.frameworks.scales import may_step
@@ -56,6 +65,12 @@ class _Lifecycle(Hooks):
         back_to(api, before[OpenRegions])
         if isinstance(mode, GradientMode):
             api.surround(mode)
+
+    def unresolved(self, api: Api, method: str, node: Node) -> None:
+        """A method is called by its name alone: what it does in a region that is open is judged with it."""
+        region = enabled_region(regions(api))
+        if region is not None and not region.assumed and region.through is None:
+            api.emit(CalledByName(api.place(node), regions(api), method))
 
     def opaque(self, api: Api, arguments: Arguments, effects: bool, node: Node) -> Value | None:
         """A call is not followed."""

@@ -1,0 +1,116 @@
+"""Methods that are called by their name alone inside a region: their classes are found in the project, and what is said
+of them says what it rests on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint.check import check
+from amplint.config import Settings
+from amplint.findings import Finding, Level
+from amplint.flow.project import callgraph
+
+MODEL = """
+from torch import nn
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+        self.criterion = nn.BCELoss()
+
+    def {method}(self, data, target):
+        return self.criterion(self.head(data), target)
+"""
+
+TRAINER = """
+import torch
+
+
+class Trainer:
+    def __init__(self, model, amp):
+        self.model = model
+        self.amp = amp
+
+    def step(self, data, target, compute=None):
+        compute = compute or self.model.batch_loss
+        with torch.autocast("cuda", enabled=self.amp):
+            return compute(data, target)
+"""
+
+IN_REGION = """
+import torch
+
+
+def train(model, data, target):
+    with torch.autocast("cuda"):
+        return model.{method}(data, target)
+"""
+
+
+def found(folder: Path, trainer: str, method: str = "batch_loss", **more: str) -> list[Finding]:
+    texts = {"trainer": trainer, "model": MODEL.format(method=method), **more}
+    for name, text in texts.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return check([str(folder)], Settings(root=folder), jobs=1).findings
+
+
+@pytest.mark.parametrize("trainer", [TRAINER, IN_REGION.format(method="batch_loss")])
+def test_the_method_is_judged_as_called_there(tmp_path: Path, trainer: str) -> None:
+    [finding] = found(tmp_path, trainer)
+    assert finding.name == "bce-in-autocast" and finding.path.endswith("model.py")
+    assert finding.level is Level.WARNING
+    assert "if the call of `batch_loss` on line" in finding.message
+    assert "trainer.py gets here" in finding.message
+
+
+def test_a_call_outside_of_regions_says_nothing(tmp_path: Path) -> None:
+    trainer = IN_REGION.format(method="batch_loss").replace('torch.autocast("cuda")', "torch.no_grad()")
+    assert not found(tmp_path, f"{trainer}\n\nunused = torch.autocast\n")
+
+
+def test_known_callers_win(tmp_path: Path) -> None:
+    known = """
+import torch
+from model import Classifier
+
+
+def run(loader, scaler, optimizer):
+    model = Classifier()
+    for data, target in loader:
+        with torch.autocast("cuda", enabled=False):
+            loss = model.batch_loss(data, target)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+    assert not found(tmp_path, IN_REGION.format(method="batch_loss"), known=known)
+
+
+@pytest.mark.parametrize("method", ["update", "append", "scale", "step"])
+def test_names_that_others_know_say_nothing(tmp_path: Path, method: str) -> None:
+    assert not found(tmp_path, IN_REGION.format(method=method), method)
+
+
+def test_names_that_are_everywhere_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callgraph, "MOST_FILES", 0)
+    assert not found(tmp_path, IN_REGION.format(method="batch_loss"))
+
+
+def test_two_guesses_are_silence(tmp_path: Path) -> None:
+    likely = """
+import torch.nn.functional as F
+
+
+class Wrapped:
+    def __init__(self, model):
+        self.model = model
+
+    def other_loss(self, data):
+        out = self.model(data)
+        return out.masked_fill(data > 0, -1e9)
+"""
+    assert not found(tmp_path, IN_REGION.format(method="other_loss"), likely=likely)
