@@ -197,12 +197,14 @@ class Driver:
         sight. What else they do is theirs."""
         whole = Graph()
         whole.items = list(graph.items)
+        judged = set(self.interpreter.reached)
         for owner in self.view.bases(receiver.made_of) if receiver.made_of is not None else ():
             for saver in self.view.classes.methods(owner).values() if isinstance(owner, ClassValue) else ():
                 reached = id(saver.outline) in self.interpreter.reached
                 if not reached and self.effects.weight(saver) >= Weight.EFFECT:
                     saved = self.interpreter.walk_function(saver, receiver)
                     whole.items += _only_saved(saved).items if saved is not None else ()
+        self.interpreter.reached = judged  # of the savers nothing else was heard
         return whole
 
     @property

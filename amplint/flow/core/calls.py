@@ -400,6 +400,8 @@ def _walked(
 ) -> Summary:
     caller, before = m.frame, m.state
     caller.names = before.names
+    if function.outline is not None:
+        m.reached.add(id(function.outline))
     frame = Frame(program, function.file, context, function, function.closure, function.receiver, caller)
     state = before.fork(TRUE)
     state.enter_frame({})

@@ -327,8 +327,6 @@ class Interpreter(Names):
     def follows(self, function: FunctionValue, given: Arguments) -> bool:
         """Whether a call can matter: its function has effects, it is small, or what it is given or is around it
         matters."""
-        if function.outline is not None:
-            self.reached.add(id(function.outline))
         if self.project.kind_of_method(function) == "abstract":
             return False
         if any(value not in self.registry.ambients for value in self.state.ambient.values()):

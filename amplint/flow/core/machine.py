@@ -248,6 +248,7 @@ class Machine(Api, Protocol):
 
     # what the halves of the interpreter give each other
 
+    reached: set[int]
     active: dict[object, tuple[object, ...]]
     summaries: dict[object, list[Any]]
 

@@ -22,9 +22,9 @@ Condition = Value
 MOST_ALTERNATIVES = 12
 MOST_ATOMS = 8
 """A value depends on so many questions."""
-MOST_ASKED = 32
+MOST_ASKED = 64
 """A condition under which something happens is made of so many."""
-MOST_NODES = 256
+MOST_NODES = 1024
 """A condition under which something happens has so many nodes."""
 
 
