@@ -22,7 +22,7 @@ from amplint.events import (
 )
 from amplint.flow import models
 from amplint.flow.core.api import Settings
-from amplint.flow.core.interpreter import Interpreter
+from amplint.flow.core.interpreter import FEWER, Interpreter
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.losses import SCALES_LOSSES
@@ -126,7 +126,8 @@ class Driver:
                 call = Call(event.place, name)
                 regions = tuple(replace(region, through=call) for region in event.regions)
                 self.interpreter.make_room()
-                graph = self.interpreter.walk_function(method, self.receiver(method), OpenRegions(regions))
+                receiver = self.receiver(method)
+                graph = self.interpreter.walk_function(method, receiver, OpenRegions(regions), FEWER)
                 if graph is not None:
                     yield Walk(method, graph, self.interpreter.cut_off)
 

@@ -93,6 +93,7 @@ class HalfInput(FlowRule):
 
     by_subject = True
     level = Level.ERROR
+    for_every_caller = True
 
     def start(self) -> Hashable:
         return frozenset()

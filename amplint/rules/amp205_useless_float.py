@@ -134,6 +134,7 @@ class UselessFloat(FlowRule):
     """Has no state."""
 
     level = Level.WARNING
+    for_every_caller = True
     shown_by = (Cast,)
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:

@@ -152,6 +152,9 @@ class FlowRule(Rule):
     """A rule that listens to events. For each event class that it cares for it has a method such as
     ``on_backward(state, event, report)`` that gives the next state."""
 
+    for_every_caller = False
+    """Whether it says that something is of no use: then it has to be so whoever calls, and nothing is said of a method
+    of which a call is known by its name alone."""
     hears_assumed = False
     """Whether it is told of entry points that are walked inside an assumed region."""
     shown_by: tuple[type[Event], ...] = ()

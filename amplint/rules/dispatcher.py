@@ -121,6 +121,8 @@ class Dispatcher:
         def hear(state: Hashable, event: Event) -> Hashable:
             if not rule.hears_assumed and event.regions and event.regions[0].assumed:
                 return state
+            if rule.for_every_caller and event.regions and event.regions[0].through is not None:
+                return state
             before = len(self.report.drafts)
             after: Hashable = handlers[type(event)](state, event, self.report)
             self._by_name(before, event)

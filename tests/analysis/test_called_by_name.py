@@ -114,3 +114,28 @@ class Wrapped:
         return out.masked_fill(data > 0, -1e9)
 """
     assert not found(tmp_path, IN_REGION.format(method="other_loss"), likely=likely)
+
+
+USELESS = """
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+
+    def other_loss(self, data):
+        return self.second(self.first(data).float())
+"""
+
+
+def test_what_is_of_no_use_has_to_be_so_for_every_caller(tmp_path: Path) -> None:
+    call = "model.batch_loss(data, target)"
+    by_name = IN_REGION.format(method="batch_loss").replace(call, "model.other_loss(data)")
+    assert not found(tmp_path, by_name, head=USELESS)
+    known = by_name.replace("import torch", "import torch\nfrom head import Head").replace(
+        "model.other_loss", "Head().other_loss"
+    )
+    assert [finding.name for finding in found(tmp_path, known, head=USELESS)] == ["useless-float"]

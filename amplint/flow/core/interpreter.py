@@ -98,10 +98,14 @@ class Interpreter(Names):
         self.run(program.body)
 
     def walk_function(
-        self, function: FunctionValue, receiver: Value | None = None, around: Ambient | None = None
+        self,
+        function: FunctionValue,
+        receiver: Value | None = None,
+        around: Ambient | None = None,
+        most: int = MOST_STEPS,
     ) -> Graph | None:
         """The events of a function that nobody in sight calls, with unknown arguments. ``around``: an ambient
-        value that it has to expect of its callers."""
+        value that it has to expect of its callers; ``most``: so many statements are walked."""
         program = self.project.program(function)
         if program is None:
             return None
@@ -114,7 +118,7 @@ class Interpreter(Names):
             self.attempt(lambda: bind_parameters(self.machine, program, given))
             run_body(self.machine, program)
 
-        return self._walk(frame, lambda: self._decorated_run(function, program, run), around)
+        return self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
 
     def truth_of(self, file: ProjectFile, program: ir.Program) -> Condition:
         """The condition under which an expression is true that stands alone in a program."""
@@ -212,14 +216,16 @@ class Interpreter(Names):
     def _enter(self, node: ir.Node, context: Value) -> Value:
         return self.enter(context, node)
 
-    def _walk(self, frame: Frame, run: Callable[[], None], around: Ambient | None = None) -> Graph:
+    def _walk(
+        self, frame: Frame, run: Callable[[], None], around: Ambient | None = None, most: int = MOST_STEPS
+    ) -> Graph:
         self.state = State(self.state.attributes)
         self.state.ambient = {type(value): value for value in self.registry.ambients}
         if around is not None:
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         self._walks.clear()
-        self._most = MOST_STEPS if self._walked < PLENTY else FEWER
+        self._most = most if self._walked < PLENTY else FEWER
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))
         self.attempt(run)
