@@ -249,6 +249,7 @@ class Machine(Api, Protocol):
     # what the halves of the interpreter give each other
 
     reached: set[int]
+    cut_off: bool
     active: dict[object, tuple[object, ...]]
     summaries: dict[object, list[Any]]
 

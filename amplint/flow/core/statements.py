@@ -11,7 +11,7 @@ from amplint.flow.core.comparisons import compare
 from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over, without_masks
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, either, negation
-from amplint.flow.state.store import State
+from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -281,6 +281,7 @@ def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) ->
 def with_(m: Machine, node: ir.With) -> None:
     marks = _marks(m)
     opened: list[tuple[Value, ir.Node]] = []
+    before = m.state.ambient
     for item in node.items:
         value = m.evaluate(item.context)
         bound = m.each(value, partial(_enter, m, item.context))
@@ -288,15 +289,17 @@ def with_(m: Machine, node: ir.With) -> None:
         if item.target is not None:
             m.assign(item.target, bound)
     m.run(node.body)
-    _close(m, opened)
-    _on_exits(m, marks, lambda: _close(m, opened))
+    _close(m, opened, before)
+    _on_exits(m, marks, lambda: _close(m, opened, before))
 
 
-def _close(m: Machine, opened: list[tuple[Value, ir.Node]]) -> None:
+def _close(m: Machine, opened: list[tuple[Value, ir.Node]], before: dict[type[Ambient], Value]) -> None:
     for context, node in reversed(opened):
         if m.dead():
             return
         m.attempt(partial(m.leave, context, node))
+    if m.cut_off:  # an exit may not have been walked: it is taken to undo what the entry did
+        m.state.ambient = before
 
 
 def _enter(m: Machine, node: ir.Node, context: Value) -> Value:
