@@ -102,7 +102,7 @@ class Interpreter(Names):
         function: FunctionValue,
         receiver: Value | None = None,
         around: Ambient | None = None,
-        most: int = MOST_STEPS,
+        most: int | None = None,
     ) -> Graph | None:
         """The events of a function that nobody in sight calls, with unknown arguments. ``around``: an ambient
         value that it has to expect of its callers; ``most``: so many statements are walked."""
@@ -217,7 +217,7 @@ class Interpreter(Names):
         return self.enter(context, node)
 
     def _walk(
-        self, frame: Frame, run: Callable[[], None], around: Ambient | None = None, most: int = MOST_STEPS
+        self, frame: Frame, run: Callable[[], None], around: Ambient | None = None, most: int | None = None
     ) -> Graph:
         self.state = State(self.state.attributes)
         self.state.ambient = {type(value): value for value in self.registry.ambients}
@@ -225,7 +225,7 @@ class Interpreter(Names):
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         self._walks.clear()
-        self._most = most if self._walked < PLENTY else FEWER
+        self._most = (most or MOST_STEPS) if self._walked < PLENTY else FEWER
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))
         self.attempt(run)
