@@ -108,10 +108,10 @@ class Driver:
             if graph.items and parts:
                 yield Walk(parts[0], graph)
         for entry in sorted(self.calls.roots(), key=self._trains_nothing):  # what trains comes first
-            yield from self._walked(entry)
+            yield from self._guarded(entry, self._walks_of(entry))
         while rest := self.calls.rest(self._reached()):
             entry = rest[0]
-            yield from self._walked(entry)
+            yield from self._guarded(entry, self._walks_of(entry))
             self.interpreter.reached.add(id(entry.outline))
         yield from self._called_by_name()
 
@@ -125,11 +125,13 @@ class Driver:
                     continue
                 call = Call(event.place, name)
                 regions = tuple(replace(region, through=call) for region in event.regions)
-                self.interpreter.make_room()
-                receiver = self.receiver(method)
-                graph = self.interpreter.walk_function(method, receiver, OpenRegions(regions), FEWER)
-                if graph is not None:
-                    yield Walk(method, graph, self.interpreter.cut_off)
+                yield from self._guarded(method, self._walk_inside(method, OpenRegions(regions)))
+
+    def _walk_inside(self, method: FunctionValue, regions: OpenRegions) -> Iterator[Walk]:
+        self.interpreter.make_room()
+        graph = self.interpreter.walk_function(method, self.receiver(method), regions, FEWER)
+        if graph is not None:
+            yield Walk(method, graph, self.interpreter.cut_off)
 
     def _note_calls(self, graph: Graph) -> None:
         for event in graph.events():
@@ -158,9 +160,10 @@ class Driver:
         some = self._any_release.truth_of(file, program)
         return admitted, admitted != some or any(map(_is_about_torch, conditions.atoms(some)))
 
-    def _walked(self, entry: FunctionValue) -> Iterator[Walk]:
+    def _guarded(self, entry: FunctionValue, walks: Iterator[Walk]) -> Iterator[Walk]:
+        """The walks of an entry point; where amplint itself fails, the others are walked all the same."""
         try:
-            yield from self._walks_of(entry)
+            yield from walks
         except Exception as error:
             self.failed.append((entry.file.display, error))
             self.interpreter.reached.add(id(entry.outline))

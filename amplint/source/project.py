@@ -16,6 +16,7 @@ from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
 
 _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
+_DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 _MOST_HANDED_ON = 5
 """So many files may import a name from each other."""
@@ -120,6 +121,7 @@ class Project:
         self._loaded: dict[Path, ProjectFile | None] = {}
         self._displayed: dict[str, ProjectFile] = {}
         self._imported: set[tuple[str, str]] | None = None
+        self._defining: dict[str, list[Path]] | None = None
         self._packages: dict[Path, bool] = {}
         self._made: dict[str, bool] = {}
         self._bytes: dict[Path, bytes] = {}
@@ -222,9 +224,14 @@ class Project:
             )
         return known
 
-    def files_with(self, pattern: re.Pattern[bytes]) -> list[Path]:
-        """The files in whose bytes a pattern occurs. All files are read."""
-        return [path for path in self._paths if pattern.search(self._current(path))]
+    def files_defining(self, name: str) -> list[Path]:
+        """The files in which a function of that name may be defined, as their bytes show. All files are read once."""
+        if self._defining is None:
+            self._defining = {}
+            for path in self._paths:
+                for found in set(_DEFINITION.findall(self._current(path))):
+                    self._defining.setdefault(found.decode(), []).append(path)
+        return self._defining.get(name, [])
 
     def is_known_beside(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
         """Whether a pattern occurs in a file of the same package that is no file of the project, or in one of the

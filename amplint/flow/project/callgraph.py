@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -61,13 +60,13 @@ class CallGraph:
             return []
         edges = self._effects.edges
         project = edges.names.project
-        paths = project.files_with(re.compile(rb"\bdef %b\b" % re.escape(name.encode())))
+        paths = project.files_defining(name)
         if len(paths) > MOST_FILES:
             return []
         files = [file for path in sorted(paths) if (file := project.load(path)) is not None]
         values = (ClassValue(file, part) for file in files for part in facts_of(file.outline).classes)
         found = (edges.classes.methods(value).get(name) for value in values)
-        return [method for method in found if method is not None and _is_judged(method)]
+        return [method for method in found if method is not None and not _is_abstract(method)]
 
     def roots(self) -> list[FunctionValue]:
         """Where the project is entered."""
@@ -170,7 +169,5 @@ class CallGraph:
         return (not is_module, str(part.file.path), outline.line, outline.column)
 
 
-def _is_judged(method: FunctionValue) -> bool:
-    """Whether a method has an object and does something."""
-    outline = method.outline
-    return outline is not None and not outline.abstract
+def _is_abstract(method: FunctionValue) -> bool:
+    return method.outline is None or method.outline.abstract
