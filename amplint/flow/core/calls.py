@@ -262,7 +262,7 @@ def call_function(m: Machine, function: FunctionValue, given: Arguments, node: N
     if program is None:
         return m.cut(function, given, node)
     given = _canonical(m, function, program, given)
-    return _summarised(m, function, program, given, node)
+    return m.for_each_ambient(partial(_summarised, m, function, program, given, node))
 
 
 def _own_model(m: Machine, function: FunctionValue) -> CallModel | None:

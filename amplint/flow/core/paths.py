@@ -362,11 +362,18 @@ class Paths:
     def on_each(self, action: Callable[[], None]) -> None:
         """Does something for each combination of ambient values."""
 
-        def run(nothing: Arguments) -> Value:
+        def run() -> Value:
             action()
             return NONE
 
-        self.resolved(Arguments(), run)
+        self.for_each_ambient(run)
+
+    def for_each_ambient(self, function: Callable[[], Value]) -> Value:
+        """The value of a function for each combination of ambient values."""
+        for value in self.state.ambient.values():
+            if isinstance(value, Choice):
+                return self.resolved(Arguments(), lambda _: function())
+        return function()
 
     def answered(self, given: Arguments, ask: Callable[[Arguments], Value | None]) -> Value | None:
         """What a model gives for each combination of arguments and ambient values; None if it knows nothing of one."""

@@ -288,7 +288,7 @@ def with_(m: Machine, node: ir.With) -> None:
         opened.append((value, item.context))
         if item.target is not None:
             m.assign(item.target, bound)
-    m.run(node.body)
+    m.on_each(partial(m.run, node.body))  # once for each of the regions that a flag chooses from
     _close(m, opened, before)
     _on_exits(m, marks, lambda: _close(m, opened, before))
 
