@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from amplint.events import (
+    Backward,
     Call,
     CalledByName,
     DType,
@@ -108,7 +109,8 @@ class Driver:
             if graph.items and parts:
                 yield Walk(parts[0], graph)
         for entry in sorted(self.calls.roots(), key=self._trains_nothing):  # what trains comes first
-            yield from self._guarded(entry, self._walks_of(entry))
+            if self.calls.leads_on(entry, self._reached()):
+                yield from self._guarded(entry, self._walks_of(entry))
         while rest := self.calls.rest(self._reached()):
             entry = rest[0]
             yield from self._guarded(entry, self._walks_of(entry))
@@ -175,7 +177,7 @@ class Driver:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
         self._note_calls(graph)
-        place = self._switched_off(graph)
+        place = _switched_off(graph) if not _trains_itself(entry, graph) else None
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
             assumed = self.interpreter.walk_function(entry, self.receiver(entry), around)
@@ -228,12 +230,21 @@ class Driver:
                 return value
         return self.interpreter.receiver_of(value)
 
-    def _switched_off(self, graph: Graph) -> Place | None:
-        """Where a function switches autocast off with no region around: it must expect one of its callers."""
-        for event in graph.events():
-            if isinstance(event, RegionEntered) and len(event.regions) == 1 and not event.regions[0].enabled:
-                return event.regions[0].place
-        return None
+
+def _switched_off(graph: Graph) -> Place | None:
+    """Where a function switches autocast off, whatever its flags are, with no region around: it must expect one of
+    its callers."""
+    alone = [
+        event for event in graph.events() if isinstance(event, RegionEntered) and len(event.regions) == 1
+    ]
+    enabled = {event.place for event in alone if event.regions[0].enabled}
+    return next((event.place for event in alone if event.place not in enabled), None)
+
+
+def _trains_itself(entry: FunctionValue, graph: Graph) -> bool:
+    """Whether a script or a training step is entered here: nobody opens a region around it."""
+    script = entry.outline is entry.file.outline.module
+    return script or any(isinstance(event, (Backward, OptimizerStepped)) for event in graph.events())
 
 
 def _trains(graph: Graph) -> bool:

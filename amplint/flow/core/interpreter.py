@@ -335,9 +335,7 @@ class Interpreter(Names):
         matters."""
         if self.project.kind_of_method(function) == "abstract":
             return False
-        if any(value not in self.registry.ambients for value in self.state.ambient.values()):
-            return True
-        if any(_matters(value) for value in given.all):
+        if any(map(_matters, self.state.ambient.values())) or any(map(_matters, given.all)):
             return True
         if self.project.weight(function) >= Weight.EFFECT:
             return True

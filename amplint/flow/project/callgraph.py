@@ -5,6 +5,7 @@
 * ``graph.methods(name)``: the methods that a call may mean of which only the name is known.
 * ``graph.roots()``: where to begin: the definitions that reach an ENTRY key and that nobody in sight calls, of a circle
   that nobody enters the first one. Module bodies come before functions, files in the order of their paths.
+* ``graph.leads_on(root, reached)``: whether a walk from there may see anything new.
 * ``graph.rest(reached)``: what is left to be walked on its own once that was done: definitions that reach an ENTRY key
   and that no walk reached, callers before those that they may call.
 """
@@ -76,6 +77,21 @@ class CallGraph:
         """What no walk has reached so far and nothing else of that kind leads to."""
         known = {part.outline for part in reached}
         return self._first([part for part in self._entries if part.outline not in known])
+
+    def leads_on(self, root: FunctionValue, reached: Collection[FunctionValue]) -> bool:
+        """Whether a walk of a root may meet something of a package that models know, in a definition that no walk has
+        reached. A second script that does nothing but call what the first one called is not walked."""
+        seen: set[Definition] = {root, *reached}
+        pending: list[Definition] = [root]
+        while pending:
+            part = pending.pop()
+            if self._effects.touches(part):
+                return True
+            for after in self._steps(part):
+                if after not in seen:
+                    seen.add(after)
+                    pending.append(after)
+        return False
 
     @cached_property
     def definitions(self) -> list[FunctionValue]:

@@ -37,6 +37,8 @@ class Keys:
     """What a registry says of names."""
 
     def __init__(self, registry: Registry) -> None:
+        self.packages = registry.installed
+        """Packages that models know."""
         self._own = registry.own
         self._names = {name: about for name, (_, about) in registry.calls.items()}
         self._prefixes = {prefix: about for prefix, (_, about) in registry.namespaces.items()}
@@ -149,6 +151,12 @@ class Effects:
                 else:
                     waiting.setdefault(owner, []).append(method)
         return False
+
+    def touches(self, definition: Definition) -> bool:
+        """Whether a definition names by itself what a package gives that models know, or has an effect."""
+        outside = self.edges.of(definition).outside
+        known = any(name.partition(".")[0] in self.keys.packages for name in outside)
+        return known or self.own(definition).weight > Weight.NOTHING
 
     def tags(self, definition: Definition) -> frozenset[str]:
         """All tags."""

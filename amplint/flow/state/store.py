@@ -47,7 +47,7 @@ Attributes = dict[Symbol, set[str]]
 
 class Ambient(Value):
     """Base of what holds for a stretch of time rather than for an object, such as the open regions. There is one
-    value of each class at a time; models see it resolved."""
+    value of each class at a time; models see it resolved. While one that ``matters`` holds, all calls are followed."""
 
     __slots__ = ()
 

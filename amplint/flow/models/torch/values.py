@@ -281,8 +281,12 @@ class Compiled(Value):
 class OpenRegions(Ambient):
     """The autocast regions that are open, outermost first."""
 
-    matters: ClassVar[bool] = False
     regions: Regions = ()
+
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether calls are followed."""
+        return bool(self.regions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +303,11 @@ class InThread(Ambient):
     """Whether the code runs in another thread than the one that started it."""
 
     started: bool = False
+
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether calls are followed."""
+        return self.started
 
 
 @dataclass(frozen=True, slots=True)
