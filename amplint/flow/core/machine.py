@@ -363,6 +363,9 @@ class Machine(Api, Protocol):
     def on_each(self, action: Callable[[], None]) -> None:
         """Does something for each combination of ambient values."""
 
+    def for_each_ambient(self, function: Callable[[], Value]) -> Value:
+        """The value of a function for each combination of ambient values."""
+
     def resolved(self, given: Arguments, function: Callable[[Arguments], Value]) -> Value:
         """Calls a function with arguments none of which is a Choice, for each combination."""
 

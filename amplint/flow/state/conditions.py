@@ -79,6 +79,8 @@ def _follows(atom: Symbol, other: Symbol, truth: bool) -> bool | None:
 _MOST_KEPT = 300_000
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
+_both_kept: dict[tuple[int, int], Condition] = {}
+_either_kept: dict[tuple[int, int], Condition] = {}
 _restricted_kept: dict[tuple[int, int], Value | None] = {}
 _told_kept: dict[tuple[int, Symbol, bool], Value] = {}
 _bounded_kept: dict[tuple[Condition, int], Condition] = {}
@@ -86,8 +88,12 @@ _small: dict[int, bool] = {}
 _named_kept: dict[int, Symbol] = {}
 _subjects_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
 _sets: dict[frozenset[Symbol], frozenset[Symbol]] = {}
+_unions: dict[tuple[Symbol, int, int], tuple[frozenset[Symbol], ...]] = {}
+"""The union of an atom and two sets, with these, so that their identities are not used again."""
 _WORKED_OUT: tuple[dict[Any, Any], ...] = (
     _selected,
+    _both_kept,
+    _either_kept,
     _restricted_kept,
     _told_kept,
     _bounded_kept,
@@ -95,13 +101,13 @@ _WORKED_OUT: tuple[dict[Any, Any], ...] = (
     _named_kept,
     _subjects_kept,
 )
-"""By the identity of trees, so that they have to go where trees go."""
+"""What was worked out of trees, by their numbers."""
 _NOTHING: frozenset[Symbol] = frozenset()
 
 
 def _key(value: Value) -> Hashable:
     if type(value) is Choice:
-        return id(value)
+        return value.number
     # the two most frequent leaves, whose hash is not worth working out
     return True if value is TRUE else False if value is FALSE else value
 
@@ -121,7 +127,7 @@ def is_full() -> bool:
 def start_over() -> None:
     """Drops all trees that nobody holds. Those that somebody holds are not the same objects as equal ones that are
     made later: that costs time, and is right all the same."""
-    for table in (*_WORKED_OUT, _nodes, _sets):
+    for table in (*_WORKED_OUT, _nodes, _unions, _sets):
         table.clear()
 
 
@@ -130,21 +136,53 @@ def _node(atom: Symbol, then: Value, other: Value) -> Value:
     if then is other:
         return then
     about = atom.about
-    if about is None:
-        if type(then) is not Choice and type(other) is not Choice and then == other:
+    if about is not None:
+        if type(then) is Choice and then.atom.about is about:
+            then = _told(then, atom, True)
+        if type(other) is Choice and other.atom.about is about:
+            other = _told(other, atom, False)
+            if _same(then, _told(other, atom, True)):
+                return other
+        elif then is other:
             return then
+        if (
+            type(then) is Choice
+            and then.atom.about is about
+            and atom.parts[0] == "is true"
+            and _same(other, _told(then, atom, False))
+        ):
+            return then
+    if type(then) is Choice:
+        then_key: Hashable = then.number
     else:
-        then, other = _told(then, atom, True), _told(other, atom, False)
-        if _same(then, _told(other, atom, True)):
-            return other
-        if atom.parts[0] == "is true" and _same(other, _told(then, atom, False)):
-            return then
-    key = (atom, _key(then), _key(other))
+        if type(other) is not Choice and then == other:
+            return other if about is not None else then
+        then_key = True if then is TRUE else False if then is FALSE else then
+    other_key = (
+        other.number
+        if type(other) is Choice
+        else True
+        if other is TRUE
+        else False
+        if other is FALSE
+        else other
+    )
+    key = (atom, then_key, other_key)
     found = _nodes.get(key)
     if found is None:
-        atoms_ = _atoms(then) | _atoms(other) | {atom}
-        found = _nodes[key] = Choice(atom, then, other, _sets.setdefault(atoms_, atoms_))
+        found = _nodes[key] = Choice(atom, then, other, _joined_atoms(atom, then, other))
     return found
+
+
+def _joined_atoms(atom: Symbol, then: Value, other: Value) -> frozenset[Symbol]:
+    one = then.atoms if type(then) is Choice else _NOTHING
+    two = other.atoms if type(other) is Choice else _NOTHING
+    key = (atom, id(one), id(two))
+    known = _unions.get(key)
+    if known is None:
+        union = one | two | {atom}
+        known = _unions[key] = _sets.setdefault(union, union), one, two
+    return known[0]
 
 
 def _same(one: Value, other: Value) -> bool:
@@ -160,7 +198,7 @@ def _told(tree: Value, atom: Symbol, truth: bool) -> Value:
     while type(tree) is Choice and tree.atom.about is about:
         outcome = _follows(tree.atom, atom, truth)
         if outcome is None:
-            key = (id(tree), atom, truth)
+            key = (tree.number, atom, truth)
             found = _told_kept.get(key)
             if found is None:
                 then, other = _told(tree.then, atom, truth), _told(tree.other, atom, truth)
@@ -192,7 +230,7 @@ def select(condition: Condition, then: Value, other: Value) -> Value:
         return then
     if then is TRUE and other is FALSE:
         return condition
-    key = (id(condition), _key(then), _key(other))
+    key = (condition.number, _key(then), _key(other))
     found = _selected.get(key)
     if found is None:
         top = condition.atom
@@ -227,14 +265,48 @@ def _first(one: Value, other: Value) -> Symbol:
 
 def both(one: Condition, other: Condition) -> Condition:
     """``one and other``. FALSE where the two exclude each other."""
-    if one is TRUE or other is TRUE:
-        return other if one is TRUE else one
-    return select(one, other, FALSE)
+    if type(one) is not Choice:
+        return other if one is TRUE or one == TRUE else FALSE
+    if type(other) is not Choice:
+        return one if other is TRUE or other == TRUE else FALSE
+    if one is other:
+        return one
+    key = (id(one), other.number) if id(one) < other.number else (other.number, id(one))
+    found = _both_kept.get(key)
+    if found is None:
+        top, one_yes, one_no, other_yes, other_no = _parted(one, other)
+        found = _both_kept[key] = _node(top, both(one_yes, other_yes), both(one_no, other_no))
+    return found
 
 
 def either(one: Condition, other: Condition) -> Condition:
     """``one or other``."""
-    return select(one, TRUE, other)
+    if type(one) is not Choice:
+        return TRUE if one is TRUE or one == TRUE else other
+    if type(other) is not Choice:
+        return TRUE if other is TRUE or other == TRUE else one
+    if one is other:
+        return one
+    key = (id(one), other.number) if id(one) < other.number else (other.number, id(one))
+    found = _either_kept.get(key)
+    if found is None:
+        top, one_yes, one_no, other_yes, other_no = _parted(one, other)
+        found = _either_kept[key] = _node(top, either(one_yes, other_yes), either(one_no, other_no))
+    return found
+
+
+def _parted(one: Choice, other: Choice) -> tuple[Symbol, Value, Value, Value, Value]:
+    """The atom that comes first in two trees, and both where it holds and where it does not."""
+    top, second = one.atom, other.atom
+    if top is second:
+        return top, one.then, one.other, other.then, other.other
+    if top.rank < second.rank:
+        if top.about is not None and second.about is top.about:
+            return top, one.then, one.other, _told(other, top, True), _told(other, top, False)
+        return top, one.then, one.other, other, other
+    if second.about is not None and second.about is top.about:
+        return second, _told(one, second, True), _told(one, second, False), other.then, other.other
+    return second, one, one, other.then, other.other
 
 
 def negation(condition: Condition) -> Condition:
@@ -264,7 +336,7 @@ def _restricted(tree: Value, condition: Condition) -> Value | None:
         return None if condition == FALSE else tree
     if type(tree) is not Choice:
         return tree
-    key = (id(tree), id(condition))
+    key = (tree.number, condition.number)
     if key in _restricted_kept:
         return _restricted_kept[key]
     top = _first(tree, condition)
@@ -349,11 +421,11 @@ def without(condition: Condition, forgotten: frozenset[Symbol]) -> Condition:
 def _without(part: Condition, forgotten: frozenset[Symbol], done: dict[int, Condition]) -> Condition:
     if not isinstance(part, Choice) or part.atoms.isdisjoint(forgotten):
         return part
-    found = done.get(id(part))
+    found = done.get(part.number)
     if found is None:
         then, other = _without(part.then, forgotten, done), _without(part.other, forgotten, done)
         found = either(then, other) if part.atom in forgotten else _node(part.atom, then, other)
-        done[id(part)] = found
+        done[part.number] = found
     return found
 
 
@@ -362,13 +434,13 @@ def remembering(condition: Condition, subjects: frozenset[Symbol], done: dict[in
     may. ``done`` keeps what was found for these unknowns."""
     if not isinstance(condition, Choice):
         return condition
-    found = done.get(id(condition))
+    found = done.get(condition.number)
     if found is None:
         then = remembering(condition.then, subjects, done)
         other = remembering(condition.other, subjects, done)
         atom = condition.atom
         found = _node(atom, then, other) if subject_of(atom) in subjects else either(then, other)
-        done[id(condition)] = found
+        done[condition.number] = found
     return found
 
 
@@ -376,10 +448,10 @@ def named(condition: Condition) -> Symbol:
     """What stands for a condition in the name of a value."""
     if type(condition) is not Choice:
         return symbol("is", condition)
-    found = _named_kept.get(id(condition))
+    found = _named_kept.get(condition.number)
     if found is None:
         found = symbol("if", condition.atom, named(condition.then), named(condition.other))
-        _named_kept[id(condition)] = found
+        _named_kept[condition.number] = found
     return found
 
 
@@ -418,9 +490,11 @@ def narrowing(before: Condition, condition: Condition) -> Condition:
 
 def _is_small(condition: Condition) -> bool:
     """Whether a condition has no more than MOST_NODES nodes."""
-    found = _small.get(id(condition))
+    if type(condition) is not Choice or condition.size <= MOST_NODES:
+        return True
+    found = _small.get(condition.number)
     if found is None:
-        found = _small[id(condition)] = (
+        found = _small[condition.number] = (
             sum(1 for _ in islice(_nodes_of(condition), MOST_NODES + 1)) <= MOST_NODES
         )
     return found
@@ -431,7 +505,7 @@ def _nodes_of(condition: Condition) -> Iterator[Choice]:
     pending = [condition]
     while pending:
         part = pending.pop()
-        if isinstance(part, Choice) and id(part) not in seen:
-            seen.add(id(part))
+        if isinstance(part, Choice) and part.number not in seen:
+            seen.add(part.number)
             pending += (part.then, part.other)
             yield part

@@ -299,7 +299,7 @@ class Run(Generic[S]):
         """What a path keeps of its condition: the answers that are asked for again, or FALSE if these are too many."""
         if not isinstance(condition, Choice):
             return condition
-        key = (id(condition), asked)
+        key = (condition.number, asked)
         found = self._left.get(key)
         if found is None:
             found = remembering(condition, asked, self._answers.setdefault(asked, {}))

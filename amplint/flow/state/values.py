@@ -10,6 +10,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as Mapping_
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from amplint.events import Place
@@ -102,11 +103,14 @@ class Constant(Value):
 NONE, TRUE, FALSE = Constant(None), Constant(True), Constant(False)
 
 
+_numbers = count(2)
+
+
 class Choice(Value):
     """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone, which make but
     one node of the same parts, so that equal trees are the same object."""
 
-    __slots__ = ("atom", "atoms", "other", "then")
+    __slots__ = ("atom", "atoms", "number", "other", "size", "then")
 
     def __init__(self, atom: Symbol, then: Value, other: Value, atoms: frozenset[Symbol]) -> None:
         self.atom = atom
@@ -114,6 +118,12 @@ class Choice(Value):
         self.other = other
         self.atoms = atoms
         """All atoms in the tree."""
+        self.number = next(_numbers)
+        """Of no other tree, whether that is still there or not; it begins at 2, which is no truth value."""
+        one = then.size if type(then) is Choice else 0
+        two = other.size if type(other) is Choice else 0
+        self.size: int = one + two + 1
+        """Nodes, those that both sides share counted twice."""
 
     def __repr__(self) -> str:
         return f"Choice({self.atom}, {self.then}, {self.other})"
