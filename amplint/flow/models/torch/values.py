@@ -297,6 +297,11 @@ class GradientMode(Ambient):
     on: bool = True
     before: tuple[bool, ...] = ()
 
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether calls are followed: an evaluation gives back what is written into checkpoints."""
+        return not self.on
+
 
 @dataclass(frozen=True, slots=True)
 class InThread(Ambient):
