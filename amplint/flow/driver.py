@@ -109,13 +109,15 @@ class Driver:
             if graph.items and parts:
                 yield Walk(parts[0], graph)
         for entry in sorted(self.calls.roots(), key=self._trains_nothing):  # what trains comes first
-            if self.calls.leads_on(entry, self._reached()):
-                yield from self._guarded(entry, self._walks_of(entry))
+            yield from self._from(entry)
         while rest := self.calls.rest(self._reached()):
-            entry = rest[0]
-            yield from self._guarded(entry, self._walks_of(entry))
-            self.interpreter.reached.add(id(entry.outline))
+            yield from self._from(rest[0])
         yield from self._called_by_name()
+
+    def _from(self, entry: FunctionValue) -> Iterator[Walk]:
+        if self.calls.leads_on(entry, self._reached()):
+            yield from self._guarded(entry, self._walks_of(entry))
+        self.interpreter.reached.add(id(entry.outline))
 
     def _called_by_name(self) -> Iterator[Walk]:
         """Methods of the project that are called by their name inside a region, on objects of which nothing is known,
@@ -168,7 +170,6 @@ class Driver:
             yield from walks
         except Exception as error:
             self.failed.append((entry.file.display, error))
-            self.interpreter.reached.add(id(entry.outline))
 
     def _walks_of(self, entry: FunctionValue) -> Iterator[Walk]:
         self.interpreter.make_room()

@@ -581,7 +581,8 @@ class Interpreter(Names):
             run_body(self.machine, program)
             return NONE
 
-        heap = dict(self.state.heap)
+        # one that was there before was made before: nothing has happened yet
+        heap = {} if self.is_of_unknown_age(value) else dict(self.state.heap)
         self.apart(program, method.file, context, lambda: self._with(heap, build))
 
     def _with(self, heap: dict[Key, Value], build: Callable[[], Value]) -> Value:

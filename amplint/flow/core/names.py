@@ -36,6 +36,8 @@ from amplint.source.outline import ClassOutline
 from amplint.source.project import ProjectFile
 
 BUILTINS = frozenset(dir(builtins))
+_MODULE = "module"
+"""What the names of modules as objects begin with."""
 
 
 class Names(Paths):
@@ -160,7 +162,7 @@ class Names(Paths):
 
     def identity_of_file(self, file: ProjectFile) -> Symbol:
         """What names a module as an object."""
-        return symbol("module", file.display)
+        return symbol(_MODULE, file.display)
 
     def identity_of_class(self, value: ClassValue) -> Symbol:
         """What names a class as an object."""
@@ -251,7 +253,7 @@ class Names(Paths):
         names: dict[str, Value] | None = None,
     ) -> Value | None:
         """Walks something heard by nobody, outside of the present path; what it leaves of objects is there from then
-        on."""
+        on. Not what it says by ``global``: when it ran nobody knows, nor whether anything else did since."""
         kept = self.state, self.frame, self.silent, self.active
         frame = Frame(program, file, context, None, receiver=receiver)
         self.state = State(self.state.attributes)
@@ -268,7 +270,8 @@ class Names(Paths):
             left = self.state.heap
             self.state, self.frame, self.silent, self.active = kept
         for key, value in left.items():
-            self.base.setdefault(key, to_be_filled(value))
+            if key[0].parts[0] != _MODULE:
+                self.base.setdefault(key, to_be_filled(value))
         return result
 
     def imported(self, target: str) -> Value:

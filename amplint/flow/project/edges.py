@@ -34,11 +34,13 @@ _CALLED = ("__call__", "forward")
 @dataclass(slots=True)
 class Steps:
     """What one definition leads to. ``sure`` are definitions that the text names, ``possible`` those that have the
-    name of a method which is called on something out of sight; ``outside`` are qualified names of packages outside,
+    name of a method which is called on something out of sight, and ``unlisted`` the names of those of which there are
+    too many to be listed; ``outside`` are qualified names of packages outside,
     ``methods`` the names of the methods called on what is out of sight."""
 
     sure: dict[Definition, None] = field(default_factory=dict)
     possible: dict[Definition, None] = field(default_factory=dict)
+    unlisted: set[str] = field(default_factory=set)
     outside: set[str] = field(default_factory=set)
     methods: set[str] = field(default_factory=set)
 
@@ -447,6 +449,8 @@ class _Drawing:
             found = self._edges.methods_named.get(name, ())
             if len(found) <= MOST_METHODS:
                 self._steps.possible.update(dict.fromkeys(found))
+            else:
+                self._steps.unlisted.add(name)
 
 
 def _arguments_in(body: Body) -> frozenset[str]:

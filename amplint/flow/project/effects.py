@@ -7,7 +7,7 @@ graph, without depth or order: recursive functions share what any of them meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
@@ -17,6 +17,8 @@ from amplint.flow.project.edges import Definition, Edges, Steps
 from amplint.flow.state.values import ClassValue, FunctionValue
 
 _NOTHING = About()
+_BY_TYPE = "enters by type"
+"""The tag of what calls a method of which there are too many, some of them with an ENTRY key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,10 @@ class Effects:
     def __init__(self, edges: Edges, registry: Registry) -> None:
         self.edges = edges
         self.keys = Keys(registry)
-        self._possible = _Closed(self.own, self._after)
+        self._possible = _Closed(self._possibly, self._after)
         self._sure = _Closed(self.own, self._surely_after)
         self._enters: dict[Definition, bool] = {}
+        self._entering: dict[str, bool] = {}
 
     def weight(self, definition: Definition) -> Weight:
         """The greatest weight."""
@@ -114,7 +117,7 @@ class Effects:
         """Whether a walk of a definition can meet an ENTRY key. A method that is called on something out of sight is
         among what it can meet if its class is named on the way (rapid type analysis): where nothing makes such an
         object, the walk does not know whose method that is."""
-        if self.weight(definition) < Weight.ENTRY:
+        if self.weight(definition) < Weight.ENTRY and _BY_TYPE not in self.tags(definition):
             return False
         found = self._enters.get(definition)
         if found is None:
@@ -124,7 +127,8 @@ class Effects:
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()
-        named: set[Definition] = set()
+        named: dict[Definition, None] = {}
+        called: set[str] = set()
         waiting: dict[Definition, list[Definition]] = {}
         pending = [definition]
         if (
@@ -137,7 +141,7 @@ class Effects:
             part = pending.pop()
             if part in named:
                 continue
-            named.add(part)
+            named[part] = None
             met = met.and_of(self._sure.of(part))
             if _weight(met) >= Weight.ENTRY:
                 return True
@@ -150,7 +154,18 @@ class Effects:
                     pending.append(method)
                 else:
                     waiting.setdefault(owner, []).append(method)
+            pending += self._of_types(list(named), steps.unlisted - called)
+            called |= steps.unlisted
+            pending += self._of_types([part], called)
         return False
+
+    def _of_types(self, parts: Iterable[Definition], names: Iterable[str]) -> Iterator[Definition]:
+        """The methods of some names that classes define themselves."""
+        for name in names:
+            for part in parts:
+                method = self.edges.classes.own_method(part, name) if isinstance(part, ClassValue) else None
+                if method is not None:
+                    yield method
 
     def touches(self, definition: Definition) -> bool:
         """Whether a definition names by itself what a package gives that models know, or has an effect."""
@@ -172,6 +187,20 @@ class Effects:
         if isinstance(definition, FunctionValue) and definition.outline is not None:
             own = self.keys.in_settings(f"{definition.file.module}.{definition.outline.qualified}")
             return found.and_of(own) if own is not None else found
+        return found
+
+    def _possibly(self, definition: Definition) -> Effect:
+        """What a definition meets itself, and whether some method that it may call does."""
+        unlisted = self.edges.of(definition).unlisted
+        tags = frozenset({_BY_TYPE}) if any(map(self._is_entering, unlisted)) else frozenset()
+        return self.own(definition).and_of(About(tags=tags))
+
+    def _is_entering(self, name: str) -> bool:
+        found = self._entering.get(name)
+        if found is None:
+            methods = self.edges.methods_named.get(name, ())
+            found = any(_weight(self._sure.of(method)) >= Weight.ENTRY for method in methods)
+            self._entering[name] = found
         return found
 
     def _after(self, definition: Definition) -> list[Definition]:

@@ -303,6 +303,15 @@ def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) 
     return base
 
 
+@models.into(models.operators, Instance)
+def _operate(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
+    """``self.blocks += [block]``."""
+    grows = operator == "+=" and isinstance(left, Instance) and api.derives_from(left, "torch.nn.ModuleList")
+    if not grows or not isinstance(left, Instance) or right is None:
+        return None
+    return _add(api, left, "extend", Arguments((api.contents(right),), (), (node,)), node)
+
+
 @models.into(models.items, OF_TORCH)
 def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Value | None:
     """``self.blocks[0]``, ``self.heads["box"]``."""

@@ -1,0 +1,257 @@
+"""Where walks begin, what a walk assumes of what happened before it, and how often a budget lets it go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from amplint.check import CheckResult, check
+from amplint.config import Settings
+from amplint.flow.core import interpreter
+from amplint.flow.driver import Driver
+from amplint.flow.project import edges
+from amplint.flow.state.graph import Graph
+from amplint.flow.state.values import FunctionValue
+
+
+def checked(folder: Path, **files: str) -> CheckResult:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text), encoding="utf-8")
+    result = check([str(folder)], Settings(root=folder, select=("ALL",), ignore=("AMP5",)), jobs=1)
+    assert result.crashes == ()
+    return result
+
+
+def lines(result: CheckResult) -> set[tuple[str, int]]:
+    return {(finding.name, finding.span.line) for finding in result.findings}
+
+
+@pytest.fixture
+def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The entry points in the order in which they are walked."""
+    names: list[str] = []
+    graph_of = Driver.graph_of
+
+    def noted(self: Driver, entry: FunctionValue) -> Graph | None:
+        assert entry.outline is not None
+        names.append(f"{entry.file.path.stem}.{entry.outline.qualified}")
+        return graph_of(self, entry)
+
+    monkeypatch.setattr(Driver, "graph_of", noted)
+    return names
+
+
+TRAINING = """
+    import torch
+
+
+    def train(model, optimizer, batches):
+        for x in batches:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = model(x).sum()
+            loss.backward()
+            optimizer.step()
+"""
+SCRIPT = """
+    from settings import parse
+    from training import train
+
+    {more}
+    train(*parse())
+"""
+
+
+def test_a_second_script_that_only_calls_the_same_is_not_walked(tmp_path: Path, walked: list[str]) -> None:
+    checked(tmp_path, training=TRAINING, first=SCRIPT.format(more=""), second=SCRIPT.format(more=""))
+    assert walked == ["first.<module>"]
+
+
+def test_one_that_uses_torch_itself_is_walked(tmp_path: Path, walked: list[str]) -> None:
+    more = "import torch; torch.manual_seed(0)"
+    checked(tmp_path, training=TRAINING, first=SCRIPT.format(more=""), second=SCRIPT.format(more=more))
+    assert walked == ["first.<module>", "second.<module>"]
+
+
+NORM = """
+    import torch
+    from torch import nn
+
+
+    class Norm(nn.Module):
+        def forward(self, y):
+            with torch.autocast("cuda", enabled={enabled}):
+                return y.pow(2).mean()
+
+
+    class Net(nn.Module):
+        def __init__(self, count, switch=False):
+            super().__init__()
+            self.switch = switch
+            self.conv = nn.Conv1d(1, 1, 3)
+            self.norms = nn.ModuleList()
+            for _ in range(count):
+                self.norms += [Norm()]
+
+        def forward(self, x):
+            x = self.conv(x)
+            for norm in self.norms:
+                x = norm(x)
+            {end}
+            return x
+"""
+
+
+def test_where_autocast_is_switched_off_a_caller_has_it_on(tmp_path: Path) -> None:
+    result = checked(tmp_path, net=NORM.format(enabled="False", end=""))
+    assert lines(result) == {("disabled-region-without-cast", 9)}
+
+
+@pytest.mark.parametrize(
+    ("enabled", "end"),
+    [
+        # a flag that may switch it on expects nothing of a caller
+        ("torch.cuda.is_available()", ""),
+        # nobody opens a region around what runs its own backward pass
+        ("False", "x.sum().backward()"),
+    ],
+)
+def test_no_caller_is_assumed_where_none_is_needed(enabled: str, end: str, tmp_path: Path) -> None:
+    assert not lines(checked(tmp_path, net=NORM.format(enabled=enabled, end=end)))
+
+
+def test_methods_of_a_frequent_name_are_told_by_the_classes_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edges, "MOST_METHODS", 1)
+    result = checked(tmp_path, net=NORM.format(enabled="False", end=""))
+    assert lines(result) == {("disabled-region-without-cast", 9)}
+
+
+ONCE = """
+    import torch
+    from torch import nn
+
+    MADE = False
+
+
+    def once():
+        global MADE
+        assert not MADE
+        MADE = True
+
+
+    class {name}:
+        def __init__(self, model):
+            once()
+            self.model = model
+            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            self.scaler = torch.amp.GradScaler("cuda")
+
+        def step(self, x):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = self.model(x).sum()
+            self.scaler.scale(loss).backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+
+
+def test_what_one_constructor_says_by_global_is_not_said_to_the_next(tmp_path: Path) -> None:
+    first = dedent(ONCE.format(name="First"))
+    second = first[first.index("class First") :].replace("First", "Second")
+    result = checked(tmp_path, trainers=f"{first}\n\n{second}")
+    clips = [
+        number
+        for number, line in enumerate((tmp_path / "trainers.py").read_text().splitlines(), 1)
+        if "clip_grad_norm_" in line
+    ]
+    assert len(clips) == 2
+    assert lines(result) == {("clip-without-unscale", line) for line in clips}
+
+
+OFTEN = """
+    import torch
+
+
+    def half(x, kind):
+        if kind == "last":
+            with torch.autocast("cuda", dtype=torch.float16):
+                y = x @ x
+            return y.pow(2).sum()
+        return x
+
+
+    def judge(model, x):
+        a = half(x, "first")
+        b = half(x, "second")
+        c = half(x, "last")
+        return a + b + c
+"""
+
+
+@pytest.mark.parametrize(("most", "cut"), [(2, True), (3, False)])
+def test_one_function_is_walked_so_often_and_the_cut_is_told(
+    most: int, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "MOST_WALKS", most)
+    result = checked(tmp_path, often=OFTEN)
+    assert bool(result.cut) is cut
+    assert ("missing-float" in {finding.name for finding in result.findings}) is not cut
+
+
+DECORATED = """
+    import torch
+
+
+    def registered(function):
+        {work}
+        return function
+
+
+    @registered
+    def judge(model, x):
+        with torch.autocast("cuda", dtype=torch.float16):
+            y = model(x) @ x
+        return y.pow(2).sum()
+"""
+
+
+def test_a_decorator_that_does_much_leaves_the_budget_of_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "MOST_STEPS", 60)
+    monkeypatch.setattr(interpreter, "IN_DECORATORS", 20)
+    work = "\n        ".join(f"torch.zeros({number})" for number in range(80))
+    assert "missing-float" in {
+        finding.name for finding in checked(tmp_path, made=DECORATED.format(work=work)).findings
+    }
+
+
+def test_what_comes_after_plenty_gets_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "FEWER", 3)
+    judge = """
+        import torch
+
+
+        def half(x):
+            with torch.autocast("cuda", dtype=torch.float16):
+                y = x @ x
+            return y.pow(2).sum()
+
+
+        def {name}(x):
+            a = 1
+            b = 2
+            c = 3
+            return half(x)
+    """
+    files = {name: judge.format(name=name) for name in ("first", "second")}
+    everything = checked(tmp_path, **files)
+    assert not everything.cut and len(everything.findings) == 2
+    monkeypatch.setattr(interpreter, "PLENTY", 1)
+    some = checked(tmp_path, **files)
+    assert some.cut == 1
+    assert lines(some) == lines(everything)  # what a cut has left out is walked by itself
