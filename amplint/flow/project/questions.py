@@ -69,7 +69,7 @@ class Questions:
         self._edges = view.edges
         self._kinds = kinds
         self._by_hand: dict[Definition, bool] = {}
-        self._resumed: dict[ProjectFile, frozenset[str | None]] = {}
+        self._resumed: dict[FunctionOutline, frozenset[str | None]] = {}
 
     # what may scale, unscale and run in half precision
 
@@ -243,23 +243,22 @@ class Questions:
     def may_be_resumed(self, event: StateSaved) -> bool:
         """Whether code on the way loads states of anything but modules, or none at all: then whoever resumes is out of
         sight."""
-        found: set[str | None] = set()
-        for file in self._stacks.files(self._stacks.at(event.place)):
-            found |= self._resumed_in(file)
+        stack = self._stacks.at(event.place)
+        parts = {(file, part) for file in self._stacks.files(stack) for part in scopes_in(file)}
+        for led_to in self._stacks.reached(self._stacks.definitions(stack)):
+            if isinstance(led_to, FunctionValue) and led_to.outline is not None:
+                parts.add((led_to.file, led_to.outline))
+        found = {kind for file, part in parts for kind in self._resumed_in(file, part)}
         return found != {_MODULE}
 
-    def _resumed_in(self, file: ProjectFile) -> frozenset[str | None]:
-        """The kinds of what ``load_state_dict`` is called on in a file."""
-        known = self._resumed.get(file)
+    def _resumed_in(self, file: ProjectFile, part: FunctionOutline) -> frozenset[str | None]:
+        """The kinds of what ``load_state_dict`` is called on in a function."""
+        known = self._resumed.get(part)
         if known is None:
-            known = self._resumed[file] = frozenset(self._kinds_resumed(file))
+            calls = facts_of(file.outline).of(part).body.calls
+            found = (self._kind(file, part, call.name) for call in calls if call.method == _RESUMED)
+            known = self._resumed[part] = frozenset(found)
         return known
-
-    def _kinds_resumed(self, file: ProjectFile) -> Iterator[str | None]:
-        for part in scopes_in(file):
-            for call in facts_of(file.outline).of(part).body.calls:
-                if call.method == _RESUMED:
-                    yield self._kind(file, part, call.name)
 
     def _kind(self, file: ProjectFile, function: FunctionOutline, method: str | None) -> str | None:
         """What an object is of which a method is called, judged by all that is called on it."""
