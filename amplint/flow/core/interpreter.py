@@ -54,6 +54,8 @@ IN_DECORATORS = 100
 MOST_WALKS = 64
 """So often one function is walked for one entry point: one that comes back with ever new data must not use up what
 the others need."""
+_TIDY = 64
+"""After so many statements it is seen to that tables do not grow too large."""
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
 
@@ -267,6 +269,8 @@ class Interpreter(Names):
             if self.dead():
                 return
             self.steps += 1
+            if not self.steps % _TIDY:
+                conditions.forget()
             handler = RUN.get(type(statement))
             if handler is not None:
                 self.attempt(partial(self._walk_statement, partial(handler, self.machine, statement)))

@@ -28,11 +28,21 @@ from amplint.flow.state.conditions import (
     leaves,
     narrowing,
     negation,
+    news,
     select,
     within,
 )
 from amplint.flow.state.graph import Happens, together
-from amplint.flow.state.store import Ambient, Key, State, generalised, join, join_values, keep_apart
+from amplint.flow.state.store import (
+    Ambient,
+    Key,
+    State,
+    generalised,
+    join,
+    join_values,
+    keep_apart,
+    rejoined,
+)
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -157,7 +167,11 @@ class Paths:
         first = self.state
         self.state = before.fork(no)
         self.attempt(other)
-        self.state = join(first, self.state, self._apart(node), self.absent)
+        if first.condition is yes and self.state.condition is no:  # neither side ends anything
+            question = news(condition, before.condition)
+            self.state = rejoined(first, self.state, question, before.condition, self.absent)
+        else:
+            self.state = join(first, self.state, self._apart(node), self.absent)
 
     def selected(
         self,
@@ -180,20 +194,23 @@ class Paths:
         value = within(value, self.state.condition)
         if not isinstance(value, Choice):
             return function(value)
-        ways = [
-            (condition, partial(function, leaf)) for condition, leaf in branches(value) if leaf != UNBOUND
-        ]
-        return self._alternatives(ways, None)
+        parts = list(branches(value))
+        ways = [(condition, partial(function, leaf)) for condition, leaf in parts if leaf != UNBOUND]
+        return self._alternatives(ways, None, whole=len(ways) == len(parts))
 
     def _alternatives(
         self,
         ways: Sequence[tuple[Condition, Callable[[], Value]]],
         node: Node | None,
         join_: Callable[[Condition, Value, Value], Value] = join_values,
+        *,
+        whole: bool = True,
     ) -> Value:
-        """Takes each of several ways, under its condition; they exclude each other."""
+        """Takes each of several ways, under its condition; they exclude each other. ``whole``: one of them is taken."""
         possible = [
-            (narrowed, way) for condition, way in ways if (narrowed := self.narrowed(condition)) != FALSE
+            (narrowed, way, condition)
+            for condition, way in ways
+            if (narrowed := self.narrowed(condition)) != FALSE
         ]
         if not possible:
             raise Dead
@@ -204,13 +221,14 @@ class Paths:
         ends: list[tuple[State, Value]] = []
         items = self.frame.graph.items
         first, told = len(items), len(items)
-        for condition, way in possible:
-            self.state = before.fork(condition)
+        for narrowed, way, _ in possible:
+            self.state = before.fork(narrowed)
             try:
                 result = way()
                 ends.append((self.state, result))
             except Dead:
-                pass
+                whole = False
+            whole = whole and self.state.condition is narrowed
             if first < told < len(items):
                 items[first:] = together(items[first:told], items[told:])
             told = len(items)
@@ -218,6 +236,15 @@ class Paths:
             self.state = before
             raise Dead
         state, result = ends[0]
+        if whole:  # all of them have come to their end
+            either_of = possible[0][2]
+            for (other, value), (_, _, condition) in zip(ends[1:], possible[1:], strict=True):
+                question = news(either_of, before.condition)
+                state = rejoined(state, other, question, before.condition, self.absent)
+                result = join_(question, result, value)
+                either_of = either(either_of, condition)
+            self.state = state
+            return result
         for other, value in ends[1:]:
             merged = join(state, other, self._apart(node), self.absent)
             result = join_(self._first(state, other, merged, node), result, value)

@@ -76,7 +76,7 @@ def _follows(atom: Symbol, other: Symbol, truth: bool) -> bool | None:
 
 # trees -----------------------------------------------------------------------------------------------------------
 
-_MOST_KEPT = 300_000
+_MOST_KEPT = 200_000
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _both_kept: dict[tuple[int, int], Condition] = {}
@@ -87,9 +87,6 @@ _bounded_kept: dict[tuple[Condition, int], Condition] = {}
 _small: dict[int, bool] = {}
 _named_kept: dict[int, Symbol] = {}
 _subjects_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
-_sets: dict[frozenset[Symbol], frozenset[Symbol]] = {}
-_unions: dict[tuple[Symbol, int, int], tuple[frozenset[Symbol], ...]] = {}
-"""The union of an atom and two sets, with these, so that their identities are not used again."""
 _WORKED_OUT: tuple[dict[Any, Any], ...] = (
     _selected,
     _both_kept,
@@ -113,7 +110,7 @@ def _key(value: Value) -> Hashable:
 
 
 def forget() -> None:
-    """Drops what was worked out of trees, if that is much. Called between entry points."""
+    """Drops what was worked out of trees, if that is much."""
     if any(len(table) > _MOST_KEPT for table in _WORKED_OUT):
         for table in _WORKED_OUT:
             table.clear()
@@ -127,7 +124,7 @@ def is_full() -> bool:
 def start_over() -> None:
     """Drops all trees that nobody holds. Those that somebody holds are not the same objects as equal ones that are
     made later: that costs time, and is right all the same."""
-    for table in (*_WORKED_OUT, _nodes, _unions, _sets):
+    for table in (*_WORKED_OUT, _nodes):
         table.clear()
 
 
@@ -170,19 +167,8 @@ def _node(atom: Symbol, then: Value, other: Value) -> Value:
     key = (atom, then_key, other_key)
     found = _nodes.get(key)
     if found is None:
-        found = _nodes[key] = Choice(atom, then, other, _joined_atoms(atom, then, other))
+        found = _nodes[key] = Choice(atom, then, other)
     return found
-
-
-def _joined_atoms(atom: Symbol, then: Value, other: Value) -> frozenset[Symbol]:
-    one = then.atoms if type(then) is Choice else _NOTHING
-    two = other.atoms if type(other) is Choice else _NOTHING
-    key = (atom, id(one), id(two))
-    known = _unions.get(key)
-    if known is None:
-        union = one | two | {atom}
-        known = _unions[key] = _sets.setdefault(union, union), one, two
-    return known[0]
 
 
 def _same(one: Value, other: Value) -> bool:
@@ -323,6 +309,15 @@ def within(tree: Value, condition: Condition) -> Value:
     return tree if found is None else found
 
 
+def news(question: Condition, condition: Condition) -> Condition:
+    """What a question asks beyond what a condition has settled."""
+    if type(question) is not Choice or type(condition) is not Choice:
+        return question
+    if _subjects(question.atoms).isdisjoint(_subjects(condition.atoms)):
+        return question
+    return within(question, condition)
+
+
 def _subjects(atoms_: frozenset[Symbol]) -> frozenset[Symbol]:
     found = _subjects_kept.get(atoms_)
     if found is None:
@@ -415,15 +410,19 @@ def atoms(tree: Value) -> frozenset[Symbol]:
 
 def without(condition: Condition, forgotten: frozenset[Symbol]) -> Condition:
     """What is left of a condition if nothing is known of some atoms: it holds if it may."""
-    return _without(condition, forgotten, {})
+    last = max((atom.rank for atom in forgotten), default=-1)
+    return _without(condition, forgotten, last, {})
 
 
-def _without(part: Condition, forgotten: frozenset[Symbol], done: dict[int, Condition]) -> Condition:
-    if not isinstance(part, Choice) or part.atoms.isdisjoint(forgotten):
+def _without(
+    part: Condition, forgotten: frozenset[Symbol], last: int, done: dict[int, Condition]
+) -> Condition:
+    if type(part) is not Choice or part.atom.rank > last:
         return part
     found = done.get(part.number)
     if found is None:
-        then, other = _without(part.then, forgotten, done), _without(part.other, forgotten, done)
+        then = _without(part.then, forgotten, last, done)
+        other = _without(part.other, forgotten, last, done)
         found = either(then, other) if part.atom in forgotten else _node(part.atom, then, other)
         done[part.number] = found
     return found
@@ -461,7 +460,7 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 
 def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
     """A condition with at most so many atoms, and with few nodes, that holds at least where this one does."""
-    if not isinstance(condition, Choice) or (len(condition.atoms) <= most and _is_small(condition)):
+    if not isinstance(condition, Choice) or _asks_few(condition, most):
         return condition
     found = _bounded_kept.get((condition, most))
     if found is None:
@@ -480,12 +479,19 @@ def narrowing(before: Condition, condition: Condition) -> Condition:
     """``before and condition``. Where that is too large, something of ``before`` is given up: the two sides of a branch
     exclude each other, whatever else is forgotten."""
     found, room = both(before, condition), MOST_ASKED
-    while len(atoms(found)) > MOST_ASKED or not _is_small(found):
+    while not _asks_few(found, MOST_ASKED):
         room -= 4
         if room <= 0:
             return bounded(condition)
         found = both(bounded(before, room), condition)
     return found
+
+
+def _asks_few(condition: Condition, most: int) -> bool:
+    """Whether a condition has no more than so many atoms, and few nodes."""
+    if type(condition) is not Choice or condition.size <= min(most, MOST_NODES):
+        return True
+    return len(condition.atoms) <= most and _is_small(condition)
 
 
 def _is_small(condition: Condition) -> bool:

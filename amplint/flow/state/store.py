@@ -173,6 +173,12 @@ def join(one: State, other: State, apart: Symbol, absent: Absent) -> State:
         first: Condition = asked(apart)
     else:
         first = within(one.condition, condition)
+    return rejoined(one, other, first, condition, absent)
+
+
+def rejoined(one: State, other: State, first: Condition, condition: Condition, absent: Absent) -> State:
+    """One state that stands for two, neither of them dead: ``first`` tells the first one from the other, and
+    ``condition`` is that of the paths that come here."""
     joined = one.fork(condition)
     if one.names is not other.names:
         joined.names = _joined(one.names, other.names, first, lambda name: UNBOUND)

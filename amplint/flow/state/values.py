@@ -110,20 +110,39 @@ class Choice(Value):
     """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone, which make but
     one node of the same parts, so that equal trees are the same object."""
 
-    __slots__ = ("atom", "atoms", "number", "other", "size", "then")
+    __slots__ = ("_atoms", "atom", "number", "other", "size", "then")
 
-    def __init__(self, atom: Symbol, then: Value, other: Value, atoms: frozenset[Symbol]) -> None:
+    def __init__(self, atom: Symbol, then: Value, other: Value) -> None:
         self.atom = atom
         self.then = then
         self.other = other
-        self.atoms = atoms
-        """All atoms in the tree."""
+        self._atoms: frozenset[Symbol] | None = None
         self.number = next(_numbers)
         """Of no other tree, whether that is still there or not; it begins at 2, which is no truth value."""
         one = then.size if type(then) is Choice else 0
         two = other.size if type(other) is Choice else 0
         self.size: int = one + two + 1
         """Nodes, those that both sides share counted twice."""
+
+    @property
+    def atoms(self) -> frozenset[Symbol]:
+        """All atoms in the tree, collected when somebody asks."""
+        if self._atoms is None:
+            found: set[Symbol] = set()
+            seen: set[int] = set()
+            pending: list[Value] = [self]
+            while pending:
+                part = pending.pop()
+                if type(part) is not Choice or part.number in seen:
+                    continue
+                seen.add(part.number)
+                if part._atoms is not None:
+                    found |= part._atoms
+                else:
+                    found.add(part.atom)
+                    pending += (part.then, part.other)
+            self._atoms = frozenset(found)
+        return self._atoms
 
     def __repr__(self) -> str:
         return f"Choice({self.atom}, {self.then}, {self.other})"
