@@ -106,6 +106,30 @@ def test_bounded_holds_at_least_where_the_condition_does(condition: Condition, m
     assert all(holds(left, world) for world in WORLDS if holds(condition, world))
 
 
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(conditions(), st.integers(0, 4))
+def test_settled_holds_only_where_the_condition_does(condition: Condition, most: int) -> None:
+    left = c.settled(condition, most)
+    assert (left == FALSE) is (condition == FALSE)
+    assert all(holds(condition, world) for world in WORLDS if holds(left, world))
+
+
+def test_settled_leaves_so_many_questions_open() -> None:
+    condition: Condition = FALSE
+    for index in range(12):
+        condition = c.either(condition, c.asked(c.is_true(symbol("conditions", "settled", index))))
+    left = c.settled(condition, 8)
+    forced = [atom for atom in c.atoms(left) if not c.is_possible(c.negation(c.asked(atom)), left)]
+    assert len(c.atoms(left)) - len(forced) <= 8
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(conditions(), conditions())
+def test_news_and_what_is_known_say_the_same_as_the_question(question: Condition, known: Condition) -> None:
+    left = c.news(question, known)
+    assert all(holds(left, world) == holds(question, world) for world in WORLDS if holds(known, world))
+
+
 def test_what_narrows_a_path_is_not_forgotten() -> None:
     """A path that knows much forgets something else: ``if flag`` parts it all the same."""
     known = TRUE

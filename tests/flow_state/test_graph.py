@@ -156,7 +156,7 @@ def test_different_events_come_once_for_all_calls() -> None:
     assert [one.place.line for one in outer.events()] == [1, 2, 1, 2, 3]
 
 
-def test_a_path_that_would_have_to_remember_too_much_is_given_up() -> None:
+def test_nothing_is_told_on_a_path_that_has_forgotten_something() -> None:
     """Forty flags are more than a path remembers: it may seem that something is still open where all is closed."""
     around = [flag(f"forgotten {index}") for index in range(40)]
     items = [happens(line + 1, condition) for line, condition in enumerate(around + around)]
@@ -171,6 +171,25 @@ def test_a_path_that_would_have_to_remember_too_much_is_given_up() -> None:
     run.over(graph(*items, happens(81)), ())
     assert run.cut
     assert not told
+
+
+def test_of_paths_that_would_have_to_remember_too_much_some_are_walked() -> None:
+    """What is open on all of forty paths is told on those that are left."""
+    around = [flag(f"kept {index}") for index in range(40)]
+    steps = [happens(line + 2, condition) for line, condition in enumerate(around + around)]
+    told: list[tuple[int, ...]] = []
+
+    def hear(state: tuple[int, ...], happened: Event) -> tuple[int, ...]:
+        line = happened.place.line
+        if line == 99:
+            told.append(state[:1])
+            return state
+        return (state[0], line) if state else (line,)
+
+    run = Run(KINDS, hear)
+    run.over(graph(happens(1), *steps, happens(99)), ())
+    assert run.cut
+    assert set(told) == {(1,)}
 
 
 def test_what_happens_on_both_of_two_ways_is_one_item() -> None:

@@ -475,6 +475,16 @@ def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
     return found
 
 
+def settled(condition: Condition, most: int) -> Condition:
+    """A condition that holds only where this one does, with at most so many questions that may come out either way: of
+    the others one outcome is taken, that they hold if that is possible."""
+    ranked = sorted(atoms(condition), key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
+    for atom in ranked[most:]:
+        taken = both(condition, asked(atom))
+        condition = taken if taken != FALSE else condition
+    return condition
+
+
 def narrowing(before: Condition, condition: Condition) -> Condition:
     """``before and condition``. Where that is too large, something of ``before`` is given up: the two sides of a branch
     exclude each other, whatever else is forgotten."""

@@ -20,6 +20,7 @@ from amplint.flow.state.conditions import (
     either,
     negation,
     remembering,
+    settled,
     subject_of,
     within,
 )
@@ -160,12 +161,12 @@ class Run(Generic[S]):
     wants: Callable[[Event], bool] = _every
     """Which events of these classes it is to hear."""
     cut: bool = False
-    """Whether there were more paths than MOST_PATHS, or one was given up: it would have to remember more answers than
-    are kept, and without one of them perhaps nothing runs along it."""
+    """Whether there were more paths than MOST_PATHS, or some were given up: they would have to remember more answers
+    than are kept, and without one of them perhaps nothing runs along them."""
     _parts: dict[Graph, _Part] = field(default_factory=dict)
     _known: dict[_Situation[S], list[_Path[S]]] = field(default_factory=dict)
     _left: dict[tuple[int, frozenset[Symbol]], Condition] = field(default_factory=dict)
-    """For a condition and what is asked again: what is left of it; FALSE where that is too much."""
+    """For a condition and what is asked again: what is left of it."""
     _answers: dict[frozenset[Symbol], dict[int, Condition]] = field(default_factory=dict)
 
     def over(self, graph: Graph, start: S) -> list[S]:
@@ -296,7 +297,8 @@ class Run(Generic[S]):
         return result[:MOST_PATHS]
 
     def _remembered(self, condition: Condition, asked: frozenset[Symbol]) -> Condition:
-        """What a path keeps of its condition: the answers that are asked for again, or FALSE if these are too many."""
+        """What a path keeps of its condition: the answers that are asked for again. If these are too many, some of the
+        paths that it stands for are given up."""
         if not isinstance(condition, Choice):
             return condition
         key = (condition.number, asked)
@@ -304,9 +306,9 @@ class Run(Generic[S]):
         if found is None:
             found = remembering(condition, asked, self._answers.setdefault(asked, {}))
             if len(atoms(found)) > MOST_REMEMBERED:
-                found = FALSE
+                found = settled(found, MOST_REMEMBERED)
+                self.cut = True
             self._left[key] = found
-        self.cut = self.cut or found is FALSE
         return found
 
 
