@@ -121,6 +121,8 @@ class Held:
     """The scaler's step that applied the gradients which are still there."""
     added: tuple[Place, Place] | None = None
     """The step that applied gradients, and the backward pass that then added to them."""
+    plain: bool = False
+    """Whether a backward pass without scale may have left gradients, too."""
 
     @property
     def is_clean(self) -> bool:
@@ -132,6 +134,7 @@ class Held:
             and self.divided is None
             and self.applied is None
             and self.added is None
+            and not self.plain
         )
 
     def without_gradients(self) -> Held:
@@ -147,6 +150,7 @@ class Held:
             source=None,
             applied=None,
             added=None,
+            plain=False,
         )
 
     def may_hold(self, modules: frozenset[Hashable]) -> bool:
@@ -575,6 +579,7 @@ class _Move:
             return
         if not event.scaled_by:
             self.plain = event.place
+            self.put([replace(held, plain=True) for held in self.each()])
             return
         changed = []
         for held in self.each():
@@ -603,8 +608,10 @@ class _Move:
         elif held.applied is not None and held.fresh is None and self.plain is None:
             self.violate(Fault.SECOND_STEP, event.place, held.applied)
         elif held.divided is None and self.plain is None and (held.fresh or (held.stale and held.source)):
+            if held.plain and self.several:
+                pass  # its gradients may be those of the backward pass that had no scale
             # the step of an optimizer out of sight may go through a scaler after all
-            if event.in_sight or any(self.enabled(scaler) for scaler in held.fresh_by):
+            elif event.in_sight or any(self.enabled(scaler) for scaler in held.fresh_by):
                 self.violate(Fault.DIRECT_STEP, event.place, held.fresh or held.source or event.place)
         elif held.fresh is not None and held.divided is not None and self.sure(held):
             self.violate(Fault.BACKWARD_AFTER_UNSCALE, held.divided, held.fresh)

@@ -175,6 +175,10 @@ class Api(Protocol):
     def attributes_of(self, value: Instance) -> dict[str, Value]:
         """The attributes that are known of an object."""
 
+    def older(self, value: Instance) -> Instance | None:
+        """The object that was there before the code that is walked, of which an object is a part: ``self`` for what
+        its constructor has made, in a method that nobody in sight calls."""
+
     def identity_of(self, value: Value) -> Symbol | None:
         """What names an object: its identity, the symbol of an unknown, None for other values."""
 

@@ -79,7 +79,7 @@ class Interpreter(Names):
         self._ambient_before: dict[Symbol, dict[type[Ambient], Value]] = {}
         self._pending: dict[Symbol, Arguments] = {}
         self._initialised: set[Symbol] = set()
-        self._of_unknown_age: set[Symbol] = set()
+        self._of_unknown_age: dict[Symbol, Instance] = {}
 
     # entry points ------------------------------------------------------------------------------------------------
 
@@ -551,13 +551,26 @@ class Interpreter(Names):
     def receiver_of(self, value: ClassValue) -> Instance:
         """The object on which a method is walked that nobody in sight calls."""
         identity = symbol("self", value.file.display, value.outline.qualified)
-        self._of_unknown_age.add(identity)
         self._pending.setdefault(identity, Arguments(unclear=True))
-        return Instance(identity, value)
+        return self._of_unknown_age.setdefault(identity, Instance(identity, value))
 
     def is_of_unknown_age(self, value: Instance) -> bool:
         """Whether an object was there before the code that is walked: what happened to it since is out of sight."""
         return value.identity in self._of_unknown_age
+
+    def older(self, value: Instance) -> Instance | None:
+        """The object that was there before the code that is walked, of which an object is a part: it was made by the
+        constructor of that one."""
+        pending: list[Symbol] = [value.identity]
+        seen: set[Symbol] = set()
+        while pending:
+            part = pending.pop()
+            found = self._of_unknown_age.get(part)
+            if found is not None:
+                return found
+            seen.add(part)
+            pending += [one for one in part.parts if isinstance(one, Symbol) and one not in seen]
+        return None
 
     def initialise(self, value: Instance) -> None:
         """Walks the constructor of an object if that has not been done."""
@@ -651,9 +664,8 @@ class Interpreter(Names):
         """An object of a class, by what an annotation or ``isinstance`` says."""
         match kind:
             case ClassValue():
-                self._of_unknown_age.add(own)
                 self._pending.setdefault(own, Arguments(unclear=True))
-                return Instance(own, kind)
+                return self._of_unknown_age.setdefault(own, Instance(own, kind))
             case External():
                 model = self.registry.annotations.get(kind.name)
                 return model(own) if model is not None else None

@@ -384,6 +384,9 @@ class Machine(Api, Protocol):
     def set_elsewhere(self, base: Instance, name: str) -> Value | None:
         """An attribute that another method than the constructor sets."""
 
+    def older(self, value: Instance) -> Instance | None:
+        """The object that was there before the code that is walked, of which an object is a part."""
+
     def is_of_unknown_age(self, value: Instance) -> bool:
         """Whether an object was there before the code that is walked."""
 

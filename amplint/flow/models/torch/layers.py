@@ -12,7 +12,7 @@ from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import hold, items_of
 from amplint.flow.models.torch.operations import Run, apply, meets_half
 from amplint.flow.models.torch.values import ParametersCast, Tensor
-from amplint.flow.models.torch.weights import note_cast, takes_gradients, weight_dtype
+from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
 from amplint.flow.state.values import NONE, ClassValue, External, Instance, Sequence, Value
 from amplint.lowering.program import Node
 
@@ -101,7 +101,7 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
         ]
     if not operands:
         return api.unknown(node)
-    weights = weight_dtype(api, value.identity) if meeting is not None else None
+    weights = weight_dtype(api, value.identity) if meeting is not None and not _is_lent(api, value) else None
     values, nodes = tuple(part for part, _ in operands), tuple(part for _, part in operands)
     run = Run(op, values, nodes, weights, meeting == "raises")
     result = apply(api, run, node)
@@ -112,6 +112,12 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
     if alone and meeting in ("promotes", "differs") and isinstance(result, Tensor) and result.is_half:
         return Tensor(weights if meeting == "promotes" else None)
     return _shaped(api, op, result, node)
+
+
+def _is_lent(api: Api, value: Instance) -> bool:
+    """Whether a layer belongs to a module whose callers are out of sight: they may have cast it whole."""
+    whole = api.older(value)
+    return whole is not None and is_module(api, whole)
 
 
 def _shaped(api: Api, op: str, result: Value, node: Node) -> Value:
