@@ -150,6 +150,18 @@ def test_equal_conditions_are_the_same_object() -> None:
     assert c.negation(c.both(a, b)) is c.either(c.negation(a), c.negation(b))
 
 
+def test_what_was_worked_out_is_kept_by_numbers_that_no_other_tree_gets() -> None:
+    """By the identity of a tree, another one that comes after it in the same place would be taken for it."""
+    c.start_over()
+    a, b, x = (c.asked(c.is_true(symbol("conditions", "numbered", name))) for name in "abx")
+    c.either(c.both(a, b), c.both(x, c.negation(b)))
+    c.within(c.select(a, c.both(x, b), b), c.either(a, x))
+    numbers = {node.number for node in c._nodes.values()}
+    for table in (c._both_kept, c._either_kept, c._restricted_kept):
+        assert table
+        assert {number for key in table for number in key} <= numbers
+
+
 def test_equal_conditions_stay_the_same_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """Summaries of calls hold conditions from one entry point to the next."""
     a, b = map(c.asked, PLAIN[:2])

@@ -149,22 +149,9 @@ def _node(atom: Symbol, then: Value, other: Value) -> Value:
             and _same(other, _told(then, atom, False))
         ):
             return then
-    if type(then) is Choice:
-        then_key: Hashable = then.number
-    else:
-        if type(other) is not Choice and then == other:
-            return other if about is not None else then
-        then_key = True if then is TRUE else False if then is FALSE else then
-    other_key = (
-        other.number
-        if type(other) is Choice
-        else True
-        if other is TRUE
-        else False
-        if other is FALSE
-        else other
-    )
-    key = (atom, then_key, other_key)
+    if type(then) is not Choice and type(other) is not Choice and then == other:
+        return other if about is not None else then
+    key = (atom, _key(then), _key(other))
     found = _nodes.get(key)
     if found is None:
         found = _nodes[key] = Choice(atom, then, other)
@@ -257,7 +244,7 @@ def both(one: Condition, other: Condition) -> Condition:
         return one if other is TRUE or other == TRUE else FALSE
     if one is other:
         return one
-    key = (id(one), other.number) if id(one) < other.number else (other.number, id(one))
+    key = (one.number, other.number) if one.number < other.number else (other.number, one.number)
     found = _both_kept.get(key)
     if found is None:
         top, one_yes, one_no, other_yes, other_no = _parted(one, other)
@@ -273,7 +260,7 @@ def either(one: Condition, other: Condition) -> Condition:
         return TRUE if other is TRUE or other == TRUE else one
     if one is other:
         return one
-    key = (id(one), other.number) if id(one) < other.number else (other.number, id(one))
+    key = (one.number, other.number) if one.number < other.number else (other.number, one.number)
     found = _either_kept.get(key)
     if found is None:
         top, one_yes, one_no, other_yes, other_no = _parted(one, other)
