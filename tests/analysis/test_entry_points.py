@@ -146,30 +146,29 @@ ONCE = """
         def __init__(self, model):
             once()
             self.model = model
-            self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            self.criterion = nn.BCELoss()
             self.scaler = torch.amp.GradScaler("cuda")
 
-        def step(self, x):
+        def step(self, x, y):
             with torch.autocast("cuda", dtype=torch.float16):
-                loss = self.model(x).sum()
-            self.scaler.scale(loss).backward()
-            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+                return self.criterion(self.model(x), y)
 """
 
 
 def test_what_one_constructor_says_by_global_is_not_said_to_the_next(tmp_path: Path) -> None:
     first = dedent(ONCE.format(name="First"))
-    second = first[first.index("class First") :].replace("First", "Second")
+    second = (
+        first[first.index("class First") :].replace("First", "Second").replace("once()", "assert not MADE")
+    )
     result = checked(tmp_path, trainers=f"{first}\n\n{second}")
-    clips = [
-        number
-        for number, line in enumerate((tmp_path / "trainers.py").read_text().splitlines(), 1)
-        if "clip_grad_norm_" in line
-    ]
-    assert len(clips) == 2
-    assert lines(result) == {("clip-without-unscale", line) for line in clips}
+    assert [finding.name for finding in result.findings] == ["bce-in-autocast"] * 2
+
+
+def test_a_constructor_that_is_walked_by_itself_does_not_meet_its_own_flag(tmp_path: Path) -> None:
+    module = dedent(ONCE.format(name="First")).replace("class First:", "class First(nn.Module):")
+    read = "once()\n        self.register_buffer('steps', torch.zeros(1))"
+    result = checked(tmp_path, trainer=module.replace("once()\n        self", f"{read}\n        self"))
+    assert [finding.name for finding in result.findings] == ["bce-in-autocast"]
 
 
 OFTEN = """
