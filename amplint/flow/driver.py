@@ -108,15 +108,17 @@ class Driver:
             graph = self.interpreter.walk_definitions(file, program, parts)
             if graph.items and parts:
                 yield Walk(parts[0], graph)
-        for entry in sorted(self.calls.roots(), key=self._trains_nothing):  # what trains comes first
+        for entry in sorted(self.calls.roots(), key=self._rank):
             yield from self._from(entry)
         while rest := self.calls.rest(self._reached()):
             yield from self._from(rest[0])
         yield from self._called_by_name()
 
     def _from(self, entry: FunctionValue) -> Iterator[Walk]:
-        if self.calls.leads_on(entry, self._reached()):
-            yield from self._guarded(entry, self._walks_of(entry))
+        news = self.calls.news(entry, self._reached())
+        if news is not None:
+            most = self.interpreter.budget(new=news >= Weight.ENTRY)
+            yield from self._guarded(entry, self._walks_of(entry, most))
         self.interpreter.reached.add(id(entry.outline))
 
     def _called_by_name(self) -> Iterator[Walk]:
@@ -143,8 +145,10 @@ class Driver:
                 self._known_by_name.add(event.method)
                 self._called[event.method] = event
 
-    def _trains_nothing(self, entry: FunctionValue) -> bool:
-        return SCALES_LOSSES not in self.effects.tags(entry)
+    def _rank(self, entry: FunctionValue) -> tuple[bool, bool]:
+        """What trains comes first; constructors come after what is done with the objects that they make."""
+        assert entry.outline is not None
+        return entry.outline.name == "__init__", SCALES_LOSSES not in self.effects.tags(entry)
 
     def _reached(self) -> list[FunctionValue]:
         return [part for part in self.calls.definitions if id(part.outline) in self.interpreter.reached]
@@ -171,9 +175,9 @@ class Driver:
         except Exception as error:
             self.failed.append((entry.file.display, error))
 
-    def _walks_of(self, entry: FunctionValue) -> Iterator[Walk]:
+    def _walks_of(self, entry: FunctionValue, most: int) -> Iterator[Walk]:
         self.interpreter.make_room()
-        graph = self.graph_of(entry)
+        graph = self.graph_of(entry, most)
         if graph is None:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
@@ -181,11 +185,11 @@ class Driver:
         place = _switched_off(graph) if not _trains_itself(entry, graph) else None
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
-            assumed = self.interpreter.walk_function(entry, self.receiver(entry), around)
+            assumed = self.interpreter.walk_function(entry, self.receiver(entry), around, most)
             if assumed is not None:
                 yield Walk(entry, assumed, self.interpreter.cut_off)
 
-    def graph_of(self, entry: FunctionValue) -> Graph | None:
+    def graph_of(self, entry: FunctionValue, most: int) -> Graph | None:
         """The events of an entry point; after a method that trains also what other methods of its object save."""
         outline = entry.outline
         assert outline is not None
@@ -194,7 +198,7 @@ class Driver:
             self.interpreter.reached.add(id(outline))
             return self.interpreter.walk_module(entry.file, program) if program is not None else None
         receiver = self.receiver(entry)
-        graph = self.interpreter.walk_function(entry, receiver)
+        graph = self.interpreter.walk_function(entry, receiver, most=most)
         if graph is not None and isinstance(receiver, Instance) and _trains(graph):
             graph = self._with_savers(graph, receiver)
         return graph

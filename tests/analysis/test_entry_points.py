@@ -34,10 +34,10 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     graph_of = Driver.graph_of
 
-    def noted(self: Driver, entry: FunctionValue) -> Graph | None:
+    def noted(self: Driver, entry: FunctionValue, most: int) -> Graph | None:
         assert entry.outline is not None
         names.append(f"{entry.file.path.stem}.{entry.outline.qualified}")
-        return graph_of(self, entry)
+        return graph_of(self, entry, most)
 
     monkeypatch.setattr(Driver, "graph_of", noted)
     return names
@@ -254,3 +254,72 @@ def test_what_comes_after_plenty_gets_fewer(tmp_path: Path, monkeypatch: pytest.
     some = checked(tmp_path, **files)
     assert some.cut == 1
     assert lines(some) == lines(everything)  # what a cut has left out is walked by itself
+
+
+BLOCK = """
+    import torch
+    from torch import nn
+
+
+    def scale(x):
+        with torch.autocast("cuda", enabled=False):
+            return x.float().pow(2)
+
+
+    class Block(nn.Module):
+        def __init__(self, x):
+            super().__init__()
+            self.start = nn.Parameter(scale(x))
+            {more}
+
+        def forward(self, x):
+            return scale(x) @ self.start
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "entries"),
+    [
+        ("self.norm = nn.LayerNorm(8)", ["net.Block.forward"]),
+        ("self.norm = nn.LayerNorm(8).half()", ["net.Block.forward", "net.Block.__init__"]),
+    ],
+)
+def test_a_constructor_is_walked_for_what_it_does_about_precision_alone(
+    more: str, entries: list[str], tmp_path: Path, walked: list[str]
+) -> None:
+    checked(tmp_path, net=BLOCK.format(more=more))
+    assert walked == entries
+
+
+SHARED = """
+    import torch
+
+
+    def half(x):
+        with torch.autocast("cuda", dtype=torch.float16):
+            y = x @ x
+        return y
+"""
+CALLING = """
+    import torch
+    from shared import half
+
+
+    def {name}(x):
+        a = torch.zeros(1)
+        b = a + 1
+        c = b + 1
+        return half(x).pow(2).sum()
+"""
+
+
+@pytest.mark.parametrize(("fewest", "cut"), [(250, 0), (3, 1)])
+def test_where_no_new_region_may_be_met_the_budget_is_smallest(
+    fewest: int, cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "PLENTY", 1)
+    monkeypatch.setattr(interpreter, "FEWEST", fewest)
+    files = {name: CALLING.format(name=name) for name in ("first", "second")}
+    result = checked(tmp_path, shared=SHARED, **files)
+    assert result.cut == cut
+    assert len(result.findings) == 2 - cut

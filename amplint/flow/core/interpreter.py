@@ -49,6 +49,8 @@ MOST_STEPS = 8_000
 PLENTY = 50_000
 """Once so many statements of a project were walked, each further entry point gets FEWER."""
 FEWER = 1_000
+FEWEST = 250
+"""So many where no key of weight ENTRY is on the way that no walk has met."""
 IN_DECORATORS = 100
 """Of these at most so many are what the decorators of one function do."""
 MOST_WALKS = 64
@@ -98,6 +100,12 @@ class Interpreter(Names):
 
     def _run_module(self, program: ir.Program) -> None:
         self.run(program.body)
+
+    def budget(self, *, new: bool) -> int:
+        """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time."""
+        if self._walked < PLENTY:
+            return MOST_STEPS
+        return FEWER if new else FEWEST
 
     def walk_function(
         self,
@@ -171,7 +179,7 @@ class Interpreter(Names):
         self.frame = frame
 
     def _does_nothing(self, file: ProjectFile, decorator: ir.Decorator) -> bool:
-        """Whether a decorator is a function of the project without effects, given nothing that is called."""
+        """Whether a decorator is a function of the project that can meet no ENTRY key, given nothing that is called."""
         node = decorator.expression
         if isinstance(node, ir.Call):
             if any(isinstance(argument.value, ir.Call) for argument in node.arguments):
@@ -179,7 +187,7 @@ class Interpreter(Names):
             node = node.function
         name = dotted_name(node)
         found = self.project.resolve(file, name) if name is not None else None
-        return isinstance(found, FunctionValue) and self.project.weight(found) == Weight.NOTHING
+        return isinstance(found, FunctionValue) and not self.project.enters(found)
 
     def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
         most = self._most
@@ -227,7 +235,8 @@ class Interpreter(Names):
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         self._walks.clear()
-        self._most = (most or MOST_STEPS) if self._walked < PLENTY else FEWER
+        limit = MOST_STEPS if self._walked < PLENTY else FEWER
+        self._most = min(most or limit, limit)
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))
         self.attempt(run)
@@ -341,7 +350,7 @@ class Interpreter(Names):
             return False
         if any(map(_matters, self.state.ambient.values())) or any(map(_matters, given.all)):
             return True
-        if self.project.weight(function) >= Weight.EFFECT:
+        if self.project.sure_weight(function) >= Weight.EFFECT:
             return True
         depth = len(self.active)
         program = self.program_of(function)
@@ -518,7 +527,7 @@ class Interpreter(Names):
 
     def _begin(self, instance: Instance, method: FunctionValue, arguments: Arguments, node: ir.Node) -> None:
         """Walks a constructor now, if it has effects, or when an attribute of the object is asked for."""
-        matters = self.project.weight(method) >= Weight.EFFECT or any(
+        matters = self.project.sure_weight(method) >= Weight.EFFECT or any(
             _matters(value) for value in arguments.all
         )
         if matters and not self.silent:

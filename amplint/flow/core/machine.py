@@ -162,6 +162,12 @@ class ProjectView(Protocol):
     def weight(self, function: FunctionValue) -> int:
         """The Weight of what a function may reach."""
 
+    def sure_weight(self, function: FunctionValue) -> int:
+        """The same without what only has the name of a method that is called on something out of sight."""
+
+    def enters(self, function: FunctionValue) -> bool:
+        """Whether a walk of a function can meet a key of weight ENTRY."""
+
     def program(self, function: FunctionValue) -> Program | None:
         """A function lowered."""
 

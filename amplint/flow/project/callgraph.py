@@ -5,7 +5,7 @@
 * ``graph.methods(name)``: the methods that a call may mean of which only the name is known.
 * ``graph.roots()``: where to begin: the definitions that reach an ENTRY key and that nobody in sight calls, of a circle
   that nobody enters the first one. Module bodies come before functions, files in the order of their paths.
-* ``graph.leads_on(root, reached)``: whether a walk from there may see anything new.
+* ``graph.news(root, reached)``: what a walk from there may meet that no other one has met.
 * ``graph.rest(reached)``: what is left to be walked on its own once that was done: definitions that reach an ENTRY key
   and that no walk reached, callers before those that they may call.
 """
@@ -78,20 +78,24 @@ class CallGraph:
         known = {part.outline for part in reached}
         return self._first([part for part in self._entries if part.outline not in known])
 
-    def leads_on(self, root: FunctionValue, reached: Collection[FunctionValue]) -> bool:
-        """Whether a walk of a root may meet something of a package that models know, in a definition that no walk has
-        reached. A second script that does nothing but call what the first one called is not walked."""
+    def news(self, root: FunctionValue, reached: Collection[FunctionValue]) -> Weight | None:
+        """The greatest weight of what a walk of a root may meet in definitions that no walk has reached; None where
+        these name nothing of a package that models know: a second script that does nothing but call what the first one
+        called; and for a constructor without a new key of weight ENTRY, since what it makes is known to the methods."""
+        found: Weight | None = None
         seen: set[Definition] = {root, *reached}
         pending: list[Definition] = [root]
         while pending:
             part = pending.pop()
+            if self._effects.enters_itself(part):
+                return Weight.ENTRY
             if self._effects.touches(part):
-                return True
+                found = Weight.NOTHING
             for after in self._steps(part):
                 if after not in seen:
                     seen.add(after)
                     pending.append(after)
-        return False
+        return found if not _is_constructor(root) else None
 
     @cached_property
     def definitions(self) -> list[FunctionValue]:
@@ -183,6 +187,11 @@ class CallGraph:
         assert outline is not None
         is_module = outline is part.file.outline.module
         return (not is_module, str(part.file.path), outline.line, outline.column)
+
+
+def _is_constructor(part: FunctionValue) -> bool:
+    outline = part.outline
+    return outline is not None and outline.owner is not None and outline.name == "__init__"
 
 
 def _is_abstract(method: FunctionValue) -> bool:

@@ -113,6 +113,10 @@ class Effects:
         """The greatest weight."""
         return _weight(self.of(definition))
 
+    def sure_weight(self, definition: Definition) -> Weight:
+        """The greatest weight of what the text names."""
+        return _weight(self._sure.of(definition))
+
     def enters(self, definition: Definition) -> bool:
         """Whether a walk of a definition can meet an ENTRY key. A method that is called on something out of sight is
         among what it can meet if its class is named on the way (rapid type analysis): where nothing makes such an
@@ -121,7 +125,7 @@ class Effects:
             return False
         found = self._enters.get(definition)
         if found is None:
-            sure = _weight(self._sure.of(definition)) >= Weight.ENTRY
+            sure = self.sure_weight(definition) >= Weight.ENTRY
             found = self._enters[definition] = sure or self._enters_by_type(definition)
         return found
 
@@ -166,6 +170,10 @@ class Effects:
                 method = self.edges.classes.own_method(part, name) if isinstance(part, ClassValue) else None
                 if method is not None:
                     yield method
+
+    def enters_itself(self, definition: Definition) -> bool:
+        """Whether a definition names an ENTRY key by itself."""
+        return _weight(self.own(definition)) >= Weight.ENTRY
 
     def touches(self, definition: Definition) -> bool:
         """Whether a definition names by itself what a package gives that models know, or has an effect."""

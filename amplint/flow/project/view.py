@@ -352,6 +352,18 @@ class View:
             return Weight.NOTHING
         return self.effects.weight(self.names.function(function.file, outline))
 
+    def sure_weight(self, function: FunctionValue) -> Weight:
+        """The same without what only has the name of a method that is called on something out of sight."""
+        outline = self._outline(function)
+        if outline is None:
+            return Weight.NOTHING
+        return self.effects.sure_weight(self.names.function(function.file, outline))
+
+    def enters(self, function: FunctionValue) -> bool:
+        """Whether a walk of a function can meet an ENTRY key."""
+        outline = self._outline(function)
+        return outline is not None and self.effects.enters(self.names.function(function.file, outline))
+
     def _outline(self, function: FunctionValue) -> FunctionOutline | None:
         """The outline of a function; of a nested one that of its name in the function around it, if there is just
         one, or else that of the function around."""
