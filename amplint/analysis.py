@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import libcst as cst
 
@@ -40,13 +39,12 @@ class Analysis:
     def __init__(
         self,
         files: Sequence[SourceFile],
-        project_files: Sequence[Path],
+        project: Project,
         settings: Settings,
         codes: frozenset[str] | None = None,
-        changed: Mapping[str, bytes] = {},
     ) -> None:
-        """``project_files`` are all files that may be read to follow calls; ``codes`` names the rules to run, None for
-        all; ``changed`` holds bytes that count instead of those on the disk."""
+        """``project`` holds all files that may be read to follow calls; ``codes`` names the rules to run, None for
+        all."""
         self.settings = settings
         setting = Setting(settings.torch, settings.device, settings.torch_from not in ("", "the default"))
         rules = [
@@ -54,8 +52,7 @@ class Analysis:
         ]
         self.flow_rules = [rule for rule in rules if isinstance(rule, FlowRule)]
         self.syntax_rules = [rule for rule in rules if isinstance(rule, SyntaxRule)]
-        self.project = Project(project_files)
-        self.project.changed = changed
+        self.project = project
         self.project.extend([file.path for file in files])
         self.report = Report()
         self.findings: list[Finding] = []
@@ -73,7 +70,8 @@ class Analysis:
 
     def _loaded(self, source: SourceFile) -> ProjectFile | None:
         try:
-            return self.project.add(source)
+            known = self.project.load(source.path) if self.project.is_loaded(source.path) else None
+            return known or self.project.add(source)
         except Unparsable as error:
             self.findings.append(_syntax_error(source.display, error.message, error.line, error.column))
         return None
@@ -160,15 +158,3 @@ def _syntax_error(display: str, message: str, line: int, column: int) -> Finding
     code, name = SYNTAX_ERROR
     column = max(column, 1)
     return Finding(code, name, Level.ERROR, message, display, Span(line, column, line, column))
-
-
-def judge(
-    files: Iterable[SourceFile],
-    project_files: Sequence[Path],
-    settings: Settings,
-    codes: frozenset[str] | None = None,
-    keep: Callable[[Finding], bool] = lambda finding: True,
-    changed: Mapping[str, bytes] = {},
-) -> Judged:
-    """See Analysis."""
-    return Analysis(list(files), project_files, settings, codes, changed).run(keep)

@@ -4,7 +4,7 @@ code."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from amplint.bounds import TorchBounds
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_project_torch
 from amplint.gating import gate_of, gated
-from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
+from amplint.source.decoding import Unreadable, decode, display_name
 from amplint.source.discovery import Discovery, discover
 from amplint.source.gate import passes
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amplint.groups import Job, Verdict
     from amplint.parallel import Crew
     from amplint.silence import Word
+    from amplint.source.project import Project
 
 Progress = Callable[[int, int], None]
 """Called with the number of files done and of all files that are analysed."""
@@ -92,22 +93,22 @@ def check(
         job = _job(paths, settings, discovery.files, changed)
         with Crew(job, workers) as crew:
             passed, others = _gated_by(crew, workers, discovery.files, settings)
-            return _judge(job, passed, others, discovery, crew, workers, progress)
+        return _judge(job, passed, others, discovery, progress)
     passed, others = gated(
         discovery.files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
     )
     if not passed and not discovery.obstacles:
         return CheckResult((), len(discovery.files))
     job = _job(paths, settings, discovery.files, changed)
-    return _judge(job, passed, others, discovery, None, workers, progress)
+    return _judge(job, passed, others, discovery, progress)
 
 
 def _gated_by(
     crew: Crew, workers: int, files: Sequence[str], settings: Settings
-) -> tuple[list[tuple[str, int]], list[str]]:
+) -> tuple[list[str], list[str]]:
     """The gate of a large tree, passed in several processes at once."""
     parts = _in_parts(files, 4 * workers)
-    passed: list[tuple[str, int]] = []
+    passed: list[str] = []
     others: list[str] = []
     for found, rest in crew.gate(parts, gate_of(settings), refined=not settings.has_own_wrappers):
         passed += found
@@ -130,7 +131,7 @@ def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
         text = decode(stdin.data)
     except Unreadable as error:
         return CheckResult((unreadable_file(display, error),), 1)
-    candidate = Candidate(str(stdin.path.absolute()), display, len(stdin.data), text)
+    candidate = Candidate(str(stdin.path.absolute()), display, text)
     job = _job([stdin.path], settings, ())
     verdict: Verdict = judge_group(job, [candidate])
     findings = tuple(sorted(verdict.findings, key=lambda finding: finding.order))
@@ -138,20 +139,14 @@ def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
 
 
 def _judge(
-    job: Job,
-    passed: Sequence[tuple[str, int]],
-    others: Sequence[str],
-    discovery: Discovery,
-    crew: Crew | None,
-    workers: int,
-    progress: Progress | None,
+    job: Job, passed: Sequence[str], others: Sequence[str], discovery: Discovery, progress: Progress | None
 ) -> CheckResult:
     from amplint.groups import Candidate, judge_group, unreadable_file
 
-    everything = [*passed, *_second_round(job, passed, others, crew, workers)]
+    project = job.project()
     candidates = [
-        Candidate(path, display_name(path), size, decode(job.changed[path]) if path in job.changed else None)
-        for path, size in everything
+        Candidate(path, display_name(path), decode(job.changed[path]) if path in job.changed else None)
+        for path in (*passed, *_users(job, project, passed, others))
     ]
     sources = {candidate.display: candidate.path for candidate in candidates}
     findings: dict[Finding, None] = {}
@@ -163,7 +158,7 @@ def _judge(
             findings[finding] = None
     if progress is not None:
         progress(0, len(candidates))
-    verdict = judge_group(job, candidates)
+    verdict = judge_group(job, candidates, project)
     findings.update((finding, None) for finding in verdict.findings)
     crashes += verdict.crashes
     silencing |= verdict.silencing
@@ -216,28 +211,14 @@ def _job(
     return Job(settings, tuple(map(Path, files)), changed)
 
 
-def _second_round(
-    job: Job, passed: Sequence[tuple[str, int]], others: Sequence[str], crew: Crew | None, workers: int
-) -> list[tuple[str, int]]:
+def _users(job: Job, project: Project, passed: Sequence[str], others: Sequence[str]) -> list[str]:
     """Files without a token of their own that use what the first ones define, such as a script that hands its
     model to the function which opens the region."""
-    from amplint.amp.survey import second_gate
+    from amplint.flow.driver import known
+    from amplint.flow.project.gate import users
 
-    def with_bytes() -> Iterator[tuple[tuple[str, ...], bytes]]:
-        for path, _ in passed:
-            try:
-                data = job.changed[path] if path in job.changed else read_bytes(path)
-                yield (Path(path).stem, Path(path).parent.name), data
-            except Unreadable:
-                continue
-
-    gate = second_gate(with_bytes(), len(others)) if others else ()
-    if not gate:
-        return []
-    if crew is None:
-        return gated(others, gate, changed=job.changed)[0]
-    found = crew.gate(_in_parts(others, 2 * workers), gate, refined=False)
-    return [file for part, _ in found for file in part]
+    models = known(job.settings.autocast_contexts, job.settings.backward_functions)
+    return [str(path) for path in users(project, models, map(Path, passed), map(Path, others))]
 
 
 def _workers(jobs: int) -> int:

@@ -21,6 +21,7 @@ from amplint.selectors import selects
 from amplint.silence import Silence, Word
 from amplint.source.decoding import SourceFile, Unreadable, decode, lines_of, read_source
 from amplint.source.nesting import RECURSION_LIMIT
+from amplint.source.project import Project
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -32,7 +33,6 @@ class Candidate:
 
     path: str
     display: str
-    size: int = 0
     text: str | None = None
 
     def read(self) -> SourceFile:
@@ -65,6 +65,12 @@ class Job:
     changed: Mapping[str, bytes] = field(default_factory=dict)
     """Bytes by absolute path that count instead of those on the disk."""
 
+    def project(self) -> Project:
+        """The project, with no file read yet."""
+        project = Project(self.project_files)
+        project.changed = self.changed
+        return project
+
     @property
     def codes(self) -> frozenset[str]:
         """The codes of the rules to run."""
@@ -85,8 +91,9 @@ def _codes_to_run(
     return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
 
 
-def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
-    """The findings in the files of a group, without those that are silenced or switched off."""
+def judge_group(job: Job, group: Sequence[Candidate], project: Project | None = None) -> Verdict:
+    """The findings in the files of a group, without those that are silenced or switched off. ``project`` is that of the
+    job's files, if some were read already."""
     from amplint.analysis import Analysis, Judged
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -96,7 +103,7 @@ def judge_group(job: Job, group: Sequence[Candidate]) -> Verdict:
     judged = Judged([], [])
     if files:
         try:
-            judged = Analysis(files, job.project_files, job.settings, job.codes, job.changed).run(wanted)
+            judged = Analysis(files, project or job.project(), job.settings, job.codes).run(wanted)
         except Exception as error:
             judged.crashes.append(_crash(files[0], error))
     findings = [*unreadable, *judged.findings]

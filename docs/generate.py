@@ -1,6 +1,7 @@
-"""Writes what the documentation says about rules, and what the README shows of a run, from amplint itself.
+"""Writes what the documentation says about rules, what the README shows of a run, and the byte gate, from amplint
+itself.
 
-    python docs/generate.py            # writes docs/rules/*.md and the marked parts of README.md
+    python docs/generate.py            # writes docs/rules/*.md, the marked parts of README.md and amplint/amp/gate.py
     python docs/generate.py --check    # changes nothing; exit status 1 and a list if something is stale
 
 The page of a rule is the docstring of its module, with a heading above it.
@@ -12,12 +13,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from amplint.flow.driver import registry
+from amplint.flow.project.gate import tokens
 from amplint.rules import all_rules
+from amplint.rules.base import SyntaxRule
 from amplint.unreadable import UnreadableFile
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
 PAGES = REPOSITORY / "docs" / "rules"
+GATE = REPOSITORY / "amplint" / "amp" / "gate.py"
 RULES = (*all_rules(), UnreadableFile())
 DEMONSTRATION = "fixtures/epoch-wide-autocast/bad_region_around_loop.py"
 
@@ -48,16 +53,52 @@ def replaced(text: str, part: str, content: str) -> str:
     return f"{before}{start}{content}\n{end}{after}"
 
 
+def gate() -> str:
+    """The module with the rows of the byte gate."""
+    rows = {row for rule in RULES if isinstance(rule, SyntaxRule) for row in rule.gate} | {
+        *tokens(registry())
+    }
+    needed = sorted(row for row in rows if not any(_says_less(other, row) for other in rows - {row}))
+    lines = [
+        f"    ({', '.join(_in_quotes(token) for token in row)},),".replace(
+            ",)", ")" if len(row) > 1 else ",)"
+        )
+        for row in needed
+    ]
+    return "\n".join(
+        (
+            '"""The byte strings without which a file has no AMP in it. Written by docs/generate.py."""',
+            "",
+            "from __future__ import annotations",
+            "",
+            "GATE: tuple[tuple[bytes, ...], ...] = (",
+            *lines,
+            ")",
+            '"""A file is looked at if all tokens of one row occur in it."""',
+            "",
+        )
+    )
+
+
+def _says_less(row: tuple[bytes, ...], other: tuple[bytes, ...]) -> bool:
+    """Whether all that passes by the other row passes by this one."""
+    return all(token in other or b"." + token in other for token in row)
+
+
+def _in_quotes(token: bytes) -> str:
+    return f'b"{token.decode()}"'
+
+
 def wanted() -> dict[Path, str]:
     """Every generated file and what it has to hold."""
     texts = {PAGES / f"{rule.name}.md": rule.page for rule in RULES}
     readme = replaced(README.read_text(encoding="utf-8"), "rules", rules_table())
-    return texts | {README: replaced(readme, "demonstration", demonstration())}
+    return texts | {README: replaced(readme, "demonstration", demonstration()), GATE: gate()}
 
 
 def stale(texts: dict[Path, str]) -> list[Path]:
     """The files that hold something else, are missing, or belong to no rule any more."""
-    present = {path: path.read_text(encoding="utf-8") for path in (*PAGES.glob("*.md"), README)}
+    present = {path: path.read_text(encoding="utf-8") for path in (*PAGES.glob("*.md"), README, GATE)}
     return sorted(path for path in texts.keys() | present.keys() if texts.get(path) != present.get(path))
 
 

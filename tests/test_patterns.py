@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from amplint.amp.survey import may_suffer, names_that_touch, second_gate
-from amplint.amp.tokens import is_worth_reading
+from amplint.amp.gate import GATE
 from amplint.requirements import _requirement, bounds_of_setting
+from amplint.source.gate import has_words
 from amplint.source.suppressions import insertions, read_suppressions
 
 parser: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
@@ -356,17 +356,7 @@ COMMENTS = (
     ":",
 )
 CODE: dict[str, tuple[Apply, Sequence[str]]] = {
-    "is_worth_reading": (
-        _in_bytes(is_worth_reading),
-        (".to(", "dtype", "float16", "x.float()", "optim", *WORDS),
-    ),
-    "may_suffer": (
-        _in_bytes(may_suffer),
-        ("fill(", "fill_(", "1e", "5", "**2", "**", "- 2", " ", "\n", "x", "#"),
-    ),
-    "second_gate": (_in_bytes(lambda data: second_gate([(("m",), b"autocast" + data)], 1000)), WORDS),
-    "second_gate of a few": (_in_bytes(lambda data: second_gate([(("m",), b"autocast" + data)], 1)), WORDS),
-    "names_that_touch": (_in_bytes(lambda data: names_that_touch(b"autocast" + data)), WORDS),
+    "has_words": (_in_bytes(lambda data: has_words(data, GATE)), WORDS),
     "requirement": (lambda text: list(_requirement(f"torch{text}")), NUMBERS),
     "torch-version": (bounds_of_setting, NUMBERS),
     "read_suppressions": (lambda text: read_suppressions(f"x = 1  # amplint: {text}\n"), COMMENTS),

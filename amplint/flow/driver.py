@@ -56,6 +56,11 @@ def registry() -> Registry:
     return found
 
 
+def known(contexts: Sequence[str], backward_functions: Sequence[str]) -> Registry:
+    """All models, those of a project's own wrappers from its settings included."""
+    return with_own(registry(), contexts, backward_functions)
+
+
 @dataclass(frozen=True, slots=True)
 class Walk:
     """The events of one entry point. ``cut``: it met its budget."""
@@ -79,7 +84,7 @@ class Driver:
         backward_functions: Sequence[str] = (),
     ) -> None:
         """``contexts`` and ``backward_functions`` are wrappers of the project itself, from its settings."""
-        known = with_own(registry(), contexts, backward_functions)
+        models_known = known(contexts, backward_functions)
         self.project = project
         self.failed: list[tuple[str, Exception]] = []
         """Files with an entry point that amplint itself failed at."""
@@ -88,13 +93,13 @@ class Driver:
         """Calls of methods by name inside regions, the first of each name, that are still to be followed."""
         self._known_by_name: set[str] = set()
         self.files = sorted(files, key=lambda file: str(file.path))
-        self._edges = Edges(Classes(Names(project, Keys(known).knows)), self.files)
-        self.effects = Effects(self._edges, known)
+        self._edges = Edges(Classes(Names(project, Keys(models_known).knows)), self.files)
+        self.effects = Effects(self._edges, models_known)
         self.calls = CallGraph(self.effects, self.files)
         self.view = View(self.effects)
-        self.questions = Questions(self.view, known.kinds)
+        self.questions = Questions(self.view, models_known.kinds)
         """What rules may ask about the events."""
-        self.interpreter = Interpreter(known, self.view, settings)
+        self.interpreter = Interpreter(models_known, self.view, settings)
 
     def walks(self) -> Iterator[Walk]:
         """Each entry point with its events: what files do when they are imported, then where the project is

@@ -115,6 +115,7 @@ class DeprecatedAmpApi(SyntaxRule):
     """Looks at each use of a deprecated name: calls, decorators, arguments, aliases."""
 
     level = Level.ADVICE
+    gate = tuple(sorted({(b"amp", name.rpartition(".")[2].encode()) for name in DEPRECATED}))
 
     def wants(self, imports: dict[str, str], text: str) -> bool:
         return "amp" in text and compare(self.setting.torch, "<", WARNS_SINCE) is not True

@@ -73,6 +73,7 @@ class ApexAmp(SyntaxRule):
     """Looks at imports."""
 
     level = Level.ADVICE
+    gate = ((b"apex", b"amp"),)
 
     def wants(self, imports: dict[str, str], text: str) -> bool:
         return "apex" in text

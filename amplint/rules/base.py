@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import libcst as cst
 
@@ -235,6 +235,8 @@ class SyntaxRule(Rule):
     """A rule about spelling, decided on the tree alone."""
 
     kind = "syntax"
+    gate: ClassVar[tuple[tuple[bytes, ...], ...]]
+    """Rows for the byte gate: a file that the rule is about has all tokens of one."""
 
     def wants(self, imports: dict[str, str], text: str) -> bool:
         """Whether a file can hold anything of interest."""

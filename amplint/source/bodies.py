@@ -67,7 +67,6 @@ class Body:
         "imports",
         "is_generator",
         "loads",
-        "returns_value",
         "stores",
     )
 
@@ -93,7 +92,6 @@ class Body:
         ``__dict__``."""
         self.imports = False
         """Whether it has an import statement."""
-        self.returns_value = False
         self.is_generator = False
         self._walk(list(nodes))
         self.compared -= self.loads
@@ -255,7 +253,6 @@ class Body:
 
     def _return(self, node: ast.Return, pending: list[ast.AST]) -> None:
         if node.value is not None:
-            self.returns_value |= not (isinstance(node.value, ast.Constant) and node.value.value is None)
             pending.append(node.value)
 
     def _yield(self, node: ast.Yield | ast.YieldFrom, pending: list[ast.AST]) -> None:

@@ -14,6 +14,23 @@ SUPPRESSION = b"amplint:"
 """What a comment of ours has in it. A file with one is read even without AMP: then the comment is unused."""
 
 
+_WORDS = bytes(
+    code if code > 127 or chr(code).isalnum() or code == ord("_") else ord(" ") for code in range(256)
+)
+"""Turns all bytes that are part of no identifier into blanks."""
+
+
+def identifiers(data: bytes) -> frozenset[bytes]:
+    """All that may be an identifier in a text, words of comments and strings included. It takes linear time."""
+    return frozenset(data.translate(_WORDS).split())
+
+
+def has_words(data: bytes, gate: Gate) -> bool:
+    """Whether a file that passed the gate has all tokens of a row as words: ``half`` is no ``behalf``."""
+    words = identifiers(data)
+    return any(words.issuperset(token.strip(b".") for token in row) for row in gate)
+
+
 def passes(data: bytes, gate: Gate) -> bool:
     """Whether the file is worth reading. A file in UTF-16 or UTF-32, where no token could be found, passes:
     it is to be reported."""

@@ -229,23 +229,12 @@ class Project:
         if self._defining is None:
             self._defining = {}
             for path in self._paths:
-                for found in set(_DEFINITION.findall(self._current(path))):
+                for found in set(_DEFINITION.findall(self.current_bytes(path))):
                     self._defining.setdefault(found.decode(), []).append(path)
         return self._defining.get(name, [])
 
-    def is_known_beside(self, path: Path, pattern: re.Pattern[bytes]) -> bool:
-        """Whether a pattern occurs in a file of the same package that is no file of the project, or in one of the
-        same folder if there is no package. They are read for it."""
-        folder = path.parent
-        deep = (folder / "__init__.py").exists()
-        while (folder.parent / "__init__.py").exists():
-            folder = folder.parent
-        beside = folder.rglob("*.py") if deep else folder.glob("*.py")
-        return any(
-            other not in self._paths and pattern.search(_bytes_at(other)) is not None for other in beside
-        )
-
-    def _current(self, path: Path) -> bytes:
+    def current_bytes(self, path: Path) -> bytes:
+        """The bytes of a file, read now and not kept; empty if it cannot be read."""
         data = self.changed.get(str(path))
         return _bytes_at(path) if data is None else data
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from amplint.amp.protocol import PROTOCOL, Fault
-from amplint.analysis import judge
+from amplint.analysis import Analysis
 from amplint.config import Settings
 from amplint.events import (
     Backward,
@@ -37,6 +37,7 @@ from amplint.rules.base import FlowRule, Report
 from amplint.rules.context import NothingElse
 from amplint.rules.dispatcher import Dispatcher
 from amplint.source.decoding import read_source
+from amplint.source.project import Project
 
 CALLS = {
     "backward": "scaler.scale(0.5 * (w - v).square().sum()).backward()",
@@ -273,7 +274,7 @@ def test_text_is_judged_like_its_events(tmp_path: Path) -> None:
     for number, program in enumerate(sample()):
         path = tmp_path / f"program_{number}.py"
         path.write_text(text_of(program), encoding="utf-8")
-        found = judge([read_source(path)], [path], Settings(tmp_path), codes).findings
+        found = Analysis([read_source(path)], Project([path]), Settings(tmp_path), codes).run().findings
         said = {finding.name for finding in found}
         if said != set(verdict(program)[0]):
             differences.append(f"{' '.join(program)}: text: {said}, events: {verdict(program)[0]}")

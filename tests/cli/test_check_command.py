@@ -223,7 +223,8 @@ def test_a_projects_own_wrapper_passes_the_gate(amplint, project: Path) -> None:
 
 
 def test_files_that_use_what_the_first_ones_define_are_judged_as_well(amplint, project: Path) -> None:
-    (project / "regions.py").write_text("def my_region():\n    return autocast()\n")
+    regions = "import torch\ndef my_region():\n    return torch.autocast('cuda')\n"
+    (project / "regions.py").write_text(regions)
     (project / "train.py").write_text("from regions import my_region\nloss.backward()  # BAD\n")
     done = amplint("--output-format=concise")
     assert done.stdout.startswith("train.py:2:20:")
