@@ -199,7 +199,7 @@ def _linted(
 
 
 def _findings_in(file: Path) -> list[Finding]:
-    from amplint.report.json_array import finding_from
+    from amplint.report.json import finding_from
 
     try:
         return [finding_from(value) for value in json.loads(file.read_text(encoding="utf-8"))]

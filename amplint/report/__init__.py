@@ -10,10 +10,8 @@ from amplint.report.text import Style
 
 Renderer = Callable[[CheckResult, Style], str]
 
-_MODULES = {"full": "full", "concise": "concise", "json": "json_array", "github": "github"}
-
 
 def renderer(output_format: str) -> Renderer:
-    """The function that renders a result in this format."""
-    render: Renderer = import_module(f"amplint.report.{_MODULES[output_format]}").render
+    """The function that renders a result in this format: ``render`` of the module of its name."""
+    render: Renderer = import_module(f"amplint.report.{output_format}").render
     return render

@@ -10,7 +10,7 @@ from amplint.confirm.recording import CPU, SIMULATED, Recording
 from amplint.confirm.verdicts import CrossCheck, Status, Verdict
 from amplint.report.full import block
 from amplint.report.github import command
-from amplint.report.json_array import as_object
+from amplint.report.json import as_object
 from amplint.report.sources import Sources
 from amplint.report.text import LEVEL_COLORS, Style, counted, escaped, place_of, wrapped
 

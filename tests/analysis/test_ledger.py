@@ -11,7 +11,7 @@ import pytest
 from amplint.check import CheckResult, check
 from amplint.config import Settings
 from amplint.findings import Assumed, Assumption, Finding, Level
-from amplint.report.json_array import finding_from, render
+from amplint.report.json import finding_from, render
 from amplint.report.text import Style
 from amplint.rules.ledger import weighed
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from running import command, environment
 
+from amplint.config import OUTPUT_FORMATS
+
 BAD = "import torch\n\nwith torch.autocast('cuda'):\n    loss.backward()  # BAD\n"
 
 
@@ -148,7 +150,7 @@ def test_a_socket_is_passed_over(amplint, project: Path, neighbour) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes")
-@pytest.mark.parametrize("output_format", ["full", "concise", "json", "github"])
+@pytest.mark.parametrize("output_format", OUTPUT_FORMATS)
 def test_a_name_that_is_not_utf_8(amplint, project: Path, neighbour, output_format: str) -> None:
     name = os.fsencode(project) + b"/caf\xe9.py"
     Path(os.fsdecode(name)).write_text(BAD)
@@ -161,7 +163,7 @@ def test_a_name_that_is_not_utf_8(amplint, project: Path, neighbour, output_form
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a file system that takes any characters")
-@pytest.mark.parametrize("output_format", ["full", "concise", "json"])
+@pytest.mark.parametrize("output_format", [name for name in OUTPUT_FORMATS if name != "github"])
 def test_control_characters_never_get_through(amplint, project: Path, output_format: str) -> None:
     (project / "\x1b[2J\n::error::\u202e.py").write_text(
         "with autocast():\n    x = '\x1b[31m\u202e\x9b' # BAD\n"
