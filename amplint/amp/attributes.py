@@ -64,6 +64,3 @@ MODULE_ATTRIBUTES = frozenset(
     }
 )
 """What every nn.Module has, but for names that begin with an underscore."""
-
-NO_LAYER_HAS = frozenset({"device", "dtype"})
-"""What no class of torch.nn has, wrappers for several devices apart. Tensors do, and modules of other packages."""

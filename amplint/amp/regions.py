@@ -56,17 +56,6 @@ QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabl
 ABOUT_THE_MACHINE = re.compile(r"\Atorch\.(\w+\.)*(is_available|is_built|is_bf16_supported|device_count)")
 """Functions that ask about the machine, which does not change while a program runs."""
 
-NULL_CONTEXTS = frozenset(
-    {
-        "contextlib.nullcontext",
-        "contextlib.suppress",
-        "contextlib.ExitStack",
-        "torch.profiler.record_function",
-        "torch.autograd.profiler.record_function",
-    }
-)
-"""Contexts that leave autocast as it is. ExitStack is handled where it collects others."""
-
 GRAD_OFF = frozenset(
     {
         "torch.no_grad",

@@ -40,9 +40,6 @@ TAKES_HALF_PARAMETERS = frozenset(
     }
 )
 
-SCALES_ITSELF = "apex.amp.scale_loss"
-"""A context that scales the loss, and divides the gradients by the scale at its end."""
-
 _PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
 
 
@@ -51,12 +48,6 @@ def parameters_of(name: str) -> tuple[str, ...]:
     if name in ("torch.GradScaler", "torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"):
         return ("device", *_PARAMETERS)
     return _PARAMETERS if name.startswith("torch.") and name.endswith(".GradScaler") else ()
-
-
-METHODS = frozenset(
-    {"scale", "unscale_", "step", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict"}
-)
-"""The methods of a scaler that the flow tells of."""
 
 
 @dataclass(frozen=True)

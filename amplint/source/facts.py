@@ -226,10 +226,6 @@ class FileFacts:
         """The outline of a class of this file."""
         return self._index.classes[node]
 
-    def function_at(self, line: int, name: str) -> FunctionOutline | None:
-        """The function of a name whose decorators or head begin on a line."""
-        return next((part for part in self.functions if part.line == line and part.name == name), None)
-
     def class_at(self, line: int, name: str) -> ClassOutline | None:
         """The class of a name whose decorators or head begin on a line."""
         return next((part for part in self.classes if part.line == line and part.name == name), None)

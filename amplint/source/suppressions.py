@@ -62,10 +62,6 @@ class Suppressions:
             if (selector.lines is None or line in selector.lines) and selects((selector.text,), code, name)
         ]
 
-    def cover(self, code: str, name: str, line: int) -> bool:
-        """Whether a finding that begins on this line is silenced."""
-        return bool(self.covering(code, name, line))
-
 
 NONE = Suppressions()
 

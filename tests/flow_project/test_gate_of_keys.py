@@ -85,6 +85,7 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import plain\nplain()"}, []),
         ({"b.py": "from a import Base\nclass C(Base): ..."}, []),
         ({"b.py": "region()"}, []),
+        ({"b.py": "from a import region\nprint 'region'"}, []),
     ],
 )
 def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str], more: list[str]) -> None:

@@ -5,12 +5,13 @@ from drawing import Draw, Tree
 
 from amplint.flow.core.machine import Binding, Lines
 from amplint.flow.core.registry import Registry
-from amplint.flow.project.view import View, view_of
+from amplint.flow.project.effects import Effects
+from amplint.flow.project.view import View
 from amplint.flow.state.values import FunctionValue, Unknown, Value
 
 
 def view(tree: Tree) -> View:
-    return view_of(tree.project, tree.files(), Registry())
+    return View(Effects(tree.edges(), Registry()))
 
 
 def told(tree: Tree, binding: Binding | tuple[object, str] | None) -> str | None:

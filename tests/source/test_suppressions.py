@@ -10,7 +10,7 @@ RULE = ("AMP101", "backward-in-autocast")
 def silenced(text: str) -> list[int]:
     """The lines on which backward-in-autocast is silenced."""
     suppressions = read_suppressions(text)
-    return [line for line in range(1, text.count("\n") + 2) if suppressions.cover(*RULE, line)]
+    return [line for line in range(1, text.count("\n") + 2) if suppressions.covering(*RULE, line)]
 
 
 @pytest.mark.parametrize(

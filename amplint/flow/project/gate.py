@@ -77,8 +77,8 @@ def _row(name: str) -> tuple[bytes, ...]:
 
 
 def users(project: Project, registry: Registry, passed: Iterable[Path], others: Iterable[Path]) -> list[Path]:
-    """Those of the other files that use what the files that passed the gate define, in order. None of the rest is
-    parsed for it: nothing in it could lead to a key of weight ENTRY."""
+    """Those of the other files that use what the files that passed the gate define, in order, if they can be parsed.
+    None of the rest is parsed for it: nothing in it could lead to a key of weight ENTRY."""
     candidates, rest = set(passed), set(others)
     asked: set[tuple[bytes, bytes]] = set()
     found: set[Path] = set()
@@ -90,7 +90,7 @@ def users(project: Project, registry: Registry, passed: Iterable[Path], others: 
         found |= new
         candidates |= new
         rest -= new
-    return sorted(found)
+    return sorted(path for path in found if project.load(path) is not None)
 
 
 def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> Effects:

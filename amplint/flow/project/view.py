@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from amplint.flow.core.machine import Binding, Lines
-from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.core.registry import Weight
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges
-from amplint.flow.project.effects import Effects, Keys
+from amplint.flow.project.effects import Effects
 from amplint.flow.project.meanings import UNSEEN, Assigned, Folder, Meaning, Member
 from amplint.flow.project.names import Names
 from amplint.flow.project.uses import Uses
@@ -21,7 +21,7 @@ from amplint.source.bindings import Binding as Bound
 from amplint.source.bindings import Bindings, ClassBinding, FunctionBinding, ImportBinding, StatementBinding
 from amplint.source.facts import Facts, facts_of
 from amplint.source.outline import ClassOutline, FunctionOutline
-from amplint.source.project import Project, ProjectFile
+from amplint.source.project import ProjectFile
 
 _KINDS = {
     "property": "property",
@@ -412,12 +412,6 @@ class View:
                 known = Program(file.display, (lines.first, lines.last), 0, name or "<lines>")
             self._lines[lines] = known
         return known
-
-
-def view_of(project: Project, files: Sequence[ProjectFile], registry: Registry) -> View:
-    """The view of a project. Methods of objects out of sight are looked for in ``files`` by their names."""
-    knows = Keys(registry).knows
-    return View(Effects(Edges(Classes(Names(project, knows)), files), registry))
 
 
 def _around(body: list[ast.stmt], line: int) -> ast.stmt | None:

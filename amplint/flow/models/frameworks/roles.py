@@ -13,7 +13,7 @@ from amplint.events import AmpHidden
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks.scales import told_of_scaling
-from amplint.flow.models.torch import checkpoints, losses, optimizers
+from amplint.flow.models.torch import checkpoints, losses
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
@@ -146,12 +146,6 @@ def backward(api: Api, framework: Value, arguments: Arguments, node: Node) -> Va
     return NONE
 
 
-def step(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    """``engine.step()``: the framework steps optimizers of its own, through its own scaler if it has one."""
-    optimizers.stepped(api, None, node, via_scaler=True, framework=True)
-    return NONE
-
-
 def loaded(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``scaler.load_state_dict(state)`` of an object whose state is no torch optimizer's or scaler's."""
     return NONE
@@ -179,7 +173,6 @@ def hidden(api: Api, framework: Value, arguments: Arguments, node: Node) -> Valu
 REGION = Role(region, Weight.ENTRY, frozenset({"opens a region"}))
 NULL = Role(null, Weight.NOTHING)
 BACKWARD = Role(backward, tags=frozenset({SCALES_LOSSES}))
-STEP = Role(step)
 LOADED = Role(loaded)
 SAME = Role(same, Weight.NOTHING)
 SAVE = Role(save)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint.amp.regions import default_dtype
-from amplint.events import DType, Place, Region, RegionEntered, RegionExited, Regions, innermost
+from amplint.events import DType, Region, RegionEntered, RegionExited, Regions, innermost
 from amplint.flow.core.api import Api
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
@@ -146,11 +146,6 @@ def framework_region(
         cache_enabled=cache_enabled,
         framework=True,
     )
-
-
-def assumed_around(place: Place, device: str) -> Region:
-    """The region that code which switches autocast off must expect around it."""
-    return Region(place, "assumed", device, DType.HALF, assumed=True)
 
 
 def _opened_by(region: Region) -> Symbol | None:
