@@ -23,8 +23,8 @@ from amplint.events import (
 )
 from amplint.flow import models
 from amplint.flow.core.api import Settings
-from amplint.flow.core.interpreter import FEWER, Interpreter
 from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.core.walks import FEWER, Walks
 from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import OpenRegions
@@ -88,7 +88,7 @@ class Driver:
         self.project = project
         self.failed: list[tuple[str, Exception]] = []
         """Files with an entry point that amplint itself failed at."""
-        self._any_release: Interpreter | None = None
+        self._any_release: Walks | None = None
         self._called: dict[str, CalledByName] = {}
         """Calls of methods by name inside regions, the first of each name, that are still to be followed."""
         self._known_by_name: set[str] = set()
@@ -99,7 +99,7 @@ class Driver:
         self.view = View(self.effects)
         self.questions = Questions(self.view, models_known.kinds)
         """What rules may ask about the events."""
-        self.interpreter = Interpreter(models_known, self.view, settings)
+        self.interpreter = Walks(models_known, self.view, settings)
 
     def walks(self) -> Iterator[Walk]:
         """Each entry point with its events: what files do when they are imported, then where the project is
@@ -168,7 +168,7 @@ class Driver:
         admits, and whether it asks for the release at all."""
         if self._any_release is None:
             every = Settings(((1, 0), None), self.interpreter.settings.device)
-            self._any_release = Interpreter(self.interpreter.registry, self.view, every)
+            self._any_release = Walks(self.interpreter.registry, self.view, every)
         admitted = self.interpreter.truth_of(file, program)
         some = self._any_release.truth_of(file, program)
         return admitted, admitted != some or any(map(_is_about_torch, conditions.atoms(some)))

@@ -8,7 +8,7 @@ import pytest
 
 from amplint.check import check
 from amplint.config import Settings
-from amplint.flow.core import interpreter
+from amplint.flow.core import walks
 
 PROGRAM = """
 import torch
@@ -46,7 +46,7 @@ def train(model, x):
 def test_a_region_is_left_although_the_walk_is_cut(
     most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "PLENTY", 0)
-    monkeypatch.setattr(interpreter, "FEWER", most)
+    monkeypatch.setattr(walks, "PLENTY", 0)
+    monkeypatch.setattr(walks, "FEWER", most)
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     assert not check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings

@@ -9,7 +9,7 @@ import pytest
 
 from amplint.check import CheckResult, check
 from amplint.config import Settings
-from amplint.flow.core import interpreter
+from amplint.flow.core import walks
 from amplint.flow.driver import Driver
 from amplint.flow.project import edges
 from amplint.flow.state.graph import Graph
@@ -195,7 +195,7 @@ OFTEN = """
 def test_one_function_is_walked_so_often_and_the_cut_is_told(
     most: int, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "MOST_WALKS", most)
+    monkeypatch.setattr(walks, "MOST_WALKS", most)
     result = checked(tmp_path, often=OFTEN)
     assert bool(result.cut) is cut
     assert ("missing-float" in {finding.name for finding in result.findings}) is not cut
@@ -221,8 +221,8 @@ DECORATED = """
 def test_a_decorator_that_does_much_leaves_the_budget_of_the_function(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "MOST_STEPS", 60)
-    monkeypatch.setattr(interpreter, "IN_DECORATORS", 20)
+    monkeypatch.setattr(walks, "MOST_STEPS", 60)
+    monkeypatch.setattr(walks, "IN_DECORATORS", 20)
     work = "\n        ".join(f"torch.zeros({number})" for number in range(80))
     assert "missing-float" in {
         finding.name for finding in checked(tmp_path, made=DECORATED.format(work=work)).findings
@@ -230,7 +230,7 @@ def test_a_decorator_that_does_much_leaves_the_budget_of_the_function(
 
 
 def test_what_comes_after_plenty_gets_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter, "FEWER", 3)
+    monkeypatch.setattr(walks, "FEWER", 3)
     judge = """
         import torch
 
@@ -250,7 +250,7 @@ def test_what_comes_after_plenty_gets_fewer(tmp_path: Path, monkeypatch: pytest.
     files = {name: judge.format(name=name) for name in ("first", "second")}
     everything = checked(tmp_path, **files)
     assert not everything.cut and len(everything.findings) == 2
-    monkeypatch.setattr(interpreter, "PLENTY", 1)
+    monkeypatch.setattr(walks, "PLENTY", 1)
     some = checked(tmp_path, **files)
     assert some.cut == 1
     assert lines(some) == lines(everything)  # what a cut has left out is walked by itself
@@ -317,8 +317,8 @@ CALLING = """
 def test_where_no_new_region_may_be_met_the_budget_is_smallest(
     fewest: int, cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interpreter, "PLENTY", 1)
-    monkeypatch.setattr(interpreter, "FEWEST", fewest)
+    monkeypatch.setattr(walks, "PLENTY", 1)
+    monkeypatch.setattr(walks, "FEWEST", fewest)
     files = {name: CALLING.format(name=name) for name in ("first", "second")}
     result = checked(tmp_path, shared=SHARED, **files)
     assert result.cut == cut

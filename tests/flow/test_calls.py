@@ -8,7 +8,7 @@ import pytest
 from listening import Holds
 
 from amplint.events import AmpHidden, Backward, Forward, FunctionEnded
-from amplint.flow.core import interpreter
+from amplint.flow.core import walks
 
 HEAD = dedent("""
     import functools
@@ -692,7 +692,7 @@ def test_the_walk_ends(holds: Holds, program: str) -> None:
 
 def test_calls_beyond_the_budget_are_not_followed(holds: Holds, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry point itself is walked to its end: what it does is known all the same."""
-    monkeypatch.setattr(interpreter, "MOST_STEPS", 20)
+    monkeypatch.setattr(walks, "MOST_STEPS", 20)
     lines = "".join(f"    x{i} = f({i})\n" for i in range(20))
     program = f"""
 def main(f, loss):

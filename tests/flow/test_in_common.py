@@ -7,7 +7,8 @@ from dataclasses import replace
 from amplint.events import Certainty, DType, Place
 from amplint.findings import Span
 from amplint.flow.models.torch.values import Tensor
-from amplint.flow.state.conditions import asked, is_true, select
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import asked, select
 from amplint.flow.state.store import generalised
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import Unknown, Value

@@ -9,18 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.flow.state import conditions as c
+from amplint.flow.state.atoms import equals, is_none, is_true
 from amplint.flow.state.conditions import Condition
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, External, Value
 
 UNKNOWN = symbol("conditions", "x")
 WORLDS: list[dict[Symbol, bool]] = []
-PLAIN = [c.is_true(symbol("conditions", name)) for name in "abc"]
+PLAIN = [is_true(symbol("conditions", name)) for name in "abc"]
 ABOUT_X = [
-    c.is_none(UNKNOWN),
-    c.equals(UNKNOWN, Constant("fp16")),
-    c.equals(UNKNOWN, Constant("")),
-    c.is_true(UNKNOWN),
+    is_none(UNKNOWN),
+    equals(UNKNOWN, Constant("fp16")),
+    equals(UNKNOWN, Constant("")),
+    is_true(UNKNOWN),
 ]
 for _answers in product((False, True), repeat=len(PLAIN)):
     for _value in (None, "fp16", "", "bf16", 0, 1):
@@ -117,7 +118,7 @@ def test_settled_holds_only_where_the_condition_does(condition: Condition, most:
 def test_settled_leaves_so_many_questions_open() -> None:
     condition: Condition = FALSE
     for index in range(12):
-        condition = c.either(condition, c.asked(c.is_true(symbol("conditions", "settled", index))))
+        condition = c.either(condition, c.asked(is_true(symbol("conditions", "settled", index))))
     left = c.settled(condition, 8)
     forced = [atom for atom in c.atoms(left) if not c.is_possible(c.negation(c.asked(atom)), left)]
     assert len(c.atoms(left)) - len(forced) <= 8
@@ -134,8 +135,8 @@ def test_what_narrows_a_path_is_not_forgotten() -> None:
     """A path that knows much forgets something else: ``if flag`` parts it all the same."""
     known = TRUE
     for index in range(c.MOST_ASKED):
-        known = c.both(known, c.asked(c.is_true(symbol("conditions", "narrowed", index))))
-    flag = c.asked(c.is_true(symbol("conditions", "flag")))
+        known = c.both(known, c.asked(is_true(symbol("conditions", "narrowed", index))))
+    flag = c.asked(is_true(symbol("conditions", "flag")))
     yes, no = c.narrowing(known, flag), c.narrowing(known, c.negation(flag))
     assert c.both(yes, no) == FALSE
     assert c.atoms(flag) <= c.atoms(yes)
@@ -153,7 +154,7 @@ def test_equal_conditions_are_the_same_object() -> None:
 def test_what_was_worked_out_is_kept_by_numbers_that_no_other_tree_gets() -> None:
     """By the identity of a tree, another one that comes after it in the same place would be taken for it."""
     c.start_over()
-    a, b, x = (c.asked(c.is_true(symbol("conditions", "numbered", name))) for name in "abx")
+    a, b, x = (c.asked(is_true(symbol("conditions", "numbered", name))) for name in "abx")
     c.either(c.both(a, b), c.both(x, c.negation(b)))
     c.within(c.select(a, c.both(x, b), b), c.either(a, x))
     numbers = {node.number for node in c._nodes.values()}
@@ -176,8 +177,8 @@ def test_what_equals_something_that_models_know_may_be_true_or_not() -> None:
     """``dtype == torch.float16`` compares with a value that is no constant of Python."""
     x = symbol("conditions", "dtype")
     half, single = External("torch.float16"), External("torch.float32")
-    is_half = c.asked(c.equals(x, half))
-    assert c.both(is_half, c.asked(c.equals(x, single))) == FALSE
-    assert c.both(is_half, c.asked(c.is_none(x))) == FALSE
-    assert c.is_possible(is_half, c.asked(c.is_true(x)))
-    assert c.is_possible(is_half, c.negation(c.asked(c.is_true(x))))
+    is_half = c.asked(equals(x, half))
+    assert c.both(is_half, c.asked(equals(x, single))) == FALSE
+    assert c.both(is_half, c.asked(is_none(x))) == FALSE
+    assert c.is_possible(is_half, c.asked(is_true(x)))
+    assert c.is_possible(is_half, c.negation(c.asked(is_true(x))))

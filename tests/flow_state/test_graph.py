@@ -9,7 +9,8 @@ import pytest
 
 from amplint.events import Backward, CacheCleared, Event, LoopIterated, Place
 from amplint.findings import Span
-from amplint.flow.state.conditions import Condition, asked, both, is_true, negation
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import Condition, asked, both, negation
 from amplint.flow.state.graph import Calls, Graph, Happens, Run, together
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import TRUE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from amplint.check import CheckResult, check
 from amplint.config import load_settings
-from amplint.flow.core.interpreter import MOST_STEPS
+from amplint.flow.core.walks import MOST_STEPS
 from amplint.report.statistics import render_statistics
 from amplint.report.text import Style
 

@@ -7,17 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import (
-    MOST_ALTERNATIVES,
-    Condition,
-    asked,
-    both,
-    either,
-    equals,
-    is_none,
-    is_true,
-    negation,
-)
+from amplint.flow.state.atoms import equals, is_none, is_true
+from amplint.flow.state.conditions import MOST_ALTERNATIVES, Condition, asked, both, either, negation
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,

@@ -252,7 +252,7 @@ class Machine(Api, Protocol):
     def place_of_call(self, node: Node) -> Place:
         """Where a call stands."""
 
-    # what the halves of the interpreter give each other
+    # what the parts of the interpreter give each other
 
     reached: set[int]
     cut_off: bool

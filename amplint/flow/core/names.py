@@ -1,16 +1,14 @@
-"""Names: what they stand for, in functions, modules and classes; and what is known of functions and classes."""
+"""Names: what they stand for, in functions and modules, and what the code does with them."""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
-from functools import partial
 
-from amplint.events import Place
+from amplint.flow.core.answers import Answers
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
-from amplint.flow.core.paths import Paths
-from amplint.flow.core.registry import DecorateModel, DiscardModel, Registry
+from amplint.flow.core.registry import DiscardModel, Registry
 from amplint.flow.state.conditions import apply, asked, within
 from amplint.flow.state.store import State, join_values
 from amplint.flow.state.symbols import Symbol, symbol
@@ -20,19 +18,13 @@ from amplint.flow.state.values import (
     Choice,
     ClassValue,
     Closure,
-    Decorated,
     External,
-    FunctionValue,
-    Instance,
     ModuleFile,
-    Number,
-    Partial,
     Unknown,
     Value,
     to_be_filled,
 )
 from amplint.lowering import program as ir
-from amplint.source.outline import ClassOutline
 from amplint.source.project import ProjectFile
 
 BUILTINS = frozenset(dir(builtins))
@@ -40,8 +32,8 @@ _MODULE = "module"
 """What the names of modules as objects begin with."""
 
 
-class Names(Paths):
-    """What names stand for. The half of the interpreter that knows the project."""
+class Names(Answers):
+    """What names stand for. The part of the interpreter that knows the project."""
 
     def __init__(self, registry: Registry, project: ProjectView) -> None:
         super().__init__(registry)
@@ -49,11 +41,6 @@ class Names(Paths):
         self._globals: dict[tuple[str, str, int | None], Value | None] = {}
         self._settling: dict[tuple[str, str], int] = {}
         """Names of files of which a statement is walked now, with its first line."""
-        self._class_names: dict[tuple[ClassValue, str], Value | None] = {}
-        self._decorated: dict[int, Value] = {}
-        self._outside: dict[int, tuple[str, ...]] = {}
-        self._owners: frozenset[str] | None = None
-        self._elsewhere: set[tuple[Symbol, str]] = set()
 
     # names -------------------------------------------------------------------------------------------------------
 
@@ -287,168 +274,6 @@ class Names(Paths):
             return self.external(found.name)
         return found
 
-    # classes -----------------------------------------------------------------------------------------------------
-
-    def outside(self, value: Value) -> tuple[str, ...]:
-        """The keys under which models may know an object or a class: the qualified names of the classes outside
-        from which it derives, then their beginnings up to a dot, and "?" if not all are known."""
-        owner = value.made_of if isinstance(value, Instance) else value
-        if isinstance(value, Instance) and value.external is not None:
-            return _keys_of([value.external])
-        if not isinstance(owner, ClassValue):
-            return ()
-        known = self._outside.get(id(owner.outline))
-        if known is None:
-            names = [base.name for base in self.project.bases(owner) if isinstance(base, External)]
-            known = self._outside[id(owner.outline)] = _keys_of(names)
-        return known
-
-    def bases(self, value: ClassValue) -> list[ClassValue | External]:
-        """A class and what it inherits from."""
-        return self.project.bases(value)
-
-    def derives_from(self, value: Value, name: str) -> bool:
-        """Whether an object or class derives from a class outside."""
-        return name in self.outside(value)
-
-    def class_value(self, file: ProjectFile, outline: ClassOutline) -> ClassValue:
-        """The value of a class."""
-        return self.project.class_value(file, outline)
-
-    def find_method(self, value: ClassValue, name: str) -> FunctionValue | None:
-        """A method, inherited ones included."""
-        return self.project.find_method(value, name)
-
-    def find_method_after(self, value: ClassValue, name: str, after: ClassValue) -> FunctionValue | None:
-        """A method as ``super()`` finds it."""
-        return self.project.find_method(value, name, after)
-
-    def find_setter(self, value: ClassValue, name: str) -> FunctionValue | None:
-        """The setter of a property."""
-        return self.project.find_setter(value, name)
-
-    def kind_of_method(self, method: FunctionValue) -> str:
-        """ "property", "static method" and so on."""
-        return self.project.kind_of_method(method)
-
-    def class_attribute(self, value: ClassValue, name: str) -> Value | None:
-        """A name that the body of a class or of what it inherits from binds."""
-        key = (value, name)
-        if key not in self._class_names:
-            self._class_names[key] = None
-            binding = self.project.class_binding(value, name)
-            found = self._value_of(binding, name) if binding is not None else None
-            self._class_names[key] = to_be_filled(found) if found is not None else None
-        return self._class_names[key]
-
-    def class_here(self, node: ir.DefineClass) -> Value:
-        """The class of a class statement."""
-        found = self.project.class_in(self.frame.function, self.frame.file, node.name, node.line)
-        return found if found is not None else self.unknown(node)
-
-    def has_methods(self, name: str) -> bool:
-        """Whether models know methods of a class outside."""
-        if self._owners is None:
-            self._owners = frozenset(key.rpartition(".")[0] for key in self.registry.calls)
-        return name in self._owners and name.rpartition(".")[2][:1].isupper()
-
-    # functions ---------------------------------------------------------------------------------------------------
-
-    def decorated(self, function: FunctionValue) -> Value:
-        """A function of a file with its decorators applied."""
-        if function.program is not None:
-            return function
-        key = id(function.outline)
-        known = self._decorated.get(key)
-        if known is None:
-            plain = FunctionValue(function.file, function.outline, undecorated=True)
-            self._decorated[key] = plain
-            program = self.project.program(function)
-            if program is not None and program.decorators:
-                context = symbol("decorators", program.path, *program.root)
-                made = self.apart(
-                    program, function.file, context, lambda: self._apply(plain, program.decorators)
-                )
-                self._decorated[key] = made if made is not None else plain
-            known = self._decorated[key]
-        return known
-
-    def decorate(self, function: FunctionValue, node: ir.Define) -> Value:
-        """A function that is defined here, with its decorators applied."""
-        plain = FunctionValue(
-            function.file, None, function.program, function.closure, function.receiver, undecorated=True
-        )
-        return self._apply(plain, node.program.decorators)
-
-    def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
-        value: Value = function
-        for decorator in reversed(decorators):
-            made = self.evaluate(decorator.expression)
-            value = self.each(made, partial(self._applied, value, decorator.expression))
-        return value
-
-    def _applied(self, function: Value, node: ir.Expression, decorator: Value) -> Value:
-        """``decorator(function)``. A decorator out of sight is taken to leave the function as it is."""
-        model = self.registry.decorates.get(type(decorator))
-        if model is not None:
-            found = self.answered(Arguments(), partial(self._asked, model, decorator, function, node))
-            if found is not None:
-                return found
-        name = decorator.function if isinstance(decorator, Partial) else decorator
-        if isinstance(name, External) and name.name not in self.registry.calls:
-            return function
-        if isinstance(decorator, (FunctionValue, Partial, External, Decorated, ClassValue)):
-            result = self.call(decorator, Arguments((function,), (), (node,)), node)
-            return result if not isinstance(result, (Unknown, Number)) else function
-        return function
-
-    def _asked(
-        self, model: DecorateModel, decorator: Value, function: Value, node: ir.Expression, given: Arguments
-    ) -> Value | None:
-        return model(self.machine, decorator, function, node)
-
-    def decorators(self, function: FunctionValue) -> list[Value]:
-        """The decorators of a function, evaluated."""
-        program = self.program_of(function)
-        if program is None:
-            return []
-        found: list[Value] = []
-
-        def evaluate() -> Value:
-            found.extend(self.evaluate(decorator.expression) for decorator in program.decorators)
-            return NONE
-
-        self.apart(program, function.file, symbol("decorators", program.path, *program.root), evaluate)
-        return found
-
-    def is_cached(self, function: FunctionValue) -> bool:
-        """Whether what a function gives is kept."""
-        return self.project.is_cached(function)
-
-    def program_of(self, function: FunctionValue) -> ir.Program | None:
-        """A function lowered."""
-        return function.program if function.program is not None else self.project.program(function)
-
-    def place_of(self, function: FunctionValue) -> Place | None:
-        """Where the name of a function stands."""
-        program = self.program_of(function)
-        if program is None:
-            return None
-        number = program.node.number
-        return Place(
-            program.path,
-            (program.path, program.root, number),
-            lambda: program.locate(number),
-            lambda: program.text_of(number),
-        )
-
-    def is_only_called(self, node: ir.Node, methods: frozenset[str]) -> bool:
-        """Whether a local name is read for nothing but calls of these methods."""
-        function = self.frame.function
-        if not isinstance(node, ir.Name) or function is None or node.id not in self.frame.program.locals:
-            return False
-        return self.project.loads_only_calls(function, node.id, methods)
-
     # kinds -------------------------------------------------------------------------------------------------------
 
     def kind_of(self, node: ir.Node) -> str | None:
@@ -474,18 +299,17 @@ class Names(Paths):
         function = self.frame.function
         return self.kind_of_uses(self.project.uses(function, name)) if function is not None else None
 
-    # provided by the interpreter
+    def is_only_called(self, node: ir.Node, methods: frozenset[str]) -> bool:
+        """Whether a local name is read for nothing but calls of these methods."""
+        function = self.frame.function
+        if not isinstance(node, ir.Name) or function is None or node.id not in self.frame.program.locals:
+            return False
+        return self.project.loads_only_calls(function, node.id, methods)
 
-    def evaluate(self, node: ir.Expression) -> Value:
-        """The value of an expression."""
-        raise NotImplementedError
+    # provided by the interpreter
 
     def run(self, block: ir.Block) -> None:
         """Runs statements."""
-        raise NotImplementedError
-
-    def call(self, function: Value, arguments: Arguments, node: ir.Node) -> Value:
-        """Calls a value."""
         raise NotImplementedError
 
     def external(self, name: str) -> Value:
@@ -514,15 +338,3 @@ def _may_be_unbound(value: Value) -> bool:
         or _may_be_unbound(value.then)
         or _may_be_unbound(value.other)
     )
-
-
-def _keys_of(names: list[str]) -> tuple[str, ...]:
-    keys = list(dict.fromkeys(name for name in names if not name.startswith("?")))
-    for name in list(keys):
-        prefix = name
-        while "." in prefix:
-            prefix = prefix.rpartition(".")[0]
-            keys.append(prefix + ".")
-    if any(name.startswith("?") for name in names):
-        keys.append("?")
-    return tuple(dict.fromkeys(keys))

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import asked, equals
+from amplint.flow.state.atoms import equals
+from amplint.flow.state.conditions import asked
 from amplint.flow.state.store import keep_apart
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (

@@ -13,8 +13,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from amplint.flow.state.atoms import follows, subject_of
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import FALSE, NONE, TRUE, Choice, Constant, Value
+from amplint.flow.state.values import FALSE, TRUE, Choice, Value
 
 Condition = Value
 """A tree with leaves TRUE and FALSE."""
@@ -26,52 +27,6 @@ MOST_ASKED = 64
 """A condition under which something happens is made of so many."""
 MOST_NODES = 1024
 """A condition under which something happens has so many nodes."""
-
-
-# atoms -----------------------------------------------------------------------------------------------------------
-
-
-def is_true(of: Symbol) -> Symbol:
-    """The atom "it is true", for ``if x``."""
-    return symbol("is true", of)
-
-
-def is_none(of: Symbol) -> Symbol:
-    """The atom "it is None", for ``x is None``."""
-    return symbol("is None", of)
-
-
-def equals(of: Symbol, constant: Value) -> Symbol:
-    """The atom "it equals this constant", for ``x == "fp16"``."""
-    return is_none(of) if constant == NONE else symbol("equals", of, constant)
-
-
-def subject_of(atom: Symbol) -> Symbol:
-    """What an atom asks for: the answers to questions about the same unknown may follow from each other."""
-    return atom.about or atom
-
-
-def _follows(atom: Symbol, other: Symbol, truth: bool) -> bool | None:
-    """The outcome of an atom where another one about the same unknown came out as ``truth``, or None: what equals "a"
-    does not equal "b", is not None, and is true."""
-    kind = atom.parts[0]
-    match other.parts[0], truth:
-        case "equals", True:
-            constant = other.parts[2]
-            if kind != "is true":
-                return False
-            return bool(constant.value) if isinstance(constant, Constant) else None
-        case "is None", True:
-            return False
-        case "is true", True:
-            if kind == "is None":
-                return False
-            constant = atom.parts[2] if kind == "equals" else None
-            return False if isinstance(constant, Constant) and not constant.value else None
-        case "is true", False:
-            constant = atom.parts[2] if kind == "equals" else None
-            return False if isinstance(constant, Constant) and constant.value else None
-    return None
 
 
 # trees -----------------------------------------------------------------------------------------------------------
@@ -169,7 +124,7 @@ def _told(tree: Value, atom: Symbol, truth: bool) -> Value:
     if not truth and atom.parts[0] != "is true":  # it may be anything else
         return tree
     while type(tree) is Choice and tree.atom.about is about:
-        outcome = _follows(tree.atom, atom, truth)
+        outcome = follows(tree.atom, atom, truth)
         if outcome is None:
             key = (tree.number, atom, truth)
             found = _told_kept.get(key)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from amplint.events import Event, FunctionEnded, LoopEnded, LoopIterated, Place
+from amplint.flow.state.atoms import subject_of
 from amplint.flow.state.conditions import (
     MOST_ASKED,
     Condition,
@@ -21,7 +22,6 @@ from amplint.flow.state.conditions import (
     negation,
     remembering,
     settled,
-    subject_of,
     within,
 )
 from amplint.flow.state.symbols import Symbol

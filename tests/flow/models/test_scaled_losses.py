@@ -7,7 +7,8 @@ import pytest
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import MAYBE_SCALED, scaled, scaled_by
 from amplint.flow.models.torch.values import Optimizer, ScaledLoss
-from amplint.flow.state.conditions import choice, is_true
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import choice
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import Sequence, Unknown, Value
 

@@ -8,7 +8,8 @@ from amplint.events import AmpHidden, FrameworkScaled, FrameworkUnscaled, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.values import Scaler
-from amplint.flow.state.conditions import Condition, choice, either, equals, is_true
+from amplint.flow.state.atoms import equals, is_true
+from amplint.flow.state.conditions import Condition, choice, either
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,

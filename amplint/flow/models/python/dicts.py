@@ -9,7 +9,8 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import MOST_ITEMS, collected, keys_of
 from amplint.flow.models.python.lists import CONTENTS
-from amplint.flow.state.conditions import apply, asked, equals, leaves
+from amplint.flow.state.atoms import equals
+from amplint.flow.state.conditions import apply, asked, leaves
 from amplint.flow.state.store import keep_apart
 from amplint.flow.state.values import NONE, UNBOUND, Constant, Mapping, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Node

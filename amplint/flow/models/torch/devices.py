@@ -6,7 +6,8 @@ from amplint.amp.regions import ABOUT_THE_MACHINE
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import DeviceValue, UsedAsType
-from amplint.flow.state.conditions import choice, equals
+from amplint.flow.state.atoms import equals
+from amplint.flow.state.conditions import choice
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import FALSE, TRUE, Constant, Number, Text, Unknown, Value
 from amplint.lowering.program import Node

@@ -8,7 +8,8 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import DefaultType, DTypeValue, TypeInfo
-from amplint.flow.state.conditions import choice, is_true
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import choice
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, TRUE, Constant, External, Unknown, Value
 from amplint.lowering.program import Node

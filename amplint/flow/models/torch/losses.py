@@ -11,7 +11,8 @@ from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.values import SCALER, Scale, ScaledLoss, Scaler, Tensor
-from amplint.flow.state.conditions import apply, choice, is_true, leaves
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import apply, choice, leaves
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,

@@ -6,7 +6,8 @@ from amplint.amp.versions import Bounds, compare, parse
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import TorchVersion
-from amplint.flow.state.conditions import choice, is_true
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import choice
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import FALSE, TRUE, Constant, Sequence, Unknown, Value
 from amplint.lowering.program import Node

@@ -38,7 +38,8 @@ from amplint.flow.models.torch.values import (
     Tensor,
 )
 from amplint.flow.models.torch.weights import current
-from amplint.flow.state.conditions import asked, is_true
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import asked
 from amplint.flow.state.values import FALSE, NONE, Constant, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Attribute, AugmentedAssign, Binary, Call, Name, Node
 

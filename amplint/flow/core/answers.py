@@ -1,0 +1,221 @@
+"""Answers: models are asked, for each combination of what a call is given and what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Mapping_
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from amplint.flow.core.api import Arguments, SeveralAmbient
+from amplint.flow.core.paths import Paths
+from amplint.flow.state import values as kinds
+from amplint.flow.state.conditions import Condition, apply, leaves, select, within
+from amplint.flow.state.store import Ambient, generalised
+from amplint.flow.state.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNBOUND,
+    Choice,
+    FunctionValue,
+    Instance,
+    Mapping,
+    Unknown,
+    Value,
+)
+from amplint.lowering.program import Node
+
+A = TypeVar("A", bound=Ambient)
+M = TypeVar("M")
+MOST_COMBINATIONS = 8
+"""So many combinations of alternatives of the arguments of one call are told apart."""
+
+
+class Answers(Paths):
+    """What models answer, and what is taken where none does."""
+
+    def ambient(self, kind: type[A]) -> A:
+        """The ambient value of a class."""
+        found = within(self.state.ambient[kind], self.state.condition)
+        if isinstance(found, Choice):
+            raise SeveralAmbient
+        assert isinstance(found, kind)
+        return found
+
+    def surround(self, value: Ambient) -> None:
+        """Sets the ambient value of a class."""
+        self.state.surround(value)
+
+    def on_each(self, action: Callable[[], None]) -> None:
+        """Does something for each combination of ambient values."""
+
+        def run() -> Value:
+            action()
+            return NONE
+
+        self.for_each_ambient(run)
+
+    def for_each_ambient(self, function: Callable[[], Value]) -> Value:
+        """The value of a function for each combination of ambient values."""
+        for value in self.state.ambient.values():
+            if isinstance(value, Choice):
+                return self.resolved(Arguments(), lambda _: function())
+        return function()
+
+    def answered(self, given: Arguments, ask: Callable[[Arguments], Value | None]) -> Value | None:
+        """What a model gives for each combination of arguments and ambient values; None if it knows nothing of one."""
+        all_known = True
+
+        def answer(one: Arguments) -> Value:
+            nonlocal all_known
+            found = ask(one)
+            all_known = all_known and found is not None
+            return found if found is not None else NONE
+
+        result = self.resolved(given, answer)
+        return result if all_known else None
+
+    def resolved(self, given: Arguments, function: Callable[[Arguments], Value]) -> Value:
+        """Calls a function with arguments and ambient values none of which is a Choice, for each combination."""
+        for kind, value in self.state.ambient.items():
+            if isinstance(value, Choice):
+                return self.each(value, partial(self._surrounded, kind, given, function))
+        values = [within(value, self.state.condition) for value in given.all]
+        count = 1
+        for value in values:
+            count *= sum(1 for _ in leaves(value)) if isinstance(value, Choice) else 1
+        if count > MOST_COMBINATIONS:
+            values = [generalised(value) if isinstance(value, Choice) else value for value in values]
+        return self._resolved(given, values, 0, function)
+
+    def _surrounded(
+        self, kind: type[Ambient], given: Arguments, function: Callable[[Arguments], Value], one: Value
+    ) -> Value:
+        """One alternative of an ambient value; what the call has not changed is a choice again afterwards."""
+        self.state.ambient = {**self.state.ambient, kind: one}
+        return self.resolved(given, function)
+
+    def _resolved(
+        self, given: Arguments, values: list[Value], index: int, function: Callable[[Arguments], Value]
+    ) -> Value:
+        if index == len(values):
+            held = [self.contents(value) for value in values]
+            for value in held:
+                if isinstance(value, FunctionValue) and value.closure is not None:
+                    for captured in value.closure.names().values():
+                        self._may_be_filled(self.contents(captured))
+            count = len(given.positional)
+            names = [name for name, _ in given.keywords]
+            return function(
+                replace(
+                    given,
+                    positional=tuple(held[:count]),
+                    keywords=tuple(zip(names, held[count:], strict=True)),
+                )
+            )
+        return self.each(
+            values[index],
+            lambda one: self._resolved(
+                given, [*values[:index], one, *values[index + 1 :]], index + 1, function
+            ),
+        )
+
+    def contents(self, value: Value) -> Value:
+        """A list or dict as it is now."""
+        if isinstance(value, (kinds.Sequence, Mapping)) and value.identity is not None:
+            found = self.load(value.identity, "[]")
+            if found is not None:
+                found = within(found, self.state.condition)
+                if isinstance(found, Choice):
+                    return generalised_contents(found, value)
+                return found
+        return value
+
+    def unfollowed(self, given: Arguments, effects: bool, node: Node) -> Value:
+        """What a call gives that is not followed, after all that it was given is forgotten."""
+        for value in given.all:
+            self.each(value, partial(self._given_away, node))
+
+        def tell(nothing: Arguments) -> Value:
+            found = self.registry.hooks.opaque(self.machine, given, effects, node)
+            return found if found is not None else self.unknown(node)
+
+        return self.resolved(Arguments(), tell)
+
+    def _given_away(self, node: Node, value: Value) -> Value:
+        value = self.contents(value)
+        self._may_be_filled(value)
+        model = self.model_of(self.registry.havocs, value)
+        if model is not None:
+            model(self.machine, value, node)
+        return NONE
+
+    def _may_be_filled(self, held: Value) -> None:
+        """An empty list or dict that code out of sight has been given, or a function that may append to it."""
+        filled = kinds.to_be_filled(held)
+        if (
+            filled is not held
+            and isinstance(filled, (kinds.Sequence, Mapping))
+            and filled.identity is not None
+        ):
+            self.store(filled.identity, "[]", filled)
+
+    def opaque(self, arguments: Arguments, node: Node) -> Value:
+        """What a call gives that is not followed."""
+        return self.unfollowed(arguments, True, node)
+
+    def keys_of(self, value: Value) -> Sequence[type[Value] | str]:
+        """The keys under which the tables of models may know a value, the most telling first."""
+        if isinstance(value, Unknown):
+            return (value.kind, "", Unknown) if value.kind is not None else ("", Unknown)
+        if isinstance(value, (Instance, kinds.ClassValue)):
+            return (*self.machine.outside(value), type(value))
+        return (type(value),)
+
+    def model_of(self, table: Mapping_[type[Value] | str, M], value: Value) -> M | None:
+        """The model of a table for a value."""
+        for key in self.keys_of(value):
+            model = table.get(key)
+            if model is not None:
+                return model
+        return None
+
+    def knows(self, name: str) -> bool:
+        """Whether a model is registered for calls of a qualified name."""
+        return name in self.registry.calls
+
+
+def generalised_contents(tree: Value, like: Value) -> Value:
+    """One collection for several that a list or dict may be: what may be in it."""
+    if isinstance(like, Mapping):
+        parts = [leaf for leaf in leaves(tree) if isinstance(leaf, Mapping)]
+        keys = list(dict.fromkeys(key for part in parts for key, _ in part.items))
+        items = []
+        for key in keys:
+            found: Value = UNBOUND
+            for leaf in parts:
+                held = leaf.get(key)
+                condition = apply(partial(_is, leaf), tree)
+                found = select(condition, held if held is not None else UNBOUND, found)
+            items.append((key, found))
+        rest = tuple(dict.fromkeys(value for part in parts for value in part.rest))
+        return replace(like, items=tuple(items), rest=rest)
+    assert isinstance(like, kinds.Sequence)
+    lists = [leaf for leaf in leaves(tree) if isinstance(leaf, kinds.Sequence)]
+    if lists and all(part.exact and len(part.items) == len(lists[0].items) for part in lists):
+        whole = []
+        for index in range(len(lists[0].items)):
+            whole.append(apply(partial(_item, index), tree))
+        return replace(like, items=tuple(whole), exact=True)
+    found_items = tuple(dict.fromkeys(item for part in lists for item in part.items))
+    return replace(like, items=found_items, exact=False)
+
+
+def _is(leaf: Value, value: Value) -> Condition:
+    return TRUE if value == leaf else FALSE
+
+
+def _item(index: int, value: Value) -> Value:
+    return value.items[index] if isinstance(value, kinds.Sequence) else UNBOUND

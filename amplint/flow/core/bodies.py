@@ -1,0 +1,85 @@
+"""The bodies of functions: parameters get their values, statements are walked, and a result comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from amplint.flow.core.api import Arguments
+from amplint.flow.core.machine import Machine
+from amplint.flow.state.store import State
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import NONE, ClassValue, Instance, Iteration, Mapping, Sequence, Unknown, Value
+from amplint.lowering.program import Parameter, Program, Return
+
+
+def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
+    """Gives each parameter its argument, its default, or something unknown."""
+    named = dict(given.keywords)
+    position = 0
+    for parameter in program.parameters:
+        match parameter.kind:
+            case "*":
+                rest = given.positional[position:]
+                m.state.bind(parameter.name, Sequence(rest, not given.unclear))
+                position = len(given.positional)
+            case "**":
+                items = tuple(named.items())
+                unknown = (m.unknown(program.node),) if given.unclear else ()
+                m.state.bind(parameter.name, Mapping(items, unknown, m.fresh(program.node, "keywords")))
+            case _:
+                value: Value | None = None
+                if parameter.kind != "keyword" and position < len(given.positional):
+                    value = given.positional[position]
+                    position += 1
+                elif parameter.name in named:
+                    value = named.pop(parameter.name)
+                m.state.bind(parameter.name, _value(m, program, parameter, value, given))
+    first = program.parameters[0] if program.parameters else None
+    function = m.frame.function
+    if function is not None and function.outline is not None and function.outline.owner is not None and first:
+        receiver = m.state.names.get(first.name)
+        if isinstance(receiver, (Instance, ClassValue)) or receiver is not None:
+            m.frame.receiver = receiver
+
+
+def _value(
+    m: Machine, program: Program, parameter: Parameter, value: Value | None, given: Arguments
+) -> Value:
+    name = parameter.name
+    if value is None and not given.unclear and parameter.default is not None:
+        return m.evaluate_default(parameter)
+    if value is None:
+        own = symbol("parameter", program.path, *program.root, program.number, name)
+        value = m.default_of_unknown(parameter, own)
+    if isinstance(value, Unknown) and value.kind is None:
+        typed = m.annotated(parameter, value.symbol)
+        if typed is not None:
+            return typed
+        kind = m.kind_of_parameter(program, name)
+        return replace(value, kind=kind) if kind is not None else value
+    return value
+
+
+def run_body(m: Machine, program: Program) -> Value:
+    """Walks the body of a function in the present frame; the present state is that at its end. Gives the result."""
+    frame = m.frame
+    if program.kind == "lambda":
+        body = program.body[0]
+        assert isinstance(body, Return) and body.value is not None
+        return m.evaluate(body.value)
+    if not m.dead():
+        m.run(program.body)
+    if not m.dead():
+        frame.returns.append((m.state, NONE))
+    states: list[State] = [state for state, _ in frame.returns]
+    result = m.joined_results(frame.returns, program.node)
+    if program.is_generator:
+        if frame.function is not None and frame.function.manages_context:
+            states, result = (
+                [state for state, _ in frame.yields],
+                m.joined_results(frame.yields, program.node),
+            )
+        else:
+            result = Iteration(m.joined_results(frame.yields, program.node))
+    m.state = m.join(states, program.node) if states else m.state
+    return result

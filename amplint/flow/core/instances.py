@@ -1,0 +1,237 @@
+"""Objects of the classes of the project: how they are made, and what their attributes are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from amplint.flow.core.api import Arguments
+from amplint.flow.core.bodies import bind_parameters, run_body
+from amplint.flow.core.definitions import Definitions
+from amplint.flow.core.machine import Lines, ProjectView
+from amplint.flow.core.registry import CallModel, Registry, Weight
+from amplint.flow.state.conditions import asked
+from amplint.flow.state.store import Key, join_values
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import (
+    NONE,
+    Choice,
+    ClassValue,
+    External,
+    FunctionValue,
+    Instance,
+    Mapping,
+    Unknown,
+    Value,
+)
+from amplint.flow.state.values import Sequence as Items
+from amplint.lowering import program as ir
+
+
+class Instances(Definitions):
+    """The objects that classes of the project make, and those that were there before."""
+
+    def __init__(self, registry: Registry, project: ProjectView) -> None:
+        super().__init__(registry, project)
+        self._pending: dict[Symbol, Arguments] = {}
+        self._initialised: set[Symbol] = set()
+        self._of_unknown_age: dict[Symbol, Instance] = {}
+        self._elsewhere: set[tuple[Symbol, str]] = set()
+
+    def construct(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Value:
+        """An object of a class of the project."""
+        for key in self.outside(value):
+            model = self.registry.classes.get(key)
+            if model is not None:
+                run = partial(self._made_by, model, key, node)
+                result = self.answered(replace(arguments, receiver=value), run)
+                if result is not None:
+                    return result
+        kept = self.project.may_keep(value)
+        self.frame.branches += kept
+        try:
+            return self._built(value, arguments, node)
+        finally:
+            self.frame.branches -= kept
+
+    def _built(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Instance:
+        instance = Instance(self.fresh(node), value)
+        each_round = self.machine.runs_each_round
+        self.on_each(partial(self.registry.hooks.made, self.machine, instance, arguments, each_round, node))
+        method = self.find_method(value, "__init__")
+        fields = self.project.fields(value) if method is None else None
+        if fields is not None:
+            self._fill(instance, fields, arguments, node)
+        elif method is not None:
+            self._begin(instance, method, arguments, node)
+        return instance
+
+    def _made_by(self, model: CallModel, key: str, node: ir.Node, given: Arguments) -> Value | None:
+        return model(self.machine, key, given, node)
+
+    def _begin(self, instance: Instance, method: FunctionValue, arguments: Arguments, node: ir.Node) -> None:
+        """Walks a constructor now, if it has effects, or when an attribute of the object is asked for."""
+        now = self.project.sure_weight(method) >= Weight.EFFECT or any(map(matters, arguments.all))
+        if now and not self.silent:
+            self._initialised.add(instance.identity)
+            self.machine.call_function(method, arguments.after(instance, node), node)
+        else:
+            self._pending[instance.identity] = arguments
+
+    def _fill(
+        self,
+        instance: Instance,
+        fields: tuple[tuple[str, Value | Lines | None], ...],
+        given: Arguments,
+        node: ir.Node,
+    ) -> None:
+        """The attributes of an object of a dataclass."""
+        named = given.by_name(tuple(name for name, _ in fields))
+        for name, default in fields:
+            value = named.get(name)
+            if value is None and default is not None and not given.unclear:
+                value = self._value_of(default, name)
+            if value is None:
+                value = Unknown(symbol("attribute", instance.identity, name))
+            self.store(instance.identity, name, value)
+        made_of = instance.made_of
+        after = self.find_method(made_of, "__post_init__") if made_of is not None else None
+        if after is not None:
+            self.machine.call_function(after, Arguments((instance,), (), (node,)), node)
+
+    def receiver_of(self, value: ClassValue) -> Instance:
+        """The object on which a method is walked that nobody in sight calls."""
+        identity = symbol("self", value.file.display, value.outline.qualified)
+        self._pending.setdefault(identity, Arguments(unclear=True))
+        return self._of_unknown_age.setdefault(identity, Instance(identity, value))
+
+    def is_of_unknown_age(self, value: Instance) -> bool:
+        """Whether an object was there before the code that is walked: what happened to it since is out of sight."""
+        return value.identity in self._of_unknown_age
+
+    def older(self, value: Instance) -> Instance | None:
+        """The object that was there before the code that is walked, of which an object is a part: it was made by the
+        constructor of that one."""
+        pending: list[Symbol] = [value.identity]
+        seen: set[Symbol] = set()
+        while pending:
+            part = pending.pop()
+            found = self._of_unknown_age.get(part)
+            if found is not None:
+                return found
+            seen.add(part)
+            pending += [one for one in part.parts if isinstance(one, Symbol) and one not in seen]
+        return None
+
+    def initialise(self, value: Instance) -> None:
+        """Walks the constructor of an object if that has not been done."""
+        identity, made_of = value.identity, value.made_of
+        if identity in self._initialised or made_of is None or identity not in self._pending:
+            return
+        self._initialised.add(identity)
+        method = self.find_method(made_of, "__init__")
+        if method is None:
+            fields = self.project.fields(made_of)
+            for name, _ in fields or ():
+                self.base.setdefault((identity, name), Unknown(symbol("attribute", identity, name)))
+                self.state.note_attribute((identity, name))
+            return
+        program = self.program_of(method)
+        if program is None:
+            return
+        given = self._pending[identity]
+        head = program.node
+        context = symbol("constructor", identity)
+
+        def build() -> Value:
+            self.frame.function = method
+            bind_parameters(self.machine, program, given.after(value, head))
+            run_body(self.machine, program)
+            return NONE
+
+        # one that was there before was made before: nothing has happened yet
+        heap = {} if self.is_of_unknown_age(value) else dict(self.state.heap)
+        self.apart(program, method.file, context, lambda: self._with(heap, build))
+
+    def _with(self, heap: dict[Key, Value], build: Callable[[], Value]) -> Value:
+        """Walks a constructor among the objects that there are now; only what it makes is kept."""
+        before = dict(heap)
+        self.state.heap = dict(heap)
+        result = build()
+        self.state.heap = {
+            key: value for key, value in self.state.heap.items() if before.get(key) is not value
+        }
+        return result
+
+    def set_elsewhere(self, base: Instance, name: str) -> Value | None:
+        """An attribute that another method than the constructor sets: the values of these statements. Unknown where
+        one of them is and the others are None."""
+        key = (base.identity, name)
+        if base.made_of is None or key in self._elsewhere:
+            return None
+        self._elsewhere.add(key)
+        found: Value | None = None
+        hidden = False
+        try:
+            for index, lines in enumerate(self.project.attribute_stores(base.made_of, name)[:3]):
+                value = self._set_by(base, name, lines)
+                hidden = hidden or isinstance(value, Unknown)
+                if value is None or isinstance(value, Unknown):
+                    continue
+                atom = symbol("set by", base.identity, name, index)
+                found = value if found is None else join_values(asked(atom), value, found)
+        finally:
+            self._elsewhere.discard(key)
+        if hidden and (found is None or found == NONE):
+            return Unknown(
+                symbol("attribute", base.identity, name), self.kind_of_attribute(base.made_of, name)
+            )
+        return found
+
+    def _set_by(self, base: Instance, name: str, lines: Lines) -> Value | None:
+        program = self.project.lines(lines)
+        context = symbol("set", base.identity, *program.root)
+
+        def run() -> Value | None:
+            self.run(program.body)
+            return self.state.heap.get((base.identity, name))
+
+        self_name = "self"
+        return self.apart(program, lines.file, context, run, receiver=base, names={self_name: base})
+
+    def attributes_of(self, value: Instance) -> dict[str, Value]:
+        """The attributes that are known of an object."""
+        self.initialise(value)
+        found: dict[str, Value] = {}
+        for name in sorted(self.state.attributes.get(value.identity, ())):
+            key = (value.identity, name)
+            held = self.state.heap.get(key)
+            held = held if held is not None else self.base.get(key)
+            if held is not None:
+                found[name] = held
+        return found
+
+    def of_class(self, kind: Value, own: Symbol) -> Value | None:
+        """An object of a class, by what an annotation or ``isinstance`` says."""
+        match kind:
+            case ClassValue():
+                self._pending.setdefault(own, Arguments(unclear=True))
+                return self._of_unknown_age.setdefault(own, Instance(own, kind))
+            case External():
+                model = self.registry.annotations.get(kind.name)
+                return model(own) if model is not None else None
+        return None
+
+
+def matters(value: Value) -> bool:
+    """Whether a call that is given a value is followed."""
+    if isinstance(value, Choice):
+        return matters(value.then) or matters(value.other)
+    if value.matters:
+        return True
+    if isinstance(value, Items):
+        return any(map(matters, value.items))
+    if isinstance(value, Mapping):
+        return any(matters(item) for _, item in value.items) or any(map(matters, value.rest))
+    return False

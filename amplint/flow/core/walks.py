@@ -1,0 +1,238 @@
+"""Walks: from the entry points of a project on, each within a budget."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from amplint.flow.core.api import Arguments, Settings
+from amplint.flow.core.bodies import bind_parameters, run_body
+from amplint.flow.core.interpreter import Interpreter
+from amplint.flow.core.machine import Frame, ProjectView
+from amplint.flow.core.names import dotted_name
+from amplint.flow.core.registry import Registry
+from amplint.flow.state import conditions
+from amplint.flow.state.conditions import Condition, asked
+from amplint.flow.state.graph import Graph
+from amplint.flow.state.store import Ambient, State
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import NONE, ClassValue, Decorated, FunctionValue, Value
+from amplint.lowering import program as ir
+from amplint.source.project import ProjectFile
+
+MOST_STEPS = 8_000
+"""Statements walked for one entry point: a last resort, which --statistics tells of."""
+PLENTY = 50_000
+"""Once so many statements of a project were walked, each further entry point gets FEWER."""
+FEWER = 1_000
+FEWEST = 250
+"""So many where no key of weight ENTRY is on the way that no walk has met."""
+IN_DECORATORS = 100
+"""Of these at most so many are what the decorators of one function do."""
+MOST_WALKS = 64
+"""So often one function is walked for one entry point: one that comes back with ever new data must not use up what
+the others need."""
+
+
+class Walks(Interpreter):
+    """Walks entry points of a project and gives their event graphs."""
+
+    def __init__(self, registry: Registry, project: ProjectView, settings: Settings) -> None:
+        super().__init__(registry, project, settings)
+        self.reached: set[int] = set()
+        """The outlines of the functions that were walked."""
+        self.cut_off = False
+        """Whether the present entry point has met its budget."""
+        self._walks: Counter[object] = Counter()
+        self._most = MOST_STEPS
+        self._walked = 0
+        """Statements walked for all entry points so far."""
+
+    def make_room(self) -> None:
+        """Between entry points: drops what earlier ones have left, if that is much."""
+        if conditions.is_full():
+            self.summaries.clear()
+            conditions.start_over()
+        conditions.forget()
+
+    def walk_module(self, file: ProjectFile, program: ir.Program) -> Graph:
+        """The events of a file that is run as a script."""
+        return self._walk(
+            Frame(program, file, symbol("run", file.display)), lambda: self._run_module(program)
+        )
+
+    def _run_module(self, program: ir.Program) -> None:
+        self.run(program.body)
+
+    def budget(self, *, new: bool) -> int:
+        """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time."""
+        if self._walked < PLENTY:
+            return MOST_STEPS
+        return FEWER if new else FEWEST
+
+    def walk_function(
+        self,
+        function: FunctionValue,
+        receiver: Value | None = None,
+        around: Ambient | None = None,
+        most: int | None = None,
+    ) -> Graph | None:
+        """The events of a function that nobody in sight calls, with unknown arguments. ``around``: an ambient
+        value that it has to expect of its callers; ``most``: so many statements are walked."""
+        program = self.project.program(function)
+        if program is None:
+            return None
+        context = symbol("root", program.path, *program.root, program.number)
+        frame = Frame(program, function.file, context, function)
+
+        def run() -> None:
+            given = Arguments((receiver,), (), (program.node,)) if receiver is not None else Arguments()
+            given = Arguments(given.positional, (), given.nodes, (), unclear=True)
+            self.attempt(lambda: bind_parameters(self.machine, program, given))
+            run_body(self.machine, program)
+
+        return self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
+
+    def truth_of(self, file: ProjectFile, program: ir.Program) -> Condition:
+        """The condition under which an expression is true that stands alone in a program."""
+        context = symbol("alone", file.display)
+        kept = self.frame if hasattr(self, "frame") else None
+        self.frame = Frame(program, file, context) if kept is None else kept
+        found: list[Condition] = []
+
+        def evaluate() -> Value:
+            for statement in program.body:
+                if isinstance(statement, ir.Evaluate):
+                    found.append(self.test(statement.value))
+            return NONE
+
+        self.apart(program, file, context, evaluate)
+        return found[0] if found else asked(symbol("alone", "unknown"))
+
+    def walk_definitions(
+        self, file: ProjectFile, program: ir.Program, parts: Sequence[FunctionValue]
+    ) -> Graph:
+        """The events of the decorators of functions, and of classes that models want to know of: what happens when
+        a file is imported."""
+        frame = Frame(program, file, symbol("import", file.display))
+
+        def run() -> None:
+            for part in parts:
+                self._define(part)
+            for value in self.project.classes_in(file):
+                self._define_class(value)
+
+        walked = self._walked
+        graph = self._walk(frame, run)
+        self._walked = walked
+        return graph
+
+    def _define(self, function: FunctionValue) -> None:
+        if function.outline is not None and not function.outline.decorated:
+            return
+        program = self.project.program(function)
+        if program is None or all(map(partial(self._does_nothing, function.file), program.decorators)):
+            return
+        frame = self.frame
+        self.frame = Frame(
+            program, function.file, symbol("define", program.path, *program.root), graph=frame.graph
+        )
+        plain = FunctionValue(function.file, function.outline, undecorated=True)
+        self.attempt(partial(self._apply_quietly, plain, program.decorators))
+        self.frame = frame
+
+    def _does_nothing(self, file: ProjectFile, decorator: ir.Decorator) -> bool:
+        """Whether a decorator is a function of the project that can meet no ENTRY key, given nothing that is called."""
+        node = decorator.expression
+        if isinstance(node, ir.Call):
+            if any(isinstance(argument.value, ir.Call) for argument in node.arguments):
+                return False
+            node = node.function
+        name = dotted_name(node)
+        found = self.project.resolve(file, name) if name is not None else None
+        return isinstance(found, FunctionValue) and not self.project.enters(found)
+
+    def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
+        most = self._most
+        self._most = min(most, self.steps + IN_DECORATORS)
+        try:
+            return super()._apply(function, decorators)
+        finally:
+            self._most = most
+
+    def _apply_quietly(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> None:
+        self._apply(function, decorators)
+
+    def _define_class(self, value: ClassValue) -> None:
+        for key in self.outside(value):
+            model = self.registry.definitions.get(key)
+            if model is not None:
+                model(self.machine, value)
+                return
+
+    def _decorated_run(self, function: FunctionValue, program: ir.Program, run: Callable[[], None]) -> None:
+        """Runs a function inside the contexts that decorate it."""
+        contexts: list[tuple[Value, ir.Node]] = []
+        value = self.decorated(function)
+        while isinstance(value, Decorated):
+            contexts.append((value.context, program.decorators[0].expression))
+            value = value.function
+        for context, node in contexts:
+            self.attempt(partial(self._entered, context, node))
+        run()
+        for context, node in reversed(contexts):
+            self.attempt(partial(self.leave, context, node))
+
+    def _entered(self, context: Value, node: ir.Node) -> None:
+        self.each(context, partial(self._enter, node))
+
+    def _enter(self, node: ir.Node, context: Value) -> Value:
+        return self.enter(context, node)
+
+    def _walk(
+        self, frame: Frame, run: Callable[[], None], around: Ambient | None = None, most: int | None = None
+    ) -> Graph:
+        self.state = State(self.state.attributes)
+        self.state.ambient = {type(value): value for value in self.registry.ambients}
+        if around is not None:
+            self.state.surround(around)
+        self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
+        self._walks.clear()
+        limit = MOST_STEPS if self._walked < PLENTY else FEWER
+        self._most = min(most or limit, limit)
+        if frame.function is not None:
+            self.reached.add(id(frame.function.outline))
+        self.attempt(run)
+        self._walk_defined(frame)
+        self._walked += self.steps
+        if not self.dead():
+            self.on_each(partial(self.registry.hooks.returned, self.machine, frame.program.node))
+            frame.graph.end = self.state.condition
+        return frame.graph
+
+    def _walk_defined(self, frame: Frame) -> None:
+        """Walks the functions that were defined inside and never called."""
+        for function in list(frame.defined.values()):
+            if function.program is None or self.dead():
+                continue
+            plain = FunctionValue(
+                function.file, None, function.program, function.closure, function.receiver, undecorated=True
+            )
+            head = function.program.node
+            before = self.state
+            self.state = before.fork()
+            self.state.ambient = {type(value): value for value in self.registry.ambients}
+            self.attempt(partial(self._call_unknown, plain, head))
+            self.state = before
+
+    def _call_unknown(self, function: FunctionValue, node: ir.Node) -> None:
+        self.call_function(function, Arguments(unclear=True), node)
+
+    def budget_left(self, program: ir.Program) -> bool:
+        """Whether a further call of a function may be followed."""
+        self._walks[program.key] += 1
+        if self.steps < self._most and self._walks[program.key] <= MOST_WALKS:
+            return True
+        self.cut_off = True
+        return False
