@@ -537,8 +537,8 @@ class Rounds(enum.IntEnum):
 @dataclass(frozen=True, slots=True)
 class ScalerUsed(Event):
     """A scaler was asked to ``act``: scale, unscale_, step, update, get_scale, state_dict, load_state_dict; or
-    "given" to code out of sight, which may do any of this with it; or its private "stages" of the optimizers
-    were read."""
+    "given" to code out of sight, which may do any of this with it, or to code in sight that was "cut" off; or its
+    private "stages" of the optimizers were read."""
 
     scaler: Hashable
     act: str

@@ -391,7 +391,7 @@ class _Move:
                 if event.scaler in event.scaled_by:
                     self.violate(Fault.SCALED_TWICE, event.place, event.place, enabled=event.enabled)
                 known = known._replace(scaled=True)
-            case "given":
+            case "given" | "cut":
                 self.forget()
                 known = known._replace(made=False, whole=False, scaled=True, checked=True)
             case "unscale_" | "step":

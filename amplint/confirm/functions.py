@@ -503,7 +503,7 @@ def _trait(call: Call, half: bool) -> Trait | None:
     other = args[1] if len(args) > 1 else kwargs.get("min", kwargs.get("other"))
     if half and name in traits.GUARDS and type(other) is float and 0 < other < traits.SMALL:
         return Guard(call.site, other)
-    if name in traits.SQUARING:
+    if name in traits.SQUARING and not (call.function.in_place and call.function.cuda is Policy.FLOAT32):
         squares = name == "square" or (
             name in ("__pow__", "pow") and type(other) in (int, float) and other == 2
         )

@@ -41,6 +41,7 @@ from amplint.events import (
 _TAG = "amplint.scaled_by"
 _DEEPEST = 8
 """Nodes that are looked at on the way from a loss back to its scaler."""
+_PICKLING = ("__reduce__", "__reduce_ex__", "__getstate__")
 _ACTS = ("scale", "unscale_", "step", "update", "get_scale", "state_dict", "load_state_dict")
 
 
@@ -591,14 +592,27 @@ class _Watcher:
         if kept is not None:
             found[kept[1]].append(kept[2:])
             return True
-        if depth == 4:
+        if isinstance(thing, GradScaler):
+            found["scaler"].append((self.watch.scalers.of(thing), None))
+            return True
+        if isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None))):
+            return True
+        parts = _pickled_parts(thing)
+        if parts is None or depth == _DEEPEST:
             return False
-        if isinstance(thing, dict):
-            thing = tuple(thing.values())
-        if isinstance(thing, (list, tuple)):
-            complete = [self._collect(part, found, depth + 1) for part in thing]
-            return all(complete)
-        return isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None)))
+        complete = [self._collect(part, found, depth + 1) for part in parts]
+        return all(complete)
+
+
+def _pickled_parts(thing: Any) -> tuple[Any, ...] | None:
+    """What pickle takes from an object besides its type; None where the type has its own way."""
+    if isinstance(thing, dict):
+        return tuple(thing.values())
+    if isinstance(thing, (list, tuple)):
+        return tuple(thing)
+    kind = type(thing)
+    usual = all(getattr(kind, name, None) is getattr(object, name, None) for name in _PICKLING)
+    return tuple(vars(thing).values()) if usual and hasattr(thing, "__dict__") else None
 
 
 def _innermost(optimizer: Any) -> Any:

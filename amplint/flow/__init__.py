@@ -1,1 +1,1 @@
-"""The interpreter: walks function bodies with LibCST visitors and predicts AMP events."""
+"""The static pass: interprets the lowered functions of a project and gives the AMP events that they lead to."""

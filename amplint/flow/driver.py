@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from amplint.events import (
     Backward,
@@ -150,10 +150,26 @@ class Driver:
                 self._known_by_name.add(event.method)
                 self._called[event.method] = event
 
-    def _rank(self, entry: FunctionValue) -> tuple[bool, bool]:
-        """What trains comes first; constructors come after what is done with the objects that they make."""
+    def _rank(self, entry: FunctionValue) -> tuple[bool, bool, bool]:
+        """What trains comes first, then files that name a key of weight ENTRY themselves (a half type is none);
+        constructors come after what is done with the objects that they make."""
         assert entry.outline is not None
-        return entry.outline.name == "__init__", SCALES_LOSSES not in self.effects.tags(entry)
+        return (
+            entry.outline.name == "__init__",
+            SCALES_LOSSES not in self.effects.tags(entry),
+            entry.file not in self._naming,
+        )
+
+    @cached_property
+    def _naming(self) -> set[ProjectFile]:
+        """The files with a definition that names a key of weight ENTRY by itself."""
+        return {
+            file
+            for file in self.files
+            if any(
+                self.effects.own(part).weight >= Weight.ENTRY for part in definitions_in(self._edges, file)
+            )
+        }
 
     def _reached(self) -> list[FunctionValue]:
         return [part for part in self.calls.definitions if id(part.outline) in self.interpreter.reached]

@@ -99,7 +99,7 @@ There is no fix. The code that loads has to be changed as well, and it has to go
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed, StateSaved
 from amplint.findings import Level
@@ -110,13 +110,11 @@ MOST = 4
 
 @dataclass(frozen=True)
 class Stepped:
-    """An optimizer that a scaler steps, where the scaler was made, and where the states were taken that were
-    told of: one dict may be saved several times, as the last and as the best."""
+    """An optimizer that a scaler steps, and where the scaler was made."""
 
     optimizer: Hashable
     scaler: Hashable
     made: Place
-    told: tuple[Place, ...] = ()
 
 
 State = tuple[Stepped, ...]
@@ -131,9 +129,6 @@ class ScalerNotSaved(FlowRule):
 
     def start(self) -> Hashable:
         return ()
-
-    def again(self, state: State) -> Hashable:
-        return tuple(replace(known, told=()) for known in state)
 
     def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
         for known in state:
@@ -152,7 +147,7 @@ class ScalerNotSaved(FlowRule):
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.made is None:
             return state
-        if event.act in ("state_dict", "given"):
+        if event.act == "given" or (event.act == "state_dict" and not self.context.only_offers_state(event)):
             report.withdraw(self, event.made)
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state
@@ -165,7 +160,9 @@ class ScalerNotSaved(FlowRule):
             for made, taken in zip(event.prepared, event.taken, strict=False):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)
-        return tuple(self._judge(known, event, report) for known in state)
+        for known in state:
+            self._judge(known, event, report)
+        return state
 
     def _is_resumed_without(self, event: StateSaved) -> bool:
         """Whether somebody may go on from a checkpoint, and nobody minds the scaler of the framework."""
@@ -183,17 +180,18 @@ class ScalerNotSaved(FlowRule):
             "the optimizer is loaded, or write the checkpoint with `accelerator.save_state()`."
         )
         trail = ((made, "the Accelerator is made here"), *_parts(event, taken))
-        report.add(self, event.place, message, trail=trail, subject=made)
+        cause = (taken, made) if taken is not None else None
+        report.add(self, event.place, message, trail=trail, subject=made, cause=cause)
 
-    def _judge(self, known: Stepped, event: StateSaved, report: Report) -> Stepped:
+    def _judge(self, known: Stepped, event: StateSaved, report: Report) -> None:
         if known.optimizer not in event.optimizers or not event.complete:
-            return known
+            return
         if known.scaler in event.scalers:
             report.withdraw(self, known.made)
-            return known
+            return
         taken = event.taken[event.optimizers.index(known.optimizer)] if event.taken else None
-        if (taken is not None and taken in known.told) or not self.context.may_be_resumed(event):
-            return known
+        if not self.context.may_be_resumed(event):
+            return
         where = line_of(known.made, event.place)
         message = (
             f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
@@ -202,8 +200,9 @@ class ScalerNotSaved(FlowRule):
             "loaded."
         )
         trail = ((known.made, "the scaler is made here"), *_parts(event, taken))
-        report.add(self, event.place, message, trail=trail, subject=known.made)
-        return replace(known, told=(*known.told, taken)[-MOST:] if taken is not None else known.told)
+        # one dict may be saved several times, as the last and as the best
+        cause = (taken, known.made) if taken is not None else None
+        report.add(self, event.place, message, trail=trail, subject=known.made, cause=cause)
 
 
 def _parts(event: StateSaved, taken: Place | None) -> tuple[tuple[Place, str], ...]:

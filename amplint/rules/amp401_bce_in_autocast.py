@@ -120,7 +120,7 @@ class BceInAutocast(FlowRule):
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:
         region = enabled_region(event.regions)
-        if region is None or event.policy != _BANNED or event.in_place:
+        if region is None or event.policy != _BANNED:
             return state
         where = f"inside the autocast region that opens on {line_of(region.place, event.place)}"
         if region.framework:

@@ -32,7 +32,8 @@ class Setting:
 class Draft:
     """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
     speak of the same thing share, such as the line where a region opens; ``builder`` is what would fix it;
-    ``told_by_text`` as in FlowRule; ``assumes`` is what has to hold beside what the text says."""
+    ``told_by_text`` as in FlowRule; ``assumes`` is what has to hold beside what the text says. Drafts of a rule with
+    the same ``cause`` become one finding, with the places of the others attached."""
 
     rule: Rule
     level: Level
@@ -43,6 +44,7 @@ class Draft:
     builder: FixBuilder | None = None
     told_by_text: bool = False
     assumes: tuple[Assumption, ...] = ()
+    cause: Hashable = None
 
 
 @dataclass
@@ -77,13 +79,14 @@ class Report:
         builder: FixBuilder | None = None,
         told_by_text: bool = False,
         assumes: tuple[Assumption, ...] = (),
+        cause: Hashable = None,
     ) -> None:
         """Adds a draft, unless too much is guessed. ``level`` is how bad it is if all holds that it assumes."""
         unique = tuple(dict.fromkeys(assumes))
         weight = weighed(level or rule.level, unique)
         if weight is not None:
             self.drafts.append(
-                Draft(rule, weight, place, message, trail, subject, builder, told_by_text, unique)
+                Draft(rule, weight, place, message, trail, subject, builder, told_by_text, unique, cause)
             )
 
 

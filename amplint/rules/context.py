@@ -35,6 +35,10 @@ class Context(Protocol):
     def framework_saves_scaler(self, event: StateSaved) -> bool:
         """Whether code on the way to a checkpoint minds the scaler of a framework: ``accelerator.scaler``."""
 
+    def only_offers_state(self, event: ScalerUsed) -> bool:
+        """Whether a scaler's state is asked for by the ``state_dict`` of an object around it alone, which nobody in
+        sight calls."""
+
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """Whether the gradients that a scaler divides here may be divided already: ``scaler.unscale_(each)``."""
 
@@ -78,6 +82,10 @@ class NothingElse:
         return True
 
     def framework_saves_scaler(self, event: StateSaved) -> bool:
+        """See Context."""
+        return False
+
+    def only_offers_state(self, event: ScalerUsed) -> bool:
         """See Context."""
         return False
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint import events
-from amplint.events import Event, innermost
+from amplint.events import Event, Place, innermost
 from amplint.findings import Finding, TrailStep
 from amplint.flow.state.graph import Graph, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
@@ -214,6 +214,7 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         if draft.subject is not None:
             spoken.setdefault(draft.rule.name, set()).add(draft.subject)
     best: dict[Hashable, Draft] = {}
+    further: dict[Hashable, list[Place]] = {}
     for draft in drafts:
         if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
             continue
@@ -221,10 +222,30 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         key: Hashable = (draft.rule.code, draft.place.path, draft.place.span, subject)
         if draft.rule.one_for_subject and draft.subject is not None:
             key = (draft.rule.code, draft.subject)
+        elif draft.cause is not None:
+            key = (draft.rule.code, draft.cause)
+            further.setdefault(key, []).append(draft.place)
         known = best.get(key)
-        if known is None or draft.level.rank < known.level.rank:
+        if known is None or _first(draft) < _first(known):
             best[key] = draft
-    return list(best.values())
+    return [_with_places(draft, further.get(key, ())) for key, draft in best.items()]
+
+
+def _first(draft: Draft) -> tuple[object, ...]:
+    """By what the draft is chosen that speaks for others: the worst, and of the places of one cause the first."""
+    return (
+        (draft.level.rank, draft.place.path, draft.place.span)
+        if draft.cause is not None
+        else (draft.level.rank,)
+    )
+
+
+def _with_places(draft: Draft, further: Iterable[Place]) -> Draft:
+    """A draft with the other places of the same cause in its trail."""
+    others = tuple(
+        (place, "the same happens here") for place in dict.fromkeys(further) if place != draft.place
+    )
+    return replace(draft, trail=(*draft.trail, *others)) if others else draft
 
 
 def finding_of(draft: Draft) -> Finding:

@@ -323,3 +323,16 @@ def test_where_no_new_region_may_be_met_the_budget_is_smallest(
     result = checked(tmp_path, shared=SHARED, **files)
     assert result.cut == cut
     assert len(result.findings) == 2 - cut
+
+
+def test_files_that_name_a_region_themselves_come_first(tmp_path: Path, walked: list[str]) -> None:
+    own = """
+        import torch
+
+
+        def own(x):
+            with torch.autocast("cuda"):
+                return x @ x
+    """
+    checked(tmp_path, shared=SHARED, first=CALLING.format(name="first"), own=own)
+    assert walked == ["own.own", "first.first"]

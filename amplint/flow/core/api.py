@@ -258,6 +258,10 @@ class Api(Protocol):
         """Whether the node that is being walked stands in a loop of its function."""
 
     @property
+    def is_cut(self) -> bool:
+        """Whether a call is not followed although its function is one of the project: it was too much to walk."""
+
+    @property
     def runs_each_round(self) -> bool:
         """Whether nothing but the loop itself decides that the present statement runs: no condition, no try."""
 

@@ -8,7 +8,7 @@ from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, ClassValue, Instance, Iteration, Mapping, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, Iteration, Mapping, Sequence, Unknown, Value
 from amplint.lowering.program import Parameter, Program, Return
 
 
@@ -38,7 +38,7 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
     function = m.frame.function
     if function is not None and function.outline is not None and function.outline.owner is not None and first:
         receiver = m.state.names.get(first.name)
-        if isinstance(receiver, (Instance, ClassValue)) or receiver is not None:
+        if receiver is not None:
             m.frame.receiver = receiver
 
 

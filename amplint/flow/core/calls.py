@@ -37,8 +37,6 @@ MOST_DEEP = 24
 """So deep calls are followed."""
 MOST_RECURSIVE = 2
 """So often a function is walked inside itself with arguments of the same shape."""
-SMALL = 12
-"""A function of so few statements is followed for what it returns, whether it has effects or not."""
 
 
 @dataclass(slots=True, eq=False)

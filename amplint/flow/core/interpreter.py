@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from amplint.events import Place
 from amplint.flow.core import calls, objects
 from amplint.flow.core.api import Arguments, Dead, Settings, SeveralAmbient
-from amplint.flow.core.calls import SMALL, Summary
+from amplint.flow.core.calls import Summary
 from amplint.flow.core.comparisons import named
 from amplint.flow.core.expressions import EVALUATE
 from amplint.flow.core.instances import Instances, matters
@@ -20,7 +19,7 @@ from amplint.flow.core.targets import bind
 from amplint.flow.state import conditions
 from amplint.flow.state.conditions import Condition
 from amplint.flow.state.store import Ambient
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import COMPUTED, NUMBER, Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
     Choice,
@@ -41,6 +40,8 @@ _TIDY = 64
 """After so many statements it is seen to that tables do not grow too large."""
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
+SMALL = 12
+"""A function of so few statements is followed for what it returns, whether it has effects or not."""
 
 
 class Interpreter(Instances):
@@ -51,6 +52,7 @@ class Interpreter(Instances):
         self.settings = settings
         self.summaries: dict[object, list[Summary]] = {}
         self.active: dict[object, tuple[object, ...]] = {}
+        self.is_cut = False
         self._ambient_before: dict[Symbol, dict[type[Ambient], Value]] = {}
 
     # running -----------------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ class Interpreter(Instances):
             return True
         depth = len(self.active)
         program = self.program_of(function)
-        return program is not None and depth < MOST_PLAIN and _is_small(program)
+        return program is not None and depth < LOOKED_INTO and _is_small(program)
 
     def cut(self, function: FunctionValue, given: Arguments, node: ir.Node) -> Value:
         """What a call of a function of the project gives that is not followed: what it may set is forgotten."""
@@ -147,7 +149,11 @@ class Interpreter(Instances):
                     kind = self.kind_of_attribute(made_of, name) if made_of is not None else None
                     own = symbol("attribute", receiver.identity, name, "since", node.number)
                     self.state.store((receiver.identity, name), Unknown(own, kind))
-        return self.unfollowed(given, effects, node)
+        self.is_cut = True
+        try:
+            return self.unfollowed(given, effects, node)
+        finally:
+            self.is_cut = False
 
     # contexts ----------------------------------------------------------------------------------------------------
 
@@ -270,9 +276,13 @@ class Interpreter(Instances):
         one, other = named(left), named(right)
         if one is None or other is None:
             return self.unknown(node)
-        made = symbol("computed", operator, one, other)
-        numbers = all(isinstance(side, (Number, Constant)) for side in (left, right))
-        return Number(made) if numbers else Unknown(made)
+        if all(isinstance(side, (Number, Constant)) for side in (left, right)):
+            return Number(symbol(COMPUTED, operator, one, other))
+        sides = (
+            symbol(NUMBER, name) if isinstance(side, (Number, Constant)) else name
+            for side, name in ((left, one), (right, other))
+        )
+        return Unknown(symbol(COMPUTED, operator, *sides))
 
     def annotated(self, parameter: ir.Parameter, own: Symbol) -> Value | None:
         """What the annotation of a parameter says of it."""
@@ -337,13 +347,6 @@ class Interpreter(Instances):
             if frame.function is not None:
                 yield frame.function
             frame = frame.caller
-
-    def place_of_call(self, node: ir.Node) -> Place:
-        """Where a call stands."""
-        return self.place(node)
-
-
-MOST_PLAIN = LOOKED_INTO
 
 
 _CONSTRUCTORS = ("__new__", "__init__", "__post_init__")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from amplint.events import Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.state.conditions import Condition
@@ -248,9 +247,6 @@ class Machine(Api, Protocol):
 
     def kind_of(self, node: Node) -> str | None:
         """What the code does with the name or attribute that an expression is, or None."""
-
-    def place_of_call(self, node: Node) -> Place:
-        """Where a call stands."""
 
     # what the parts of the interpreter give each other
 

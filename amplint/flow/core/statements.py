@@ -250,7 +250,6 @@ def _are_different(items: tuple[Value, ...]) -> bool:
 
 def _stay(m: Machine, node: ir.While, leaving: list[State]) -> None:
     """Takes the way into a round of a while loop; the other one leaves."""
-    before = m.state
 
     def enter() -> None:
         condition = m.test(node.test)
@@ -260,7 +259,6 @@ def _stay(m: Machine, node: ir.While, leaving: list[State]) -> None:
         m.assume(condition)
 
     m.attempt(enter)
-    del before
 
 
 def _take(m: Machine, node: ir.For, source: Value | None, item: Value | None) -> None:

@@ -23,7 +23,7 @@ from amplint.source.project import ProjectFile
 
 MOST_STEPS = 8_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
-PLENTY = 50_000
+PLENTY = 150_000
 """Once so many statements of a project were walked, each further entry point gets FEWER."""
 FEWER = 1_000
 FEWEST = 250

@@ -27,6 +27,7 @@ from amplint.flow.state.values import (
     UNBOUND,
     Choice,
     Constant,
+    Instance,
     Iteration,
     Mapping,
     Note,
@@ -118,10 +119,6 @@ class State:
         """Takes new local names; gives back the old ones."""
         old, self.names, self._names_shared = self.names, names, False
         return old
-
-    def leave_frame(self, names: dict[str, Value]) -> None:
-        """Takes the caller's names back, which other states may share."""
-        self.names, self._names_shared = names, True
 
     def store(self, key: Key, value: Value) -> None:
         """Sets an attribute or a note."""
@@ -356,7 +353,25 @@ def generalised(tree: Value) -> Value:
     if common is not None:
         return common
     kinds = {_kind(leaf) for leaf in different if not isinstance(leaf, Constant)}
-    return Unknown(symbol("one of", _named_tree(tree)), kinds.pop() if len(kinds) == 1 else None)
+    lost = any(map(_may_be_missed, different))
+    name = symbol("one of" if lost else "one of data", _named_tree(tree))
+    return Unknown(name, kinds.pop() if len(kinds) == 1 else None)
+
+
+def _may_be_missed(value: Value) -> bool:
+    """Whether a value is, or holds, more than data: something that a call is followed for, an object, a kind."""
+    match value:
+        case Unknown():
+            return value.kind is not None or value.symbol.parts[0] == "one of"
+        case Sequence():
+            return any(map(_may_be_missed, value.items))
+        case Mapping():
+            return any(_may_be_missed(item) for _, item in value.items) or any(
+                map(_may_be_missed, value.rest)
+            )
+        case Choice():
+            return any(map(_may_be_missed, leaves(value)))
+    return value.matters or isinstance(value, Instance)
 
 
 def _named_tree(tree: Value) -> Symbol:

@@ -45,6 +45,11 @@ class Symbol:
         return symbol, self.parts
 
 
+COMPUTED = "computed"
+"""How symbols begin of what an operator gives: ``symbol(COMPUTED, "*", left, right)``."""
+NUMBER = "number"
+"""How the name of a number is marked that was computed with something unknown."""
+
 _interned: dict[tuple[Hashable, ...], Symbol] = {}
 
 

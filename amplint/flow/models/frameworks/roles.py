@@ -118,7 +118,8 @@ def first(arguments: Arguments) -> Value | None:
 
 def method(api: Api, value: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``value.name(arguments)`` for a value whose methods models know, or the project defines."""
-    if isinstance(value, (Instance, Unknown)):
+    known = isinstance(value, Unknown) and api.load(value.symbol, name) is not None
+    if isinstance(value, Instance) or known:
         return api.call(api.attribute(value, name, node), arguments, node)
     return api.call(BoundMethod(value, name), arguments, node)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import Registry
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import Constant, External, Instance, Note, Number, Sequence, Value
+from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Number, Sequence, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -26,6 +26,19 @@ class Options(Note):
         """An option that only one path has is one all the same where it is read."""
         more = other.numbers if isinstance(other, Options) else ()
         return Options(tuple(dict.fromkeys((*self.numbers, *more))))
+
+
+@models.call(_PARSER, weight=Weight.EFFECT)
+def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``argparse.ArgumentParser(parents=[common])`` has the options of its parents."""
+    made = Instance(api.fresh(node), None, name)
+    parents = api.contents(arguments.keyword("parents") or NONE)
+    for parent in parents.items if isinstance(parents, Sequence) else ():
+        own = api.note(parent.identity, Options) if isinstance(parent, Instance) else None
+        known = api.note(made.identity, Options)
+        if own is not None:
+            api.set_note(made.identity, own.joined(known))
+    return made
 
 
 @models.call(f"{_PARSER}.add_argument")

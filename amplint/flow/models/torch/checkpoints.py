@@ -46,7 +46,7 @@ SAVES = {
 """Functions that write their first argument, with its name."""
 OBJECT = "object"
 """The kind of the state of an object that nothing is known of."""
-_DEEPEST = 4
+_DEEPEST = 8
 _MOST_CHOICES = 4
 """So many alternatives of parts are told apart."""
 _LOST = frozenset({"one of"})
@@ -206,7 +206,7 @@ def _hides(value: Value, *, named: bool) -> bool:
 def _is_lost(name: Symbol) -> bool:
     """Whether a value, or what it was read from, got lost, or is an attribute whose name is not known."""
     first = name.parts[0] if name.parts else None
-    computed = first == "attribute" and not isinstance(name.parts[-1], str)
+    computed = first == "attribute" and not isinstance(name.parts[2], str)
     inside = name.parts[1:2] if first in ("attribute", "item", "call", "part") else ()
     return first in _LOST or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
 
@@ -224,6 +224,8 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
             return (found if identity_ is None else _with_optimizer(found, identity_, None)), ()
         case StateDict(kind="optimizer" | "object", identity=Symbol() as identity):
             found = _with_optimizer(found, identity, value.place)
+        case Sequence(items=()):
+            return found, ()
         case Mapping() | Sequence() | Instance() if part.depth == _DEEPEST:
             return replace(found, complete=False), ()
         case Mapping():

@@ -11,6 +11,7 @@ from amplint.flow.models.torch.devices import tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import hold, items_of
 from amplint.flow.models.torch.operations import Run, apply, meets_half
+from amplint.flow.models.torch.shapes import tell_sizes
 from amplint.flow.models.torch.values import ParametersCast, Tensor
 from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
 from amplint.flow.state.values import NONE, ClassValue, External, Instance, Sequence, Value
@@ -49,6 +50,8 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
     instance = Instance(api.fresh(node), None, name)
     if name in CONTAINERS:
         hold(api, instance.identity, name, arguments)
+    elif name in ops.MODULES:
+        tell_sizes(api, arguments)
     asked = arguments.keyword("dtype")
     if asked is not None and asked != NONE:
         dtype = dtype_in(asked)

@@ -6,6 +6,7 @@ from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.operations import write
+from amplint.flow.models.torch.shapes import shape_of
 from amplint.flow.models.torch.tensors import writes
 from amplint.flow.models.torch.values import (
     DeviceValue,
@@ -73,7 +74,7 @@ def _attribute(api: Api, base: Parameters, name: str, node: Node | None) -> Valu
                 return DTypeValue(dtype, of_tensor=True)
             return Unknown(symbol("attribute", base.module, "dtype"))
         case "shape" if node is not None:
-            return Sequence((api.number(node),), exact=False)
+            return shape_of(api, base, node)
         case "ndim" if node is not None:
             return api.number(node)
         case "requires_grad" if node is not None:

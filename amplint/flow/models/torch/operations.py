@@ -27,6 +27,7 @@ from amplint.flow.models.torch import weights as parameters
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.dtypes import default_dtype, is_asked
 from amplint.flow.models.torch.releases import bounds_of
+from amplint.flow.models.torch.shapes import with_numbers
 from amplint.flow.models.torch.values import FLOAT32_TENSOR, INTEGER_TENSOR, Gradient, Parameters, Tensor
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import Choice, Constant, Instance, Sequence, Unknown, Value
@@ -112,7 +113,9 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
 
 def apply(api: Api, run: Run, node: Node) -> Value:
     """Runs an op: says what type the result has and tells the listeners."""
-    run = replace(run, values=tuple(parameters.current(api, value) for value in run.values))
+    run = replace(
+        run, values=tuple(with_numbers(api, parameters.current(api, value)) for value in run.values)
+    )
     region = enabled_region(regions(api))
     policy = policy_of(api, run.plain, innermost(regions(api)))
     if policy is None:
@@ -306,9 +309,14 @@ def _trait(api: Api, run: Run, result: Tensor, node: Node) -> Trait | None:
         pairs = zip(run.nodes, run.values, strict=False)
         guarded = next((piece for piece, value in pairs if isinstance(value, Tensor)), None)
         return Guard(api.place(node), run.small, api.place(guarded) if guarded is not None else None)
-    if run.plain in SQUARING and _squares(run):
+    if run.plain in SQUARING and _squares(run) and not _skips_autocast(api, run):
         return "square"
     return left_by(run.plain, [value.trait for value in run.tensors], result.is_half)
+
+
+def _skips_autocast(api: Api, run: Run) -> bool:
+    """Whether the op that gives a new tensor would run in float32: what is wrong is that this one is in place."""
+    return ops.is_in_place(run.name) and policy_of(api, run.plain, None) == "float32"
 
 
 def _squares(run: Run) -> bool:

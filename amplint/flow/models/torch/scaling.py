@@ -32,6 +32,7 @@ UNSCALES = "unscales gradients"
 """The tag of keys that divide gradients by the scale."""
 _STAGES = "_per_optimizer_states"
 """torch's own record of what each optimizer has gone through since the last update."""
+_GIVEN = ("given", "cut")
 _OWNERS: tuple[type[Value] | str, ...] = (Scaler, SCALER, *sorted(SCALERS))
 """What has the methods of a scaler: known ones, unknown ones, objects of classes that derive from torch's."""
 
@@ -119,7 +120,7 @@ def used(
 ) -> ScalerUsed:
     """Tells that a scaler is asked to do something."""
     plain = not scaler.takes_half
-    enabled, decided = _enabled(api, scaler) if act != "given" else (scaler.enabled, False)
+    enabled, decided = _enabled(api, scaler) if act not in _GIVEN else (scaler.enabled, False)
     event = ScalerUsed(
         api.place(node),
         regions(api),
@@ -250,5 +251,5 @@ def _attribute(api: Api, base: Value, name: str, node: Node) -> Value | None:
 
 @models.into(models.havocs, *_OWNERS)
 def _given(api: Api, base: Value, node: Node) -> None:
-    """A scaler is given to code out of sight."""
-    used(api, as_scaler(base), "given", node)
+    """A scaler is given to code that is not followed."""
+    used(api, as_scaler(base), "cut" if api.is_cut else "given", node)

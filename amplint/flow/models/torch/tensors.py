@@ -25,6 +25,7 @@ from amplint.flow.models.torch.operations import (
     small_constant,
     write,
 )
+from amplint.flow.models.torch.shapes import shape_of, size_of
 from amplint.flow.models.torch.values import (
     INTEGER_TENSOR,
     DeviceValue,
@@ -101,7 +102,7 @@ def _attribute(api: Api, base: Tensor, name: str, node: Node) -> Value | None:
             dtype = _typed(api, base).dtype
             return DTypeValue(dtype, of_tensor=True) if dtype is not None else api.unknown(node)
         case "shape":
-            return Sequence((api.number(node),), exact=False)
+            return shape_of(api, base, node)
         case "device":
             return DeviceValue(base.device)
         case "grad":
@@ -267,8 +268,7 @@ def left_torch(api: Api, value: Tensor, written: Node, node: Node) -> None:
 
 @models.method(Tensor, "size")
 def _size(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
-    number = api.number(node)
-    return number if arguments.all else Sequence((number,), exact=False)
+    return size_of(api, base, arguments, node)
 
 
 @models.method(Tensor, "requires_grad_")

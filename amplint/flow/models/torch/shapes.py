@@ -1,0 +1,141 @@
+"""Numbers among what is not known: in shapes (``n, m = x.shape``, ``x.size(0)``), the sizes of layers
+(``nn.Linear(width, width)``), and what is computed with them (``(width // heads) ** -0.5``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.values import Tensor
+from amplint.flow.state.symbols import COMPUTED, NUMBER, Symbol, symbol
+from amplint.flow.state.values import Constant, Note, Number, Unknown, Value
+from amplint.lowering.program import Node
+
+models = Registry()
+
+SHAPE = "shape"
+"""The kind of what is a shape."""
+_COUNTS = ("numel", "nelement", "dim", "ndimension")
+"""Methods of tensors alone that count something."""
+_ABOUT_PROCESSES = (
+    "torch.distributed.get_world_size",
+    "torch.distributed.get_rank",
+    "torch.cuda.device_count",
+    "torch.cuda.current_device",
+)
+
+
+def shape_of(api: Api, value: Value, node: Node) -> Unknown:
+    """``x.shape``: the same for the same data."""
+    match value:
+        case Unknown():
+            data: Symbol | None = value.symbol
+        case Tensor():
+            data = value.name
+        case _:
+            data = None
+    return Unknown(
+        symbol("attribute", data if data is not None else api.unknown(node).symbol, "shape"), SHAPE
+    )
+
+
+def size_of(api: Api, value: Value, arguments: Arguments, node: Node) -> Value:
+    """``x.size()``, ``x.size(0)``."""
+    shape = shape_of(api, value, node)
+    return _part(api, shape, arguments.all, node) if arguments.all else shape
+
+
+def _part(api: Api, shape: Unknown, keys: tuple[Value, ...], node: Node) -> Value:
+    match keys:
+        case (Constant(value=int()) as index,):
+            return Number(symbol("item", shape.symbol, index))
+        case (Constant(value=slice()),):
+            return Unknown(symbol("item", shape.symbol, api.unknown(node).symbol), SHAPE)
+    return api.number(node)
+
+
+@models.into(models.items, SHAPE)
+def _item(api: Api, base: Unknown, keys: tuple[Value, ...], node: Node) -> Value:
+    """``x.shape[0]``, ``x.shape[:-1]``, and each name of ``n, m = x.shape``."""
+    return _part(api, base, keys, node)
+
+
+@models.into(models.iterations, SHAPE)
+def _iterate(api: Api, base: Unknown, node: Node) -> Value:
+    return api.number(node)
+
+
+@models.method(SHAPE, "numel")
+def _whole(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    return Number(symbol("call", base.symbol, name))
+
+
+# what nothing is known of ----------------------------------------------------------------------------------------
+
+
+@models.into(models.attributes, "")
+def _attribute(api: Api, base: Unknown, name: str, node: Node) -> Value | None:
+    match name:
+        case "shape":
+            return shape_of(api, base, node)
+        case "ndim":
+            return Number(symbol("attribute", base.symbol, name))
+    return None
+
+
+@models.method("", "size")
+def _size(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    return size_of(api, base, arguments, node)
+
+
+@models.method("", *_COUNTS)
+def _count(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
+    return None if arguments.all else Number(symbol("call", base.symbol, name))
+
+
+@models.method("", "item")
+def _read(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    """``x.item()``, which arrays and tensors have."""
+    return api.number(node)
+
+
+@models.call(*_ABOUT_PROCESSES)
+def _about_processes(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``torch.distributed.get_world_size()``: the same each time, unless another group is asked for."""
+    return api.number(node) if arguments.all else Number(symbol("result of", name))
+
+
+# sizes of layers -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IsNumber(Note):
+    """An unknown was given to a layer as its size."""
+
+    def joined(self, other: Note | None) -> Note | None:
+        """What a name stands for does not change."""
+        return self
+
+
+def tell_sizes(api: Api, arguments: Arguments) -> None:
+    """Notes that the positional arguments of a layer are numbers: ``nn.Linear(width, 4 * width)``."""
+    for value in arguments.positional:
+        if isinstance(value, Unknown) and value.kind is None and not _is_number(api, value.symbol):
+            api.set_note(value.symbol, IsNumber())
+
+
+def with_numbers(api: Api, value: Value) -> Value:
+    """A value, or the number that it is known to be."""
+    number = isinstance(value, Unknown) and value.kind is None and _is_number(api, value.symbol)
+    return Number(value.symbol) if number and isinstance(value, Unknown) else value
+
+
+def _is_number(api: Api, name: Symbol) -> bool:
+    """Whether a symbol stands for a number, or for what an operator makes of numbers alone."""
+    kind = name.parts[0] if name.parts else None
+    if kind == NUMBER or api.note(name, IsNumber) is not None:
+        return True
+    return kind == COMPUTED and all(
+        isinstance(part, Symbol) and _is_number(api, part) for part in name.parts[2:]
+    )

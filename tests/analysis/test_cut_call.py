@@ -1,0 +1,64 @@
+"""A call that is not followed, since that would be too much to walk, takes nothing back that is known without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint.check import check
+from amplint.config import Settings
+from amplint.flow.core import walks
+
+PROGRAM = """
+import torch
+
+
+def train(model, optimizer, scaler, batches):
+    for x in batches:
+        with torch.autocast("cuda"):
+            loss = model(x).sum()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+class Trainer:
+    def __init__(self, model, batches):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.batches = batches
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 1)
+        self.note = None
+
+    def describe(self):
+        self.note = f"{self.model}"
+        self.model = self.model.module if hasattr(self.model, "module") else self.model
+
+    def fit(self):
+        scaler = torch.amp.GradScaler("cuda")
+        train(self.model, self.optimizer, scaler, self.batches)
+        self.describe()
+        train(self.model, self.optimizer, scaler, self.batches)
+        states = {
+            "note": self.note,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+        torch.save(states, "last.pt")
+
+
+Trainer(torch.nn.Linear(2, 2), [torch.randn(2, 2)]).fit()
+"""
+
+
+@pytest.mark.parametrize("most", [1, 2, 64])
+def test_what_is_said_of_a_checkpoint_stays(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "MOST_WALKS", most)
+
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
+    found = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    assert [finding.code for finding in found] == ["AMP308"]
