@@ -274,9 +274,7 @@ class GradScalerProtocol:
             case OptimizerMade():
                 move.optimizer_made(event)
             case ScalerMade() if event.enabled is not False:
-                move.know(
-                    Known(event.scaler, made=True, whole=True, home=_home(event.place), enabled=event.enabled)
-                )
+                move.scaler_made(event)
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
             case AmpHidden():
@@ -349,6 +347,13 @@ class _Move:
         else:
             self.made = min(self.made + 1, 2)
             self.several = self.several or self.made > 1
+
+    def scaler_made(self, event: ScalerMade) -> None:
+        """A scaler was built. Where no optimizer was built in sight, one that was not heard of so far is taken to be
+        its own, as in a second training: what another scaler's backward pass has left is not there."""
+        self.know(Known(event.scaler, made=True, whole=True, home=_home(event.place), enabled=event.enabled))
+        if self.made == 0:
+            self.others = self.others.without_gradients()
 
     def hold(self, optimizer: Hashable, modules: frozenset[Hashable]) -> Held:
         """An optimizer, which is heard of for the first time perhaps."""

@@ -86,14 +86,16 @@ from amplint.rules.ledger import of_regions
 
 
 class ScalerEnabledMismatch(FlowRule):
-    """The state is the first region that was entered; before, whether a module has run."""
+    """The state is the last region that was entered and is not switched off for good, since the loss comes from there;
+    before that, whether a module has run."""
 
     level = Level.WARNING
     unseen = "a run has no flags, only what they were this time"
     shown_by = (ScalerUsed,)
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
-        return state if isinstance(state, Region) else innermost(event.regions)
+        region = innermost(event.regions)
+        return region if region is not None and (region.enabled or not isinstance(state, Region)) else state
 
     def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
         return state or True

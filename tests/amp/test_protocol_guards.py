@@ -43,11 +43,20 @@ SEVERAL = (OptimizerMade(HERE, (), "one"), OptimizerMade(HERE, (), "two"))
 OWN, OTHERS = frozenset({"model"}), frozenset({"critic"})
 FOR_OWN = (SCALE, BACKWARD, replace(UNSCALE, modules=OWN), replace(DROPPED, modules=OWN))
 
+NEXT_SCALE = replace(SCALE, scaler="next")
+LEFT = (MADE, SCALE, BACKWARD, ScalerMade(THERE, (), "next", True))
+NEXT = (NEXT_SCALE, replace(ANOTHER_BACKWARD, scaled_by=("next",)), replace(STEP, scaler="next"))
+
 CASES: dict[str, tuple[tuple[Event, ...], tuple[Event, ...], Fault]] = {
     "an optimizer out of sight may step through a scaler": (
         (replace(SCALE, enabled=None), BACKWARD, replace(DIRECT_STEP, in_sight=False)),
         (replace(SCALE, enabled=None), BACKWARD, DIRECT_STEP),
         Fault.DIRECT_STEP,
+    ),
+    "what a training has left is not there in a second one with a scaler of its own": (
+        (*LEFT, *NEXT),
+        (OptimizerMade(HERE, (), "optimizer"), *LEFT, *NEXT),
+        Fault.OTHER_SCALER,
     ),
     "a framework unscales by itself": (
         (SCALE, BACKWARD, replace(DIRECT_STEP, framework=True)),

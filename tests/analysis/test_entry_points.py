@@ -325,6 +325,17 @@ def test_where_no_new_region_may_be_met_the_budget_is_smallest(
     assert len(result.findings) == 2 - cut
 
 
+@pytest.mark.parametrize(("plenty", "cut"), [(1_000, 0), (8, 0), (4, 1)])
+def test_in_a_huge_project_all_further_entry_points_get_the_smallest_budget(
+    plenty: int, cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "PLENTY", plenty)
+    monkeypatch.setattr(walks, "FEWEST", 3)
+    own = CALLING.replace("return half(x)", "with torch.autocast('cuda'):\n            return half(x)")
+    files = {name: own.format(name=name) for name in ("first", "second")}
+    assert checked(tmp_path, shared=SHARED, **files).cut == cut
+
+
 def test_files_that_name_a_region_themselves_come_first(tmp_path: Path, walked: list[str]) -> None:
     own = """
         import torch

@@ -17,6 +17,21 @@ HEAD = dedent("""
 """)
 
 CALLS = {
+    "after constructors that make each other without end": """
+        class Outer(nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.width = Inner(size + 1).width
+
+        class Inner(nn.Module):
+            def __init__(self, size):
+                super().__init__()
+                self.width = Outer(size + 1).width
+
+        def main(loss):
+            with torch.autocast("cuda"):
+                (Outer(3).width * loss).backward()  # in
+    """,
     "a function of the file": """
         def step(loss):
             loss.backward()  # in

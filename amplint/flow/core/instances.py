@@ -28,6 +28,9 @@ from amplint.flow.state.values import (
 from amplint.flow.state.values import Sequence as Items
 from amplint.lowering import program as ir
 
+MOST_NESTED = 12
+"""So many constructors are walked within each other, each for an attribute that the one around it asks for."""
+
 
 class Instances(Definitions):
     """The objects that classes of the project make, and those that were there before."""
@@ -38,6 +41,7 @@ class Instances(Definitions):
         self._initialised: set[Symbol] = set()
         self._of_unknown_age: dict[Symbol, Instance] = {}
         self._elsewhere: set[tuple[Symbol, str]] = set()
+        self._nested = 0
 
     def construct(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Value:
         """An object of a class of the project."""
@@ -129,6 +133,8 @@ class Instances(Definitions):
         identity, made_of = value.identity, value.made_of
         if identity in self._initialised or made_of is None or identity not in self._pending:
             return
+        if self._nested == MOST_NESTED:
+            return
         self._initialised.add(identity)
         method = self.find_method(made_of, "__init__")
         if method is None:
@@ -158,7 +164,11 @@ class Instances(Definitions):
         """Walks a constructor among the objects that there are now; only what it makes is kept."""
         before = dict(heap)
         self.state.heap = dict(heap)
-        result = build()
+        self._nested += 1
+        try:
+            result = build()
+        finally:
+            self._nested -= 1
         self.state.heap = {
             key: value for key, value in self.state.heap.items() if before.get(key) is not value
         }

@@ -24,10 +24,10 @@ from amplint.source.project import ProjectFile
 MOST_STEPS = 8_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
 PLENTY = 150_000
-"""Once so many statements of a project were walked, each further entry point gets FEWER."""
+"""Once so many statements of a project were walked, each further entry point gets FEWER; once twice as many, FEWEST."""
 FEWER = 1_000
 FEWEST = 250
-"""So many where no key of weight ENTRY is on the way that no walk has met."""
+"""So many also where no key of weight ENTRY is on the way that no walk has met."""
 IN_DECORATORS = 100
 """Of these at most so many are what the decorators of one function do."""
 MOST_WALKS = 64
@@ -69,7 +69,7 @@ class Walks(Interpreter):
         """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time."""
         if self._walked < PLENTY:
             return MOST_STEPS
-        return FEWER if new else FEWEST
+        return FEWER if new and self._walked < 2 * PLENTY else FEWEST
 
     def walk_function(
         self,

@@ -3,7 +3,9 @@ symbol."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from hashlib import blake2b
 
 QUESTIONS = frozenset({"is true", "is None", "equals"})
@@ -31,11 +33,7 @@ class Symbol:
     def order(self) -> str:
         """A text by which symbols are sorted: the same in every run."""
         if self._order is None:
-            text = "|".join(
-                part.order if isinstance(part, Symbol) else f"{type(part).__name__}:{part!r}"
-                for part in self.parts
-            )
-            self._order = blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+            self._order = _digest(map(_order_of, self.parts))
         return self._order
 
     def __repr__(self) -> str:
@@ -43,6 +41,40 @@ class Symbol:
 
     def __reduce__(self) -> tuple[object, tuple[Hashable, ...]]:
         return symbol, self.parts
+
+
+_STABLE = ("identity", "display", "path", "root", "number", "name", "line", "column")
+"""The attributes that tell files, definitions and scopes apart in every run."""
+_TREE = ("atom", "then", "other")
+
+_orders: dict[Hashable, str] = {}
+
+
+def _order_of(part: object) -> str:
+    """The same of equal parts in every run: no address in memory, and each node of a tree once however often it is
+    shared."""
+    if isinstance(part, Symbol):
+        return part.order
+    kind = type(part).__name__
+    if isinstance(part, tuple):
+        return _digest((kind, *map(_order_of, part)))
+    if isinstance(part, frozenset):
+        return _digest((kind, *sorted(map(_order_of, part))))
+    if isinstance(part, Enum) or type(part).__module__ == "builtins" or part.__hash__ is None:
+        return f"{kind}:{part!r}"
+    found = _orders.get(part)
+    if found is None:
+        if is_dataclass(part):
+            names: tuple[str, ...] = tuple(field.name for field in fields(part) if field.compare)
+        else:
+            names = _TREE if hasattr(part, "atom") else _STABLE
+        found = _digest((kind, *(_order_of(getattr(part, name, None)) for name in names)))
+        _orders[part] = found
+    return found
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return blake2b("|".join(texts).encode(errors="replace"), digest_size=12).hexdigest()
 
 
 COMPUTED = "computed"
