@@ -417,6 +417,8 @@ class Op(Event):
     """Where an operand went through a softmax or a reduction in half precision before."""
     out: DType | None = None
     """The type of the tensor given as ``out=``, into which the op writes without a cast."""
+    gradients: bool = True
+    """Whether it ran with gradients switched on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,7 @@ class FunctionMode(TorchFunctionMode):
             function.plain in ops.RANKING,
             softened,
             named(getattr(call.kwargs.get("out"), "dtype", None)),
+            torch.is_grad_enabled(),
         )
 
     def _accumulates(self, function: Function, site: Site, tensors: list[Tensor]) -> bool:

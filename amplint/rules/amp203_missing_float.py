@@ -14,6 +14,9 @@ autocast returns in float32 (losses; on CUDA also softmax, norms, sums, `exp`, `
 and booleans (`argmax`, comparisons), for `.item()` and `.tolist()`, after `.float()`, and for
 `out.sum().backward()`, where nobody looks at the sum.
 
+It is an error where torch raises, advice for a loss that is computed with gradients switched off, as in a validation:
+that is a figure to look at, with three digits. Else it is a warning.
+
 ## Why is this bad
 
 Inside the region autocast sends the delicate ops to float32. After it, the ops run in the dtype they are
@@ -166,7 +169,7 @@ class MissingFloat(FlowRule):
             return state
         place = harm.place or event.place
         total = _Sum(place.path, place.span) if event.name in _SUMS else None
-        self._tell(place, harm, total, report)
+        self._tell(place, harm, total, report, reported=event.sensitivity == "loss" and not event.gradients)
         return state | ({_told(harm.operand)} if total is None else {_told(harm.operand), total})
 
     def on_backward(self, state: frozenset[Hashable], event: Backward, report: Report) -> Hashable:
@@ -209,14 +212,17 @@ class MissingFloat(FlowRule):
         )
         return state | {_told(value)}
 
-    def _tell(self, place: Place, harm: Harm, subject: _Sum | None, report: Report) -> None:
+    def _tell(
+        self, place: Place, harm: Harm, subject: _Sum | None, report: Report, *, reported: bool
+    ) -> None:
+        """``reported``: a loss of which no gradients are taken is a figure to look at."""
         operand = harm.operand
         message = (
             f"`{operand.place.text}` left the autocast region (closed by now, opened on "
             f"{line_of(_region_place(operand), place)}) in {_type_name(operand)} and {harm.effect}. "
             f"{harm.remedy}"
         )
-        level = Level.ERROR if harm.raises else Level.WARNING
+        level = Level.ERROR if harm.raises else Level.ADVICE if reported else Level.WARNING
         report.add(
             self,
             place,

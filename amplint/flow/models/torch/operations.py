@@ -24,7 +24,7 @@ from amplint.events import (
 )
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch import weights as parameters
-from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.dtypes import default_dtype, is_asked
 from amplint.flow.models.torch.releases import bounds_of
 from amplint.flow.models.torch.shapes import with_numbers
@@ -189,6 +189,7 @@ def _told(
             run.plain in ops.RANKING,
             softened,
             run.out.dtype if isinstance(run.out, Tensor) else None,
+            gradients(api),
         )
     )
     if result is None or not result.is_half or policy is Policy.VIEW:
