@@ -344,13 +344,21 @@ def set_attribute(m: Machine, base: Value, name: str, value: Value, node: Node) 
             if setter is not None:
                 m.call_function(setter, Arguments((base, value), (), (node, node)), node)
             else:
-                m.store(base.identity, name, value)
+                m.store(base.identity, name, _used_as(m, base, name, value))
         case Unknown():
             m.store(base.symbol, name, value)
         case ClassValue():
             m.store(m.identity_of_class(base), name, value)
         case ModuleFile():
             m.store(m.identity_of_file(base.file), name, value)
+
+
+def _used_as(m: Machine, base: Instance, name: str, value: Value) -> Value:
+    """A value of which nothing is known but what the class does with the attribute: ``self.model = build(config)``."""
+    if isinstance(value, Unknown) and value.kind is None and base.made_of is not None:
+        kind = m.kind_of_attribute(base.made_of, name)
+        return Unknown(value.symbol, kind) if kind is not None else value
+    return value
 
 
 def set_item(m: Machine, base: Value, keys: tuple[Value, ...], value: Value, node: Node) -> None:

@@ -80,7 +80,8 @@ _OTHERS = MODULE_ATTRIBUTES - {
 }
 
 models.kinds.append(Kind(MODULE, one_of=_OWN_METHODS))
-models.kinds.append(Kind(MODULE, one_of=frozenset({"eval", "train"}), all_of=frozenset({"__call__"})))
+_ALSO_OF_OTHERS = frozenset({"eval", "train", "parameters", "named_parameters"})
+models.kinds.append(Kind(MODULE, one_of=_ALSO_OF_OTHERS, all_of=frozenset({"__call__"})))
 _METHODS = _OTHERS | _COLLECTIONS | _ADDING | {"state_dict", "zero_grad"}
 
 
