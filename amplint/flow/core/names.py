@@ -10,7 +10,7 @@ from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.registry import DiscardModel, Registry
 from amplint.flow.state.conditions import apply, asked, within
-from amplint.flow.state.store import State, join_values
+from amplint.flow.state.store import State, join_values, with_kind
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -105,9 +105,7 @@ class Names(Answers):
             if closure is not None:
                 self.state.store((closure.identity, name), value)
                 return
-        if isinstance(value, Unknown) and value.kind is None:
-            kind = self.kind_of(target)
-            value = Unknown(value.symbol, kind) if kind is not None else value
+        value = with_kind(value, lambda: self.kind_of(target))
         value = apply(lambda leaf: leaf.bound(lambda: self.unknown(target).symbol), value)
         if (
             frame.program.kind == "function"

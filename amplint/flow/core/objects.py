@@ -8,7 +8,7 @@ from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked
-from amplint.flow.state.store import keep_apart
+from amplint.flow.state.store import keep_apart, with_kind
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -355,10 +355,8 @@ def set_attribute(m: Machine, base: Value, name: str, value: Value, node: Node) 
 
 def _used_as(m: Machine, base: Instance, name: str, value: Value) -> Value:
     """A value of which nothing is known but what the class does with the attribute: ``self.model = build(config)``."""
-    if isinstance(value, Unknown) and value.kind is None and base.made_of is not None:
-        kind = m.kind_of_attribute(base.made_of, name)
-        return Unknown(value.symbol, kind) if kind is not None else value
-    return value
+    made_of = base.made_of
+    return with_kind(value, lambda: m.kind_of_attribute(made_of, name)) if made_of is not None else value
 
 
 def set_item(m: Machine, base: Value, keys: tuple[Value, ...], value: Value, node: Node) -> None:

@@ -10,6 +10,7 @@ from amplint.flow.state.conditions import (
     MOST_ALTERNATIVES,
     MOST_ATOMS,
     Condition,
+    apply,
     asked,
     atoms,
     bounded,
@@ -327,6 +328,16 @@ def _name_of(value: Value) -> Symbol:
 
 def _kind(value: Value) -> str | None:
     return value.kind if isinstance(value, Unknown) else None
+
+
+def with_kind(value: Value, kind: Callable[[], str | None]) -> Value:
+    """A value whose alternatives of which nothing is known are of a kind, if there is one."""
+
+    def one(leaf: Value) -> Value:
+        found = kind() if isinstance(leaf, Unknown) and leaf.kind is None else None
+        return replace(leaf, kind=found) if isinstance(leaf, Unknown) and found is not None else leaf
+
+    return apply(one, value)
 
 
 def _joined_mappings(first: Condition, one: Mapping, other: Mapping) -> Value:
