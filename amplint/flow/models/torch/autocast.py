@@ -195,6 +195,8 @@ def _name_of(function: FunctionValue) -> str:
 
 @models.into(models.discards, Autocast)
 def _dropped(api: Api, context: Autocast, how: str, name: str, node: Node) -> None:
+    if opened.is_open(api, context):
+        return  # ``with torch.autocast("cuda") as context`` has entered it
     made_here = context.place == api.place(node)
     if how == "unused name" or (made_here and how in ("statement", "boolean")):
         api.emit(RegionDropped(context.place, regions(api), how, name))

@@ -35,6 +35,11 @@ def leave(api: Api, context: Autocast, node: Node) -> None:
             return
 
 
+def is_open(api: Api, context: Autocast) -> bool:
+    """Whether a region is open that a context has opened."""
+    return any(_opened_by(region) is context.identity for region in regions(api))
+
+
 def enter(api: Api, context: Autocast, node: Node, by_hand: str | None = None) -> Region:
     """Enters a context: ``with context:``, ``context.__enter__()``, a call of a function that it decorates."""
     region = region_of(api, context, node)
