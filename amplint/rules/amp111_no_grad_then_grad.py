@@ -82,7 +82,7 @@ from amplint.amp.versions import compare
 from amplint.events import CacheCleared, Event, Forward, Place, RegionExited, enabled_region
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
-from amplint.flow.state.symbols import is_part
+from amplint.flow.state.symbols import made_from
 from amplint.rules.base import FlowRule, Report, caching, line_of, opened
 from amplint.rules.ledger import of_open, of_torch
 
@@ -111,7 +111,7 @@ class NoGradThenGrad(FlowRule):
             return ()
         twice = {event.module: None for event in forwards if event.gradients and event.module in without}
         # what runs twice has parts that do so, too
-        return [module for module in twice if not any(is_part(module, whole) for whole in twice)]
+        return [module for module in twice if twice.keys().isdisjoint(made_from(module))]
 
     def about(self, event: Event) -> tuple[Hashable, ...] | None:
         return (event.module,) if isinstance(event, Forward) else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import choice
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.symbols import made_from, symbol
 from amplint.flow.state.values import Constant, FunctionValue, Sequence, Unknown, Value
 from amplint.source.decoding import SourceFile
 from amplint.source.project import ProjectFile
@@ -23,6 +23,16 @@ def shared(depth: int) -> Value:
 def test_each_node_of_a_tree_counts_once() -> None:
     # written out it would have 3 ** 64 leaves
     assert symbol("one of", shared(64)).order != symbol("one of", shared(63)).order
+
+
+def test_a_name_is_made_from_all_that_is_in_it() -> None:
+    model = symbol("made", "model")
+    name = symbol("attribute", model, "head")
+    for _ in range(64):  # written out it would have 2 ** 64 parts
+        name = symbol("joined", name, name)
+    assert model in made_from(name)
+    assert symbol("made", "other") not in made_from(name)
+    assert made_from(model) == set()
 
 
 def test_parts_of_other_types_and_values_are_told_apart() -> None:

@@ -94,21 +94,14 @@ def symbol(*parts: Hashable) -> Symbol:
     return found
 
 
-def rooted(whole: Symbol, old: Symbol, new: Symbol) -> Symbol:
-    """A symbol with ``new`` in place of ``old`` wherever that occurs in it."""
-    if whole is old:
-        return new
-    parts = tuple(rooted(part, old, new) if isinstance(part, Symbol) else part for part in whole.parts)
-    return whole if all(a is b for a, b in zip(parts, whole.parts, strict=True)) else symbol(*parts)
-
-
-def is_part(one: Hashable, whole: Hashable) -> bool:
-    """Whether the name of one unknown is made from that of another one, as that of ``model.head`` from ``model``."""
-    pending = [one]
+def made_from(whole: Hashable) -> set[Symbol]:
+    """The symbols that the name of an unknown is made from, as that of ``model.head`` from ``model``."""
+    found: set[Symbol] = set()
+    pending = [whole]
     while pending:
         part = pending.pop()
-        if isinstance(part, Symbol):
-            if whole in part.parts:
-                return True
-            pending += part.parts
-    return False
+        inner = part.parts if isinstance(part, Symbol) else ()
+        new = {one for one in inner if isinstance(one, Symbol)} - found
+        found |= new
+        pending += new
+    return found
