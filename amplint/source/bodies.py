@@ -67,6 +67,7 @@ class Body:
         "imports",
         "is_generator",
         "loads",
+        "returned",
         "stores",
     )
 
@@ -90,6 +91,8 @@ class Body:
         self.computed: set[str] = set()
         """Builtins that reach names which nobody can read off: ``getattr`` with a name that is no constant, ``exec``,
         ``__dict__``."""
+        self.returned: list[ast.expr] = []
+        """What its return statements give, None left out."""
         self.imports = False
         """Whether it has an import statement."""
         self.is_generator = False
@@ -253,6 +256,7 @@ class Body:
 
     def _return(self, node: ast.Return, pending: list[ast.AST]) -> None:
         if node.value is not None:
+            self.returned.append(node.value)
             pending.append(node.value)
 
     def _yield(self, node: ast.Yield | ast.YieldFrom, pending: list[ast.AST]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 
 INDENT = "    "
@@ -36,6 +37,11 @@ class Plan:
     helpers: bool = False
     in_class: bool = False
     cache: bool = True
+    form: str = "plain"
+    """How a class gives its parts: by attributes, properties, or through class and static methods."""
+    asks: bool = False
+    """Whether functions compute the conditions."""
+    renamed: bool = False
 
 
 def choose(dice: random.Random, usual: str, *others: str, odds: float = 0.25) -> str:
@@ -62,6 +68,57 @@ EXTRAS = (
     "loss logged",
     "scaled loss logged",
     "context made and not entered",
+)
+
+
+OWN_NAMES = (
+    *(
+        "amp_context",
+        "batches",
+        "compute",
+        "compute_loss",
+        "create",
+        "index",
+        "is_due",
+        "kept",
+        "loss",
+        "model",
+    ),
+    *(
+        "Network",
+        "optimizer",
+        "output",
+        "scaler",
+        "scheduler",
+        "stack",
+        "target",
+        "total",
+        "Trainer",
+        "USE_AMP",
+    ),
+    *("uses_amp", "x"),
+)
+"""The names that the programs choose themselves."""
+OTHER_NAMES = (
+    *(
+        "a",
+        "b1",
+        "autocast_",
+        "cfg",
+        "ctx",
+        "fp16",
+        "gs",
+        "half",
+        "item",
+        "it",
+        "k",
+        "L",
+        "mult",
+        "n",
+        "net",
+        "obj",
+    ),
+    *("opt", "outcome", "p", "q", "s", "scale_", "step_", "t", "unit", "upcast", "v", "w", "y", "z"),
 )
 
 
@@ -96,6 +153,9 @@ def plan(dice: random.Random) -> Plan:
         helpers=dice.random() < 0.4,
         in_class=dice.random() < 0.35,
         cache=dice.random() > 0.06,
+        form=choose(dice, "plain", "property", "class method", "static method", odds=0.6),
+        asks=dice.random() < 0.3,
+        renamed=dice.random() < 0.3,
     )
 
 
@@ -103,6 +163,11 @@ def context(drawn: Plan) -> str:
     """The expression that makes a region."""
     more = "" if drawn.cache else ", cache_enabled=False"
     return f'{drawn.opened}("cuda", dtype=torch.{drawn.dtype}{more})'
+
+
+def flag(drawn: Plan) -> str:
+    """The expression that switches AMP."""
+    return "uses_amp()" if drawn.asks else "USE_AMP"
 
 
 def entered(drawn: Plan) -> str:
@@ -134,6 +199,9 @@ def prelude(drawn: Plan) -> list[str]:
         "",
         "",
     ]
+    if drawn.asks:
+        lines += ["def uses_amp():", "    return USE_AMP", "", ""]
+        lines += ["def is_due(index):", f"    return (index + 1) % {drawn.accumulate} == 0", "", ""]
     lines += model_class(drawn)
     if drawn.span == "decorator" and not used_elsewhere(drawn):
         return [*lines, "", ""]
@@ -145,7 +213,7 @@ def prelude(drawn: Plan) -> list[str]:
         more = "" if drawn.cache else ", cache_enabled=False"
         lines += [f'amp_context = functools.partial({drawn.opened}, "cuda", dtype=torch.{drawn.dtype}{more})']
     elif drawn.region == "choice":
-        lines += [f"amp_context = {context(drawn)} if USE_AMP else nullcontext()"]
+        lines += [f"amp_context = {context(drawn)} if {flag(drawn)} else nullcontext()"]
     lines += ["", ""]
     return lines
 
@@ -293,8 +361,13 @@ def scaler_line(drawn: Plan, scaler: str) -> list[str]:
     """How the scaler is made."""
     if drawn.scaler == "none":
         return []
-    flag = ", enabled=USE_AMP" if drawn.scaler == "enabled flag" else ""
-    return [f'{scaler} = torch.amp.GradScaler("cuda"{flag})']
+    enabled = f", enabled={flag(drawn)}" if drawn.scaler == "enabled flag" else ""
+    return [f'{scaler} = torch.amp.GradScaler("cuda"{enabled})']
+
+
+def is_method(drawn: Plan) -> bool:
+    """Whether the function that computes the loss belongs to the class."""
+    return drawn.in_class and drawn.form in ("class method", "static method")
 
 
 def step_lines(drawn: Plan, model: str, scaler: str, optimizer: str) -> list[str]:
@@ -302,11 +375,11 @@ def step_lines(drawn: Plan, model: str, scaler: str, optimizer: str) -> list[str
     forward = forward_lines(drawn, model) + inside_lines(drawn)
     loss = loss_lines(drawn)
     if drawn.helpers and drawn.span in ("forward and loss", "with backward", "whole step", "epoch"):
-        loss = ["loss = compute_loss(output, target)"]
+        loss = [f"loss = {'self.' if is_method(drawn) else ''}compute_loss(output, target)"]
     backward = backward_lines(drawn, scaler)
     update = update_lines(drawn, scaler, optimizer, model)
     if drawn.accumulate > 1:
-        guard = f"if (index + 1) % {drawn.accumulate} == 0:"
+        guard = "if is_due(index):" if drawn.asks else f"if (index + 1) % {drawn.accumulate} == 0:"
         late = [f"{scaler}.update()"] if drawn.update == "every batch" and drawn.scaler != "none" else []
         update = [guard, *indented(update), *late]
     elif drawn.update == "every batch" and drawn.scaler != "none":
@@ -369,8 +442,9 @@ def program(seed: int) -> str:
     if drawn.loss == "bce" and drawn.head in ("softmax", "island", "island with cast"):
         drawn.loss = "bce logits"
     lines = prelude(drawn)
-    if drawn.helpers:
-        lines += ["def compute_loss(output, target):", *indented([*loss_lines(drawn), "return loss"]), "", ""]
+    helper = ["def compute_loss(output, target):", *indented([*loss_lines(drawn), "return loss"])]
+    if drawn.helpers and not is_method(drawn):
+        lines += [*helper, "", ""]
     if drawn.span == "decorator":
         body = [*forward_lines(drawn, "model"), *inside_lines(drawn), *loss_lines(drawn)]
         lines += [
@@ -418,17 +492,21 @@ def program(seed: int) -> str:
         "]",
     ]
     if drawn.in_class:
+        made = "Trainer.create()" if drawn.form == "class method" else "Trainer()"
+        if drawn.form == "property":
+            setup = [line.replace("self.", "self._") for line in setup]
         lines += [
             "class Trainer:",
             "    def __init__(self):",
             *indented(setup, 2),
             "",
+            *indented(methods(drawn, helper)),
             "    def fit(self, batches):",
             *indented(loop, 2),
             "",
             "",
             *batches,
-            "Trainer().fit(batches)",
+            f"{made}.fit(batches)",
         ]
     else:
         lines += [
@@ -439,4 +517,29 @@ def program(seed: int) -> str:
             'if __name__ == "__main__":',
             "    main()",
         ]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return renamed(text, dice) if drawn.renamed else text
+
+
+def methods(drawn: Plan, helper: list[str]) -> list[str]:
+    """What the class has besides its constructor and the training."""
+    lines = []
+    if drawn.form == "property":
+        parts = ["model", "optimizer"] + ["scaler"] * (drawn.scaler not in ("none", "made in loop"))
+        for part in parts:
+            lines += ["@property", f"def {part}(self):", f"    return self._{part}", ""]
+    elif drawn.form == "class method":
+        lines += ["@classmethod", "def create(cls):", "    return cls()", ""]
+    if drawn.helpers and is_method(drawn):
+        first, *rest = helper
+        if drawn.form == "class method":
+            lines += ["@classmethod", first.replace("(", "(cls, "), *rest, ""]
+        else:
+            lines += ["@staticmethod", first, *rest, ""]
+    return lines
+
+
+def renamed(text: str, dice: random.Random) -> str:
+    """The same program with other names of its own."""
+    others = dict(zip(OWN_NAMES, dice.sample(OTHER_NAMES, len(OWN_NAMES)), strict=True))
+    return re.sub(r"\b(_?)(\w+)\b", lambda found: found[1] + others.get(found[2], found[2]), text)

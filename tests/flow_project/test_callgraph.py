@@ -42,6 +42,27 @@ def test_callers(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "fits"),
+    [
+        ("@classmethod\n  def of(cls): return cls()", ["C"]),
+        ("@classmethod\n  def of(cls):\n    made = cls()\n    made.x = 1\n    return made", ["C"]),
+        ("@classmethod\n  def of(cls, x):\n    if x: return cls()\n    return cls(x)", ["C"]),
+        ("@classmethod\n  def of(cls, x): return x", []),
+        ("@classmethod\n  def of(cls, x):\n    made = cls()\n    made = x\n    return made", []),
+        ("@classmethod\n  def of(cls): made = cls()", []),
+        ("@staticmethod\n  def of(cls): return cls()", []),
+    ],
+)
+def test_what_class_methods_give(made: str, fits: list[str], draw: Draw) -> None:
+    both = f"class B:\n  {made}\nclass C(B):\n  def fit(self): ...\nclass Other:\n  def fit(self): ...\n"
+    tree = draw({"a.py": both + "def run(): C.of().fit()\ndef keep():\n  c = C.of()\n  c.fit()\n"})
+    found = graph(tree)
+    for name in ("C", "Other"):
+        callers = told(tree, found.callers(tree.function("a.py", f"{name}.fit")))
+        assert callers == (["a.py:run", "a.py:keep"] if name in fits else [])
+
+
+@pytest.mark.parametrize(
     ("code", "roots"),
     [
         ("", ["a.py:region"]),

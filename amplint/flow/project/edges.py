@@ -174,12 +174,32 @@ class Edges:
         return found
 
     def made_by(self, file: ProjectFile, value: ast.expr | None, scope: Scope | None) -> Meaning | None:
-        """The class that an expression calls, if it does."""
+        """The class of which a call gives an object: ``Trainer(options)``, ``Trainer.create(options)``."""
         name = dotted(value.func) if isinstance(value, ast.Call) else None
-        if name is None:
+        found = self.named(file, name, scope) if name is not None else []
+        if name is None or len(found) != 1:
             return None
-        found = self.named(file, name, scope)
-        return found[0] if len(found) == 1 and isinstance(found[0], (ClassValue, External)) else None
+        one = found[0]
+        if isinstance(one, FunctionValue) and self._gives_own_class(one):
+            owners = self.named(file, name.rpartition(".")[0], scope)
+            one = owners[0] if len(owners) == 1 else one
+        return one if isinstance(one, (ClassValue, External)) else None
+
+    def _gives_own_class(self, function: FunctionValue) -> bool:
+        """Whether a class method gives an object of the class that it is called on: ``return cls(options)``."""
+        if function.outline is None or self.classes.kind(function) != "classmethod":
+            return False
+        facts = facts_of(function.file.outline).of(function.outline)
+        own, stores = facts.parameters[:1], facts.body.stores
+
+        def is_own(value: ast.expr | None) -> bool:
+            if isinstance(value, ast.Name) and value.id in stores:
+                return all(
+                    isinstance(store.value, ast.Call) and is_own(store.value) for store in stores[value.id]
+                )
+            return isinstance(value, ast.Call) and dotted(value.func) in own
+
+        return bool(facts.body.returned) and all(map(is_own, facts.body.returned))
 
     def named(self, file: ProjectFile, name: str, scope: Scope | None) -> list[Meaning]:
         """What a dotted name may mean, members of classes and plain names followed."""
