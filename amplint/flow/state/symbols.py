@@ -64,7 +64,7 @@ def _order_of(part: object) -> str:
         return f"{kind}:{part!r}"
     found = _orders.get(part)
     if found is None:
-        if is_dataclass(part):
+        if is_dataclass(part) and type(part).__eq__ is not object.__eq__:
             names: tuple[str, ...] = tuple(field.name for field in fields(part) if field.compare)
         else:
             names = _TREE if hasattr(part, "atom") else _STABLE
