@@ -41,6 +41,9 @@ from amplint.events import (
 _TAG = "amplint.scaled_by"
 _DEEPEST = 8
 """Nodes that are looked at on the way from a loss back to its scaler."""
+_DEEPEST_PART = 8
+"""So deep the parts of a checkpoint are looked at."""
+_PLAIN = (torch.Tensor, int, float, str, bytes, type(None))
 _PICKLING = ("__reduce__", "__reduce_ex__", "__getstate__")
 _ACTS = ("scale", "unscale_", "step", "update", "get_scale", "state_dict", "load_state_dict")
 
@@ -573,7 +576,7 @@ class _Watcher:
         if site is None:
             return
         found: dict[str, list[tuple[Hashable, Place | None]]] = {"optimizer": [], "scaler": []}
-        complete = self._collect(thing, found, 0)
+        complete = self._collect(thing, found)
         self._states.clear()
         self.watch.tell(
             StateSaved(
@@ -586,22 +589,26 @@ class _Watcher:
             )
         )
 
-    def _collect(self, thing: Any, found: dict[str, list[tuple[Hashable, Place | None]]], depth: int) -> bool:
-        """Looks for states in a checkpoint; whether all of its parts are plain data."""
-        kept = self._states.get(id(thing))
-        if kept is not None:
-            found[kept[1]].append(kept[2:])
-            return True
-        if isinstance(thing, GradScaler):
-            found["scaler"].append((self.watch.scalers.of(thing), None))
-            return True
-        if isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None))):
-            return True
-        parts = _pickled_parts(thing)
-        if parts is None or depth == _DEEPEST:
-            return False
-        complete = [self._collect(part, found, depth + 1) for part in parts]
-        return all(complete)
+    def _collect(self, whole: Any, found: dict[str, list[tuple[Hashable, Place | None]]]) -> bool:
+        """Looks for states in a checkpoint; whether all of its parts are plain data. Objects refer to each other, in
+        circles too: each is looked at once, at its least depth."""
+        seen: set[int] = set()
+        complete, depth, parts = True, 0, [whole]
+        while parts:
+            inner: list[Any] = []
+            for part in parts:
+                kept = self._states.get(id(part))
+                if kept is not None:
+                    found[kept[1]].append(kept[2:])
+                elif isinstance(part, GradScaler):
+                    found["scaler"].append((self.watch.scalers.of(part), None))
+                elif id(part) not in seen and not isinstance(part, _PLAIN):
+                    seen.add(id(part))
+                    pickled = _pickled_parts(part) if depth < _DEEPEST_PART else None
+                    complete = complete and pickled is not None
+                    inner += pickled or ()
+            depth, parts = depth + 1, inner
+        return complete
 
 
 def _pickled_parts(thing: Any) -> tuple[Any, ...] | None:
