@@ -21,6 +21,13 @@ DEFAULT_EXCLUDE = (
 """Directories that hold no source of the project. ``exclude`` replaces them, ``extend-exclude`` adds to
 them."""
 
+DEFAULT_ERRORS_ONLY = (
+    "bench/", "benchmark/", "benchmarks/", "profiling/", "test/", "tests/", "bench_*.py", "benchmark*.py", "conftest.py",
+    "profile_*.py", "test_*.py", "*_benchmark.py", "*_test.py",
+)  # fmt: skip
+"""Tests, benchmarks and profiling code, as pytest, asv and most projects name them: nobody trains with them, so that
+only what is wrong whatever they are for is worth a reader's time."""
+
 CONFIG_FILES = (".amplint.toml", "amplint.toml", "pyproject.toml")
 
 
@@ -43,6 +50,8 @@ class Settings:
     """Selectors of the rules whose findings may be fixed; none means all."""
     unfixable: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    errors_only: tuple[str, ...] = DEFAULT_ERRORS_ONLY
+    """Files in which warnings and advice are not reported."""
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     extend_exclude: tuple[str, ...] = ()
     force_exclude: bool = False
@@ -266,6 +275,7 @@ _KEYS: dict[str, Callable[[object, str], Any]] = {
     "fixable": _selectors,
     "unfixable": _selectors,
     "per-file-ignores": _selectors_by_pattern,
+    "errors-only": _patterns,
     "exclude": _patterns,
     "extend-exclude": _patterns,
     "force-exclude": _boolean,

@@ -175,20 +175,24 @@ class Wanted:
         )
 
     def _is_ignored(self, finding: Finding) -> bool:
-        """Whether ``per-file-ignores`` switches the rule off."""
-        if not self._ignores:
-            return False
+        """Whether ``per-file-ignores`` switches the rule off, or ``errors-only`` a finding of its level."""
         path, root = Path(finding.path).absolute(), self._job.settings.root
         name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+        if finding.level is not Level.ERROR and self._errors_only.match_file(name):
+            return True
         return any(
             selects(rules, finding.code, finding.name) and pattern.match_file(name)
             for pattern, rules in self._ignores
         )
 
     @cached_property
+    def _errors_only(self) -> GitIgnoreSpec:
+        from pathspec import GitIgnoreSpec
+
+        return GitIgnoreSpec.from_lines(self._job.settings.errors_only)
+
+    @cached_property
     def _ignores(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:
-        if not self._job.settings.per_file_ignores:
-            return []
         from pathspec import GitIgnoreSpec
 
         return [

@@ -208,6 +208,20 @@ def test_per_file_ignores(amplint, project: Path) -> None:
     assert [finding["path"] for finding in json.loads(done.stdout)] == ["c.py"]
 
 
+def test_tests_benchmarks_and_profiling_code_get_errors_only(amplint, project: Path) -> None:
+    quiet = ("tests/a.py", "pkg/tests/a.py", "test_a.py", "benchmarks/a.py", "bench_a.py", "tools/profile_a.py")
+    for name in (*quiet, "latest.py", "src/attest/a.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(BAD)
+    (project / "tests" / "broken.py").write_text(f"{BAD}(\n")
+    done = amplint("--output-format=json")
+    found = [(finding["path"], finding["level"]) for finding in json.loads(done.stdout)]
+    assert found == [("latest.py", "warning"), ("src/attest/a.py", "warning"), ("tests/broken.py", "error")]
+    (project / "amplint.toml").write_text('errors-only = ["latest.py"]\n')
+    done = amplint("--output-format=json", *quiet, "latest.py")
+    assert [finding["path"] for finding in json.loads(done.stdout)] == sorted(quiet)
+
+
 def test_a_wrong_setting_names_the_file_and_suggests(amplint, project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.amplint]\nselekt = []\n")
     done = amplint()

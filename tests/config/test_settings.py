@@ -26,6 +26,7 @@ def test_every_key(project: Path) -> None:
         select = ["AMP1", "half-model"]
         extend-select = ["AMP501"]
         ignore = ["step-in-autocast"]
+        errors-only = ["scratch/"]
         exclude = ["old"]
         extend-exclude = ["*_pb2.py"]
         force-exclude = true
@@ -45,6 +46,7 @@ def test_every_key(project: Path) -> None:
         extend_select=("AMP501",),
         ignore=("step-in-autocast",),
         per_file_ignores=(("tests/*", ("ALL",)),),
+        errors_only=("scratch/",),
         exclude=("old",),
         extend_exclude=("*_pb2.py",),
         force_exclude=True,
