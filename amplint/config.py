@@ -22,8 +22,8 @@ DEFAULT_EXCLUDE = (
 them."""
 
 DEFAULT_ERRORS_ONLY = (
-    "bench/", "benchmark/", "benchmarks/", "profiling/", "test/", "tests/", "bench_*.py", "benchmark*.py", "conftest.py",
-    "profile_*.py", "test_*.py", "*_benchmark.py", "*_test.py",
+    "bench/", "benchmark/", "benchmarks/", "profiling/", "test/", "tests/", "bench_*.py", "benchmark*.py",
+    "conftest.py", "profile_*.py", "test_*.py", "*_benchmark.py", "*_test.py",
 )  # fmt: skip
 """Tests, benchmarks and profiling code, as pytest, asv and most projects name them: nobody trains with them, so that
 only what is wrong whatever they are for is worth a reader's time."""

@@ -91,10 +91,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a method by its name: ``model.calculate_loss(batch)``."""
+    """A call of a method by its name, ``model.calculate_loss(batch)``, or of a module, ``model(x)``; then ``method`` is
+    None."""
 
     place: Place
-    method: str
+    method: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +384,15 @@ class CacheCleared(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GivenArguments:
+    """What a call hands over: how many arguments by position, and which by name. ``more``: there may be others."""
+
+    positional: int = 0
+    keywords: frozenset[str] = frozenset()
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Forward(Event):
     """A module ran. ``trains`` says that its parameters take gradients as far as is known. ``inputs`` are
     the tensors that the code itself cast to half precision, unless the module was cast as well."""
@@ -394,6 +404,8 @@ class Forward(Event):
     opaque: bool = False
     """Whether its code is out of sight, or that of a layer of torch."""
     inputs: tuple[Operand, ...] = ()
+    given: GivenArguments | None = None
+    """The arguments, where nothing is known of the module: it may be of some class of the project. A run knows it."""
 
 
 @dataclass(frozen=True, slots=True)

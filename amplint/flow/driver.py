@@ -12,7 +12,13 @@ from amplint.events import (
     Backward,
     Call,
     CalledByName,
+    Cast,
     DType,
+    Event,
+    Forward,
+    FunctionApplied,
+    GivenArguments,
+    Op,
     OptimizerStepped,
     Place,
     Region,
@@ -20,6 +26,7 @@ from amplint.events import (
     ScalerMade,
     ScalerUsed,
     StateSaved,
+    enabled_region,
 )
 from amplint.flow import models
 from amplint.flow.core.api import Settings
@@ -29,6 +36,7 @@ from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import OpenRegions
 from amplint.flow.project.callgraph import CallGraph
+from amplint.flow.project.candidates import Candidates
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys
@@ -42,6 +50,10 @@ from amplint.flow.state.values import ClassValue, External, FunctionValue, Insta
 from amplint.lowering.lower import lower_module
 from amplint.lowering.program import Program
 from amplint.source.project import Project, ProjectFile
+
+_ENTERED = frozenset({RegionEntered})
+_HEARD = frozenset({CalledByName, Forward, Op, Cast, FunctionApplied})
+"""What shows that code runs inside a region, calls of what is not known among them."""
 
 
 @lru_cache(maxsize=1)
@@ -92,6 +104,10 @@ class Driver:
         self._called: dict[str, CalledByName] = {}
         """Calls of methods by name inside regions, the first of each name, that are still to be followed."""
         self._known_by_name: set[str] = set()
+        self._inside: dict[str, set[int]] = {}
+        """The lines of files on which something happens inside a region."""
+        self._models: dict[tuple[ProjectFile, GivenArguments], Forward] = {}
+        """Calls of models inside regions of which nothing is known, the first of each form for each entered file."""
         self.files = sorted(files, key=lambda file: str(file.path))
         self._edges = Edges(Classes(Names(project, Keys(models_known).knows)), self.files)
         self.effects = Effects(self._edges, models_known)
@@ -117,6 +133,7 @@ class Driver:
             yield from self._from(entry)
         while rest := self.calls.rest(self._reached()):
             yield from self._from(rest[0])
+        yield from self._unknown_models()
         yield from self._called_by_name()
 
     def _from(self, entry: FunctionValue) -> Iterator[Walk]:
@@ -134,21 +151,40 @@ class Driver:
             for method in self.calls.methods(name):
                 if id(method.outline) in self.interpreter.reached:
                     continue
-                call = Call(event.place, name)
-                regions = tuple(replace(region, through=call) for region in event.regions)
-                yield from self._guarded(method, self._walk_inside(method, OpenRegions(regions)))
+                yield from self._guarded(method, self._walk_inside(method, event, Call(event.place, name)))
 
-    def _walk_inside(self, method: FunctionValue, regions: OpenRegions) -> Iterator[Walk]:
+    def _unknown_models(self) -> Iterator[Walk]:
+        """The forwards of modules that a model may be of which nothing is known, and which is trained in a region."""
+        candidates = Candidates(self._edges)
+        for (file, given), event in self._models.items():
+            for forward in candidates.forwards(file, given):
+                if not self._is_judged(forward):
+                    call = Call(event.place, None)
+                    yield from self._guarded(forward, self._walk_inside(forward, event, call))
+
+    def _is_judged(self, forward: FunctionValue) -> bool:
+        """Whether some walk went through a function inside a region."""
+        outline = forward.outline
+        assert outline is not None
+        lines = range(outline.line, outline.end_line + 1)
+        return not self._inside.get(forward.file.display, set()).isdisjoint(lines)
+
+    def _walk_inside(self, method: FunctionValue, event: Event, call: Call) -> Iterator[Walk]:
         self.interpreter.make_room()
+        regions = OpenRegions(tuple(replace(region, through=call) for region in event.regions))
         graph = self.interpreter.walk_function(method, self.receiver(method), regions, FEWER)
         if graph is not None:
             yield Walk(method, graph, self.interpreter.cut_off)
 
-    def _note_calls(self, graph: Graph) -> None:
-        for event in graph.events():
+    def _note_calls(self, entry: FunctionValue, graph: Graph) -> None:
+        for event in graph.different(_HEARD):
+            if _opened_by_code(event):
+                self._inside.setdefault(event.place.path, set()).add(event.place.line)
             if isinstance(event, CalledByName) and event.method not in self._known_by_name:
                 self._known_by_name.add(event.method)
                 self._called[event.method] = event
+            elif isinstance(event, Forward) and event.given is not None and _is_trained(event):
+                self._models.setdefault((entry.file, event.given), event)
 
     def _rank(self, entry: FunctionValue) -> tuple[bool, bool, bool]:
         """What trains comes first, then files that name a key of weight ENTRY themselves (a half type is none);
@@ -202,7 +238,7 @@ class Driver:
         if graph is None:
             return
         yield Walk(entry, graph, self.interpreter.cut_off)
-        self._note_calls(graph)
+        self._note_calls(entry, graph)
         place = _switched_off(graph) if not _trains_itself(entry, graph) else None
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
@@ -260,25 +296,36 @@ class Driver:
 def _switched_off(graph: Graph) -> Place | None:
     """Where a function switches autocast off, whatever its flags are, with no region around: it must expect one of
     its callers."""
-    alone = [
-        event for event in graph.events() if isinstance(event, RegionEntered) and len(event.regions) == 1
-    ]
+    alone = [event for event in graph.different(_ENTERED) if len(event.regions) == 1]
     enabled = {event.place for event in alone if event.regions[0].enabled}
     return next((event.place for event in alone if event.place not in enabled), None)
+
+
+def _is_trained(event: Forward) -> bool:
+    """Whether a module runs with gradients inside a region that is known."""
+    return _opened_by_code(event) and event.trains and event.gradients
+
+
+def _opened_by_code(event: Event) -> bool:
+    """Whether something happens inside an enabled region that is neither assumed nor reached by a guess."""
+    region = enabled_region(event.regions)
+    return region is not None and not region.assumed and region.through is None
 
 
 def _trains_itself(entry: FunctionValue, graph: Graph) -> bool:
     """Whether a script or a training step is entered here: nobody opens a region around it."""
     script = entry.outline is entry.file.outline.module
-    return script or any(isinstance(event, (Backward, OptimizerStepped)) for event in graph.events())
+    return script or any(True for _ in graph.different(frozenset({Backward, OptimizerStepped})))
 
 
 def _trains(graph: Graph) -> bool:
     """Whether an optimizer is stepped by a scaler that was there before, or by a framework."""
-    made = {event.scaler for event in graph.events() if isinstance(event, ScalerMade)}
+    made = {
+        event.scaler for event in graph.different(frozenset({ScalerMade})) if isinstance(event, ScalerMade)
+    }
     return any(
         isinstance(event, OptimizerStepped) and (event.framework or event.scaler not in {None, *made})
-        for event in graph.events()
+        for event in graph.different(frozenset({OptimizerStepped}))
     )
 
 

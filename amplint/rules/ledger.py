@@ -50,11 +50,13 @@ def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:
 
 
 def of_call(region: Region | None, seen_from: Place) -> Assumption | None:
-    """That a call by name gets here from inside a region."""
+    """That a call gets here from inside a region, of which the name alone is known, or that of an unknown model."""
     call = region.through if region is not None else None
     if call is None:
         return None
     where = _line(call.place, seen_from)
+    if call.method is None:
+        return Assumption(Assumed.REACHES, f"if the model that is called {where} is this one")
     return Assumption(Assumed.REACHES, f"if the call of `{call.method}` {where} gets here")
 
 

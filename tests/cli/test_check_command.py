@@ -209,7 +209,14 @@ def test_per_file_ignores(amplint, project: Path) -> None:
 
 
 def test_tests_benchmarks_and_profiling_code_get_errors_only(amplint, project: Path) -> None:
-    quiet = ("tests/a.py", "pkg/tests/a.py", "test_a.py", "benchmarks/a.py", "bench_a.py", "tools/profile_a.py")
+    quiet = (
+        "tests/a.py",
+        "pkg/tests/a.py",
+        "test_a.py",
+        "benchmarks/a.py",
+        "bench_a.py",
+        "tools/profile_a.py",
+    )
     for name in (*quiet, "latest.py", "src/attest/a.py"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(BAD)

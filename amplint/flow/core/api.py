@@ -157,6 +157,10 @@ class Api(Protocol):
     def notes(self, owner: Symbol, kind: type[N]) -> tuple[N, ...]:
         """All notes of a kind that an object may have on this path."""
 
+    def noted(self, owner: Symbol, kind: type[Note]) -> Value | None:
+        """The notes of a kind that an object may have on this path: a Choice where paths differ, with UNBOUND where
+        there is none; None if there is none on any."""
+
     def set_note(self, owner: Symbol, note: Note) -> None:
         """Notes something of an object."""
 

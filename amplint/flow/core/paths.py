@@ -326,24 +326,25 @@ class Paths:
 
     def note(self, owner: Symbol, kind: type[N]) -> N | None:
         """The note of a kind on an object, if all paths that led here agree on it."""
-        found = self.notes(owner, kind)
-        value = self.read(_key(owner, kind))
-        whole = value is not None and UNBOUND not in set(leaves(within(value, self.state.condition)))
-        return found[0] if len(found) == 1 and whole else None
+        value = self.noted(owner, kind)
+        found = set(leaves(value)) if value is not None else set()
+        one = next(iter(found)) if len(found) == 1 else None
+        return one if isinstance(one, kind) else None
 
     def notes(self, owner: Symbol, kind: type[N]) -> tuple[N, ...]:
         """All notes of a kind that an object may have on this path."""
+        value = self.noted(owner, kind)
+        return tuple(leaf for leaf in leaves(value) if isinstance(leaf, kind)) if value is not None else ()
+
+    def noted(self, owner: Symbol, kind: type[Note]) -> Value | None:
+        """The notes of a kind that an object may have on this path."""
         value = self.read(_key(owner, kind))
-        if value is None:
-            return ()
-        return tuple(leaf for leaf in leaves(within(value, self.state.condition)) if isinstance(leaf, kind))
+        return within(value, self.state.condition) if value is not None else None
 
     def where_noted(self, owner: Symbol, kind: type[Note]) -> Condition:
         """The condition under which an object has a note of a kind."""
-        value = self.read(_key(owner, kind))
-        if value is None:
-            return FALSE
-        return apply(partial(_is_kind, kind), within(value, self.state.condition))
+        value = self.noted(owner, kind)
+        return apply(partial(_is_kind, kind), value) if value is not None else FALSE
 
     def set_note(self, owner: Symbol, note: Note) -> None:
         """Notes something of an object."""

@@ -2,7 +2,8 @@
 
 Source: ``lightning/fabric/fabric.py``, ``lightning/fabric/plugins/precision/amp.py`` and
 ``lightning/pytorch/plugins/precision/amp.py`` of lightning 2.6. A gradient scaler is made with ``precision="16-mixed"``
-(16 and "16" before 2.0); ``setup`` runs the forward of a module in autocast and converts its outputs to float32.
+(16 and "16" before 2.0); ``setup`` runs the forward of a module in autocast and converts its outputs to float32. A
+``Trainer`` runs the steps of a module whole in a region without cache.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Optimizer, Prepared
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, Constant, Instance, Value
+from amplint.flow.state.values import NONE, Constant, External, Instance, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -44,6 +45,14 @@ MODULES = tuple(
         "pytorch_lightning.core.lightning",
         "pytorch_lightning.core.module",
     )
+)
+TRAINERS = (
+    "lightning.Trainer",
+    *(
+        f"{package}{module}.Trainer"
+        for package in ("lightning.pytorch", "pytorch_lightning")
+        for module in ("", ".trainer", ".trainer.trainer")
+    ),
 )
 FABRIC = "fabric"
 """The kind of unknown objects that are used as a Fabric is."""
@@ -153,3 +162,55 @@ def _kept(api: Api, module: Instance, name: str, value: Value, node: Node) -> bo
     if isinstance(value, Optimizer):
         api.set_note(value.identity, Prepared())
     return False
+
+
+# Trainer ---------------------------------------------------------------------------------------------------------
+
+
+def _tell_trainer(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
+    """``Trainer(precision="16-mixed")``."""
+    given = arguments.keyword("precision")
+    if given is not None:
+        api.store(identity, "precision", given)
+
+
+def _fit(api: Api, trainer: Value, arguments: Arguments, node: Node) -> Value:
+    """``trainer.fit(model)``: runs the steps of a module, in regions if an argument of the trainer asks for them. Where
+    nothing is said of ``precision``, there are none."""
+    module = arguments.get(0, "model")
+    precision = roles.held_by(api, trainer, "precision")
+    if module is not None and precision is not None:
+        api.each(precision, lambda one: _run_steps(api, module, one, node))
+    return NONE
+
+
+def _run_steps(api: Api, module: Value, precision: Value, node: Node) -> Value:
+    name = precision.value if isinstance(precision, Constant) else None
+    known = isinstance(precision, Constant)
+    if known and name not in _TYPES:
+        return NONE
+    context = framework_region(api, node, enabled=True if known else None, cache_enabled=False)
+    context = replace(context, dtype=_TYPES.get(name), framework=not known)
+    return api.each(module, lambda one: _run_each(api, one, context, node))
+
+
+def _run_each(api: Api, module: Value, context: Value, node: Node) -> Value:
+    """A module that steps its optimizers by itself is left to those who walk its step alone."""
+    if not isinstance(module, Instance) or module.made_of is None:
+        return NONE
+    if api.known_truth(api.attribute(module, "automatic_optimization", node)) is False:
+        return NONE
+    for step, around in (("training_step", ()), ("validation_step", (External("torch.no_grad"),))):
+        if api.find_method(module.made_of, step) is None:
+            continue
+        contexts = [*(api.call(one, Arguments(), node) for one in around), context]
+        for one in contexts:
+            api.enter(one, node)
+        api.call(api.attribute(module, step, node), Arguments(unclear=True), node)
+        for one in reversed(contexts):
+            api.leave(one, node)
+    return NONE
+
+
+roles.give_constructor(models, TRAINERS, _tell_trainer)
+roles.give(models, TRAINERS, {"fit": Role(_fit)})

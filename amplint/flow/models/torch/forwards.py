@@ -10,6 +10,7 @@ from amplint.events import (
     Certainty,
     DType,
     Forward,
+    GivenArguments,
     enabled_region,
 )
 from amplint.flow.core.api import Api, Arguments
@@ -150,11 +151,17 @@ def _tell(
             if _cast_by_hand(item)
         )
         trained, recorded = trains(api, identity), gradients(api)
-        api.emit(Forward(api.place(node), regions(api), identity, trained, recorded, opaque, inputs))
+        given = _given(arguments) if opaque and isinstance(value, Unknown) else None
+        api.emit(Forward(api.place(node), regions(api), identity, trained, recorded, opaque, inputs, given))
         return NONE
 
     resolved(api, tuple(argument for argument, _ in halves), tell, node)
     return identity
+
+
+def _given(arguments: Arguments) -> GivenArguments:
+    names = frozenset(name for name, _ in arguments.keywords)
+    return GivenArguments(len(arguments.positional), names, arguments.unclear)
 
 
 def _cast_by_hand(value: Value) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from amplint.amp.attributes import MODULE_ATTRIBUTES
 from amplint.events import DType, ModuleCast
 from amplint.flow.core.api import Api, Arguments
@@ -29,6 +31,7 @@ from amplint.flow.models.torch.weights import (
     weight_dtype,
     written,
 )
+from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -250,11 +253,15 @@ def hold(api: Api, identity: Symbol, name: str, arguments: Arguments) -> None:
 
 
 def items_of(api: Api, module: Value) -> Sequence | None:
-    """What is in a Sequential, a ModuleList or a ModuleDict, as far as it is the same on all paths."""
+    """What is in a Sequential, a ModuleList or a ModuleDict. Where it differs by path, ``nn.Sequential(a, act, b)``,
+    each of the items does, if there are as many on all paths."""
     if not isinstance(module, Instance):
         return None
     note = api.note(module.identity, Items)
     if note is None:
+        several = _item_by_item(api.noted(module.identity, Items))
+        if several is not None:
+            return several
         found = items_in(api, module.identity)
         return Sequence(tuple(dict.fromkeys(found)), exact=False) if found else None
     if isinstance(note.items, Sequence):
@@ -263,6 +270,27 @@ def items_of(api: Api, module: Value) -> Sequence | None:
         values = tuple(value for _, value in note.items.items)
         return Sequence(values + note.items.rest, exact=False)
     return None
+
+
+def _item_by_item(noted: Value | None) -> Sequence | None:
+    alike = [
+        leaf.items.items
+        if isinstance(leaf, Items) and isinstance(leaf.items, Sequence) and leaf.items.exact
+        else None
+        for leaf in (leaves(noted) if noted is not None else ())
+    ]
+    if (
+        noted is None
+        or not alike
+        or any(items is None or len(items) != len(alike[0] or ()) for items in alike)
+    ):
+        return None
+
+    def item(index: int, leaf: Value) -> Value:
+        assert isinstance(leaf, Items) and isinstance(leaf.items, Sequence)
+        return leaf.items.items[index]
+
+    return Sequence(tuple(apply(partial(item, index), noted) for index in range(len(alike[0] or ()))))
 
 
 @models.method(OF_TORCH, *sorted(_COLLECTIONS))

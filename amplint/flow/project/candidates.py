@@ -1,0 +1,147 @@
+"""Which classes a model may be of whose making nothing is known: ``model = build_model(config)``.
+
+``candidates.forwards(file, given)`` gives the forwards of the modules that a call with such arguments may mean. A class
+is a candidate if code that the file imports, directly or not, names it outside of modules: a factory, a registry, a
+table, a decorator. What only other modules name is a part of these, and is walked with them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from amplint.events import GivenArguments
+from amplint.flow.project.edges import Definition, Edges, definitions_in
+from amplint.flow.state.values import ClassValue, FunctionValue, Value
+from amplint.source.facts import facts_of
+from amplint.source.outline import children
+from amplint.source.project import ProjectFile
+
+MOST_READ = 300
+"""A file that leads to more files says nothing of what it uses."""
+MOST_CLASSES = 48
+"""Of so many classes none is likelier than the others."""
+_MODULES = "torch.nn."
+
+
+class Candidates:
+    """The modules that files lead to."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._known: dict[ProjectFile, list[ClassValue]] = {}
+        self._imported: dict[ProjectFile, list[ProjectFile]] = {}
+
+    def forwards(self, file: ProjectFile, given: GivenArguments) -> list[FunctionValue]:
+        """The forwards that take the arguments, in the order of files and lines. None where there are too many."""
+        known = self._known.get(file)
+        if known is None:
+            known = self._known[file] = self._in_reach(file)
+        found = (self._edges.classes.find_method(value, "forward") for value in known)
+        fitting = dict.fromkeys(
+            method for method in found if isinstance(method, FunctionValue) and _takes(method, given)
+        )
+        return list(fitting) if len(fitting) <= MOST_CLASSES else []
+
+    def _in_reach(self, file: ProjectFile) -> list[ClassValue]:
+        files = self._files_from(file)
+        modules = [value for one in files for value in self._modules_in(one)]
+        inside: set[Definition] = set(modules)
+        for value in modules:
+            inside |= set(self._edges.classes.methods(value).values())
+        parts: set[Value] = {base for value in modules for base in self._edges.classes.bases(value)[1:]}
+        parts |= set(self._named_by(inside))
+        outside = [part for one in files for part in definitions_in(self._edges, one) if part not in inside]
+        named = set(self._named_by(outside))
+        return [value for value in modules if value not in parts and (value in named or _is_decorated(value))]
+
+    def _named_by(self, definitions: Iterable[Definition]) -> Iterator[Definition]:
+        """What definitions name, each by itself."""
+        for definition in definitions:
+            yield from self._edges.of(definition).sure
+
+    def _modules_in(self, file: ProjectFile) -> Iterator[ClassValue]:
+        for part in facts_of(file.outline).classes:
+            value = ClassValue(file, part)
+            if self._edges.classes.derives_from(value, _MODULES):
+                yield value
+
+    def _files_from(self, file: ProjectFile) -> list[ProjectFile]:
+        """The files that are imported with a file, itself among them."""
+        found = {file.path: file}
+        pending = [file]
+        while pending and len(found) <= MOST_READ:
+            for after in self._imports_of(pending.pop()):
+                if after.path not in found:
+                    found[after.path] = after
+                    pending.append(after)
+        return [found[path] for path in sorted(found)] if len(found) <= MOST_READ else []
+
+    def _imports_of(self, file: ProjectFile) -> list[ProjectFile]:
+        known = self._imported.get(file)
+        if known is None:
+            paths = {
+                path: None
+                for name in _imported_in(file.outline.tree)
+                for part in _modules_of(name)
+                for path in self._places(file, part)
+            }
+            load = self._edges.names.project.load
+            known = [after for path in paths if (after := load(path)) is not None]
+            self._imported[file] = known
+        return known
+
+    def _places(self, file: ProjectFile, module: str) -> list[Path]:
+        """The files that a module may be, as an import of a file writes it."""
+        modules = self._edges.names.project.modules
+        name = module.lstrip(".")
+        if name != module:
+            found = [modules.relative(file.path, len(module) - len(name), name)]
+        else:
+            found = [*modules.absolute(file.path, name)]
+        return [place.path for place in found if place is not None and not place.is_folder]
+
+
+def _imported_in(tree: ast.AST) -> Iterator[str]:
+    """What a file imports, at whatever depth, as it is written."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, level=level, names=names):
+                source = "." * level + (module or "")
+                joint = "" if source.endswith(".") else "."
+                yield source
+                yield from (f"{source}{joint}{alias.name}" for alias in names if alias.name != "*")
+            case ast.stmt() | ast.Module() | ast.ExceptHandler() | ast.match_case():
+                pending += children(node)
+
+
+def _modules_of(name: str) -> Iterator[str]:
+    """A module and the packages that are imported with it."""
+    while name.strip("."):
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def _takes(forward: FunctionValue, given: GivenArguments) -> bool:
+    """Whether a forward can be called in this way."""
+    outline = forward.outline
+    if outline is None or outline.abstract or outline.arguments is None:
+        return False
+    arguments = outline.arguments
+    positional = [part.arg for part in (*arguments.posonlyargs, *arguments.args)][1:]
+    needed = positional[: len(positional) - len(arguments.defaults)]
+    named = {*positional, *(part.arg for part in arguments.kwonlyargs)}
+    if arguments.vararg is None and given.positional > len(positional):
+        return False
+    if arguments.kwarg is None and not given.keywords <= named:
+        return False
+    return given.more or {*positional[: given.positional], *given.keywords} >= set(needed)
+
+
+def _is_decorated(value: ClassValue) -> bool:
+    return value.outline.node is not None and bool(value.outline.node.decorator_list)

@@ -1,0 +1,151 @@
+"""Models of which the text does not say what they are: built by a factory, a registry, ``getattr``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from amplint.check import check
+from amplint.config import Settings
+from amplint.findings import Finding, Level
+
+TRAIN = """\
+import torch
+from models import build
+
+def train(args, loader):
+    model = build(args.model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = torch.nn.functional.mse_loss(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+NET = """\
+import torch
+from torch import nn
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.linalg.inv(self.layer(x))  # BAD
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = Head()
+
+    def forward(self, x):
+        return self.head(x)
+"""
+REGISTRY = """\
+from . import net
+from .registry import MODELS
+
+def build(name):
+    return MODELS[name]()
+"""
+TABLE = "MODELS = {}\n\ndef register(cls):\n    MODELS[cls.__name__] = cls\n    return cls\n"
+NAMED = "import importlib\nfrom . import net\n\ndef build(name):\n    return getattr(net, name)()\n"
+NAMES = f"{NAMED}\ndef default():\n    return net.Net()\n"
+
+
+def findings(folder: Path, **files: str) -> list[Finding]:
+    """What is said of a project with these files in its package ``models``, beside a script that trains."""
+    (folder / "models").mkdir()
+    for name, text in files.items():
+        path = folder / f"{name}.py" if name == "train" else folder / "models" / f"{name}.py"
+        path.write_text(text)
+    result = check([str(folder)], Settings(root=folder), jobs=1)
+    assert result.crashes == ()
+    return list(result.findings)
+
+
+def registered(net: str) -> dict[str, str]:
+    """A project whose models are in a table that a decorator fills."""
+    net = "from .registry import register\n" + net.replace("class Net", "@register\nclass Net")
+    return {"train": TRAIN, "__init__": REGISTRY, "registry": TABLE, "net": net}
+
+
+def test_a_model_from_a_registry(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, **registered(NET))
+    assert (finding.name, finding.level) == ("unprotected-op-in-half", Level.WARNING)
+    assert Path(finding.path).name == "net.py"
+    assert re.search(r"if the model that is called on line 11 of \S*train\.py is this one", finding.message)
+
+
+def test_a_model_by_its_name(tmp_path: Path) -> None:
+    [finding] = findings(tmp_path, train=TRAIN, __init__=NAMES, net=NET)
+    assert finding.name == "unprotected-op-in-half"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("with torch.autocast", "with torch.no_grad(), torch.autocast"),
+        ("model(x), y", "model(x, y), y"),
+        ("model(x), y", "model(x, mask=y), y"),
+        ("from models import build", "from elsewhere import build"),
+        ('with torch.autocast("cuda"):', "if args:"),
+    ],
+    ids=["no gradients", "another arity", "another keyword", "not imported", "no region"],
+)
+def test_what_a_model_cannot_be(tmp_path: Path, before: str, after: str) -> None:
+    files = registered(NET)
+    assert before in files["train"]
+    files["train"] = files["train"].replace(before, after)
+    assert [finding.name for finding in findings(tmp_path, **files) if "net" in finding.path] == []
+
+
+def test_what_nobody_names_is_no_candidate(tmp_path: Path) -> None:
+    assert findings(tmp_path, train=TRAIN, __init__=NAMED, net=NET) == []
+
+
+def test_a_part_is_judged_as_part_of_its_model_alone(tmp_path: Path) -> None:
+    """The head is named by the model, which gives it float32."""
+    net = NET.replace("self.head(x)", "self.calm(x)") + (
+        "\n    @torch.autocast('cuda', enabled=False)\n    def calm(self, x):\n        return self.head(x.float())\n"
+    )
+    assert findings(tmp_path, **registered(net)) == []
+
+
+def test_a_model_that_is_known_is_no_candidate_for_another_one(tmp_path: Path) -> None:
+    """The walk that goes through a model inside a region has judged it."""
+    files = registered(NET)
+    files["train"] += (
+        "\nfrom models.net import Net\n\ndef also(x):\n    with torch.autocast('cuda'):\n        Net()(x)\n"
+    )
+    [finding] = findings(tmp_path, **files)
+    assert finding.level is Level.ERROR
+
+
+@pytest.mark.parametrize("act", ["nn.GELU() if smooth else nn.ReLU()", "pick(smooth)"])
+def test_what_is_in_a_sequential_may_differ_by_path(tmp_path: Path, act: str) -> None:
+    text = f"""\
+import torch
+from torch import nn
+
+def pick(smooth):
+    if smooth == "gelu":
+        return nn.GELU()
+    return nn.ELU()
+
+def train(x, smooth):
+    net = nn.Sequential(nn.Linear(8, 8), {act}, nn.Linear(8, 8))
+    with torch.autocast("cuda"):
+        return torch.linalg.inv(net(x))
+"""
+    (tmp_path / "main.py").write_text(text)
+    result = check([str(tmp_path)], Settings(root=tmp_path), jobs=1)
+    assert [(finding.name, finding.span.line) for finding in result.findings] == [
+        ("unprotected-op-in-half", 12)
+    ]
