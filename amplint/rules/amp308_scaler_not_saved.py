@@ -3,10 +3,11 @@
 ## What it does
 
 Reports `torch.save(...)` of an object that holds the `state_dict()` of an optimizer which a `GradScaler`
-steps, where nobody asks the scaler for its state.
+steps, where nobody asks the scaler for its state. Where a helper saves what it is given, it reports the call of the
+helper. All checkpoints that forget one scaler are one finding, with the other places in its trail.
 
 The method that saves need not be called by the one that trains: they share the object that holds optimizer
-and scaler. What is saved several times, as the last checkpoint and as the best, is told of once.
+and scaler.
 
 An `Accelerator` of accelerate has a scaler of its own if it runs in fp16. A checkpoint that the code writes
 itself, with `torch.save` or `accelerator.save`, does not hold it either, while `accelerator.save_state` does. The
@@ -171,7 +172,7 @@ class ScalerNotSaved(FlowRule):
     def _tell_of_accelerator(
         self, made: Place, taken: Place | None, event: StateSaved, report: Report
     ) -> None:
-        where = line_of(made, event.place)
+        where = line_of(made, _place_of(event))
         message = (
             "this checkpoint holds the optimizer's state but not that of the gradient scaler which the Accelerator "
             f'made on {where} has with mixed_precision="fp16": a run that is resumed in fp16 starts at a scale of '
@@ -180,8 +181,7 @@ class ScalerNotSaved(FlowRule):
             "the optimizer is loaded, or write the checkpoint with `accelerator.save_state()`."
         )
         trail = ((made, "the Accelerator is made here"), *_parts(event, taken))
-        cause = (taken, made) if taken is not None else None
-        report.add(self, event.place, message, trail=trail, subject=made, cause=cause)
+        report.add(self, _place_of(event), message, trail=trail, subject=made, cause=made)
 
     def _judge(self, known: Stepped, event: StateSaved, report: Report) -> None:
         if known.optimizer not in event.optimizers or not event.complete:
@@ -192,7 +192,7 @@ class ScalerNotSaved(FlowRule):
         taken = event.taken[event.optimizers.index(known.optimizer)] if event.taken else None
         if not self.context.may_be_resumed(event):
             return
-        where = line_of(known.made, event.place)
+        where = line_of(known.made, _place_of(event))
         message = (
             f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
             "a resumed run starts at the initial scale again, and skips steps or loses small gradients until the "
@@ -200,9 +200,21 @@ class ScalerNotSaved(FlowRule):
             "loaded."
         )
         trail = ((known.made, "the scaler is made here"), *_parts(event, taken))
-        # one dict may be saved several times, as the last and as the best
-        cause = (taken, known.made) if taken is not None else None
-        report.add(self, event.place, message, trail=trail, subject=known.made, cause=cause)
+        # the last, the best and the regular checkpoint forget one scaler
+        report.add(self, _place_of(event), message, trail=trail, subject=known.made, cause=known.made)
+
+
+def _place_of(event: StateSaved) -> Place:
+    """Where something is forgotten: the call that saves, or the call of a helper that saves what it is given: of one in
+    another file, or with the dict itself as an argument."""
+    written, calls = event.written, event.place.calls
+    if written is None or not calls or (written.path == event.place.path and not _holds(calls[-1], written)):
+        return event.place
+    return calls[-1].reached_by(calls[:-1])
+
+
+def _holds(call: Place, part: Place) -> bool:
+    return call.path == part.path and call.span.holds(part.span)
 
 
 def _parts(event: StateSaved, taken: Place | None) -> tuple[tuple[Place, str], ...]:

@@ -182,8 +182,8 @@ def _suffers(event: Op, operand: Operand, region: Region) -> str:
     squares = any(other.trait == "squares" and other.dtype is DType.FLOAT32 for other in event.operands)
     if name in _DIFFERENCES and squares and operand.trait == "product":
         return (
-            "the product is rounded to three digits, and the squares are subtracted from it in float32, so that the "
-            "distance of close points is rounding error or negative. Use torch.cdist, or compute the product in a "
-            "nested region with `enabled=False` and `.float()` on both sides."
+            "the product is rounded to three digits, and squares in float32 are subtracted: where the two nearly "
+            "cancel, as in the distance of close points, rounding error is left. Compute the product in a nested "
+            "region with `enabled=False` and `.float()` on both sides, or use torch.cdist for distances."
         )
     return ""

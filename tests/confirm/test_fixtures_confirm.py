@@ -33,14 +33,18 @@ NOT_SEEN = {
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
     "scheduler-on-skipped-step/bad_same_scale.py": "a run does not see what the scheduler depends on",
     "scheduler-on-skipped-step/bad_scale_differs.py": "a run does not see what the scheduler depends on",
+    "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
+    "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
     "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""
 SAID_ALL_THE_SAME = {
     "bce-in-autocast/good_tensors_on_the_cpu.py": "in simulation every tensor is taken for a CUDA tensor",
+    "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
+    "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/good_never_resumed.py": "what other code loads is not seen when something is saved",
 }
-"""Programs that are good, and of which a run says otherwise, and why."""
+"""Programs of which a run says more than is marked, and why."""
 RAISES = {
     *(
         f"cuda-graph-with-cache/{name}.py"
