@@ -58,6 +58,7 @@ def test_a_sheet_is_written_filled_and_counted(tmp_path: Path) -> None:
         for file, line, severity in places
     ]
     labels.write_text(json.dumps(found))
+    sheet.write_text(text)
     shown = reading("recall", sheet, labels).stdout
     assert re.search(r"\| bug +\| +1 \| +2 \|", shown)
     assert re.search(r"\| advice +\| +0 \| +1 \|", shown)
