@@ -136,15 +136,13 @@ class Analysis:
             finding = finding_of(draft)
             if not keep(finding):
                 continue
-            builder = draft.builder
-            if builder is not None and finding.code in fixable:
-                try:
-                    if builder not in known:
-                        known[builder] = offered(builder, files)
-                    offer = known[builder]
-                except Exception as error:
-                    offer = known[builder] = Refusal("an error in amplint")
-                    self.crashes.append(Crash.of(finding.path, finding.name, error))
+            if draft.builder is not None and finding.code in fixable:
+                offer = self._offer(draft.builder, finding, files, known)
+                for other in draft.others if isinstance(offer, Refusal) else ():
+                    also = self._offer(other, finding, files, known)
+                    if isinstance(also, Fix):
+                        offer = also
+                        break
                 finding = (
                     replace(finding, fix=offer)
                     if isinstance(offer, Fix)
@@ -152,6 +150,17 @@ class Analysis:
                 )
             findings.append(finding)
         return findings
+
+    def _offer(
+        self, builder: FixBuilder, finding: Finding, files: Files, known: dict[FixBuilder, Fix | Refusal]
+    ) -> Fix | Refusal:
+        if builder not in known:
+            try:
+                known[builder] = offered(builder, files)
+            except Exception as error:
+                known[builder] = Refusal("an error in amplint")
+                self.crashes.append(Crash.of(finding.path, finding.name, error))
+        return known[builder]
 
 
 def _syntax_error(display: str, message: str, line: int, column: int) -> Finding:

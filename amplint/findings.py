@@ -124,7 +124,9 @@ class Assumed(str, Enum):
     TYPE = "type"
     """A region whose type is not known runs in float16."""
     REACHES = "reaches"
-    """A call by name of a method, on an object that is not known, gets here."""
+    """A call by name of a method, on an object that is not known, gets here, or that of a model that is not known."""
+    VALUES = "values"
+    """Numbers occur that are large, or close to each other: ``(h * h).mean()`` overflows beyond 255."""
     CALLER = "caller"
     """A caller out of sight runs under autocast, as a region that switches it off inside says."""
 

@@ -130,9 +130,9 @@ class AutocastLostInThreads(FlowRule):
         if state is None or not event.opaque or event.regions != state.inside:
             return state
         region = line_of(state.region.place, state.place)
-        level = Level.ERROR
+        level, cause = Level.ERROR, None
         if state.how == "nn.DataParallel":
-            level = Level.WARNING
+            level, cause = Level.WARNING, event.module  # wherever it is called, the wrapper is to blame
             message = (
                 f"nn.DataParallel runs its replicas in threads that know the region on {region} is enabled, and not "
                 "that its type is bfloat16: on more than one GPU they run in float16. Open the region in the forward "
@@ -147,5 +147,14 @@ class AutocastLostInThreads(FlowRule):
         trail = (opened(state.region), (event.place, "this forward runs in the thread"))
         builder = OpenInCallee(state.region.place, event.place)
         assumes = of_regions(state.region, seen_from=state.place)
-        report.add(self, state.place, message, level=level, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            state.place,
+            message,
+            level=level,
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+            cause=cause,
+        )
         return None

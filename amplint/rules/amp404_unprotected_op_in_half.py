@@ -86,8 +86,8 @@ from collections.abc import Hashable
 
 from amplint.amp.ops import lacks_kernel
 from amplint.amp.versions import Bounds
-from amplint.events import DType, Op, Operand, Region, enabled_region, innermost
-from amplint.findings import Level
+from amplint.events import DType, Op, Operand, enabled_region, innermost
+from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
@@ -97,10 +97,11 @@ from amplint.rules.ledger import FLOAT16, Assumptions, of_operand, of_regions
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
 _DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
 _UNLISTED = {
-    "exp2": "overflows beyond 16 in float16, where `exp` would run in float32",
-    "special.exp2": "overflows beyond 16 in float16, where `exp` would run in float32",
-    "nansum": "overflows beyond 65504 in float16, where `sum` would run in float32",
+    "exp2": ("beyond 16", "exp"),
+    "special.exp2": ("beyond 16", "exp"),
+    "nansum": ("whose sum is beyond 65504", "sum"),
 }
+"""The values that overflow in float16, and the like op that would run in float32."""
 
 _OVERFLOW = _SUMS | _UNLISTED.keys()
 """Ops that harm in float16 and not in bfloat16."""
@@ -119,13 +120,13 @@ class UnprotectedOpInHalf(FlowRule):
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
         effect, level = _raises(event, operand, self.setting.torch)
+        guesses: Assumptions = ()
         if not effect and region is not None:
-            effect = _suffers(event, operand, region)
+            effect, guesses = _suffers(event, operand)
         if not effect:
             return state
-        float16: Assumptions = ()
         if operand.dtype is DType.HALF and level is Level.WARNING and event.name in _OVERFLOW:
-            float16 = (FLOAT16,)
+            guesses = (*guesses, FLOAT16)
             effect = f"{FLOAT16.text}, {effect}"
         protection = "autocast does not cast it" if region is not None else "it is not cast"
         if innermost(event.regions) is not None and region is None:
@@ -134,7 +135,7 @@ class UnprotectedOpInHalf(FlowRule):
             f"`{operand.place.text}` is {type_name(operand)} ({made_half(operand, event.place)}) and {protection}: "
             f"{effect}"
         )
-        assumes = (*float16, *of_operand(operand, event.place), *of_regions(region, seen_from=event.place))
+        assumes = (*guesses, *of_operand(operand, event.place), *of_regions(region, seen_from=event.place))
         builder = _builder(event, operand)
         report.add(
             self, event.place, message, level=level, trail=birth(operand), builder=builder, assumes=assumes
@@ -168,22 +169,33 @@ def _raises(event: Op, operand: Operand, torch: Bounds) -> tuple[str, Level]:
     return "", Level.WARNING
 
 
-def _suffers(event: Op, operand: Operand, region: Region) -> str:
-    """What float16 does to the op without an error, as text; empty where nothing is sure."""
+def _suffers(event: Op, operand: Operand) -> tuple[str, Assumptions]:
+    """What float16 does to the op without an error, as text, and which values that assumes; empty where nothing is
+    sure."""
     name = event.name
     overflows = operand.dtype in (DType.FLOAT16, DType.HALF)
     if overflows and name in _SUMS and operand.trait == "square":
-        return (
-            "the square of each element overflows to inf beyond 255 in float16 before it is summed up. Use `x ** 2`, "
-            "which runs in float32 on CUDA, or cast with `.float()` first."
+        where = "if there are values beyond 255"
+        effect = (
+            f"{where}, their squares overflow to inf in float16 before they are summed up. Use `x ** 2`, which runs in "
+            "float32 on CUDA, or cast with `.float()` first."
         )
+        return effect, (Assumption(Assumed.VALUES, where),)
     if overflows and name in _UNLISTED:
-        return f"`{name}` {_UNLISTED[name]}. Cast the operand with `.float()`."
+        values, other = _UNLISTED[name]
+        where = f"if there are values {values}"
+        effect = (
+            f"{where}, `{name}` overflows in float16, where `{other}` would run in float32. Cast the operand with "
+            "`.float()`."
+        )
+        return effect, (Assumption(Assumed.VALUES, where),)
     squares = any(other.trait == "squares" and other.dtype is DType.FLOAT32 for other in event.operands)
     if name in _DIFFERENCES and squares and operand.trait == "product":
-        return (
-            "the product is rounded to three digits, and squares in float32 are subtracted: where the two nearly "
-            "cancel, as in the distance of close points, rounding error is left. Compute the product in a nested "
-            "region with `enabled=False` and `.float()` on both sides, or use torch.cdist for distances."
+        where = "where the two nearly cancel"
+        effect = (
+            f"the product is rounded to three digits, and squares in float32 are subtracted: {where}, as in the "
+            "distance of close points, rounding error is left. Compute the product in a nested region with "
+            "`enabled=False` and `.float()` on both sides, or use torch.cdist for distances."
         )
-    return ""
+        return effect, (Assumption(Assumed.VALUES, where),)
+    return "", ()

@@ -45,6 +45,8 @@ class Draft:
     told_by_text: bool = False
     assumes: tuple[Assumption, ...] = ()
     cause: Hashable = None
+    others: tuple[FixBuilder, ...] = ()
+    """What would fix it at the further places of its cause, if its own builder has to refuse."""
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint import events
-from amplint.events import Event, Place, innermost
+from amplint.events import Event, innermost
 from amplint.findings import Finding, TrailStep
 from amplint.flow.state.graph import Graph, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
@@ -214,7 +214,7 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         if draft.subject is not None:
             spoken.setdefault(draft.rule.name, set()).add(draft.subject)
     best: dict[Hashable, Draft] = {}
-    further: dict[Hashable, list[Place]] = {}
+    further: dict[Hashable, list[Draft]] = {}
     for draft in drafts:
         if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
             continue
@@ -224,7 +224,7 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
             key = (draft.rule.code, draft.subject)
         elif draft.cause is not None:
             key = (draft.rule.code, draft.cause)
-            further.setdefault(key, []).append(draft.place)
+            further.setdefault(key, []).append(draft)
         known = best.get(key)
         if known is None or _first(draft) < _first(known):
             best[key] = draft
@@ -240,12 +240,14 @@ def _first(draft: Draft) -> tuple[object, ...]:
     )
 
 
-def _with_places(draft: Draft, further: Iterable[Place]) -> Draft:
+def _with_places(draft: Draft, further: Iterable[Draft]) -> Draft:
     """A draft with the other places of the same cause in its trail."""
-    others = tuple(
-        (place, "the same happens here") for place in dict.fromkeys(further) if place != draft.place
-    )
-    return replace(draft, trail=(*draft.trail, *others)) if others else draft
+    others = {one.place: one for one in further if one.place != draft.place}
+    if not others:
+        return draft
+    builders = tuple(one.builder for one in others.values() if one.builder is not None)
+    steps = ((place, "the same happens here") for place in others)
+    return replace(draft, trail=(*draft.trail, *steps), others=builders)
 
 
 def finding_of(draft: Draft) -> Finding:

@@ -70,6 +70,13 @@ PROGRAMS = {
                 out = data @ weight
                 return out.masked_fill(data > 0, -1e9)
         """,
+    Assumed.VALUES: """
+        import torch
+        def train(weight, data):
+            with torch.autocast("cuda"):
+                out = data @ weight
+                return (out * out).mean()
+        """,
     Assumed.CALLER: """
         import torch
         from torch import nn
