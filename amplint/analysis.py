@@ -65,6 +65,7 @@ class Analysis:
             FlowSettings(settings.torch, settings.device),
             contexts=settings.autocast_contexts,
             backward_functions=settings.backward_functions,
+            in_passing=settings.where_errors_only(),
         )
         self.dispatcher = Dispatcher(self.flow_rules, self.report, self.driver.questions)
 

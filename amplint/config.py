@@ -64,6 +64,18 @@ class Settings:
     backward_functions: tuple[str, ...] = ()
     output_format: str = "full"
 
+    def where_errors_only(self) -> Callable[[str | Path], bool]:
+        """Which files are those in which only errors are reported."""
+        from pathspec import GitIgnoreSpec
+
+        spec = GitIgnoreSpec.from_lines(self.errors_only)
+        return lambda path: spec.match_file(self.relative(path))
+
+    def relative(self, path: str | Path) -> str:
+        """A path as patterns see it: relative to ``root``, and the name alone outside of it."""
+        path = Path(path).absolute()
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+
     @property
     def has_own_wrappers(self) -> bool:
         """Whether the project names wrappers of its own."""

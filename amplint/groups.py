@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
@@ -176,20 +176,17 @@ class Wanted:
 
     def _is_ignored(self, finding: Finding) -> bool:
         """Whether ``per-file-ignores`` switches the rule off, or ``errors-only`` a finding of its level."""
-        path, root = Path(finding.path).absolute(), self._job.settings.root
-        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-        if finding.level is not Level.ERROR and self._errors_only.match_file(name):
+        if finding.level is not Level.ERROR and self._errors_only(finding.path):
             return True
+        name = self._job.settings.relative(finding.path)
         return any(
             selects(rules, finding.code, finding.name) and pattern.match_file(name)
             for pattern, rules in self._ignores
         )
 
     @cached_property
-    def _errors_only(self) -> GitIgnoreSpec:
-        from pathspec import GitIgnoreSpec
-
-        return GitIgnoreSpec.from_lines(self._job.settings.errors_only)
+    def _errors_only(self) -> Callable[[str | Path], bool]:
+        return self._job.settings.where_errors_only()
 
     @cached_property
     def _ignores(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 
 from amplint.events import (
     Backward,
@@ -94,8 +95,10 @@ class Driver:
         *,
         contexts: Sequence[str] = (),
         backward_functions: Sequence[str] = (),
+        in_passing: Callable[[Path], bool] = lambda path: False,
     ) -> None:
-        """``contexts`` and ``backward_functions`` are wrappers of the project itself, from its settings."""
+        """``contexts`` and ``backward_functions`` are wrappers of the project itself, from its settings; ``in_passing``
+        tells the files whose entry points come last and get a small budget, such as tests."""
         models_known = known(contexts, backward_functions)
         self.project = project
         self.failed: list[tuple[str, Exception]] = []
@@ -116,6 +119,7 @@ class Driver:
         self.questions = Questions(self.view, models_known.kinds)
         """What rules may ask about the events."""
         self.interpreter = Walks(models_known, self.view, settings)
+        self._in_passing = {file for file in self.files if in_passing(file.path)}
 
     def walks(self) -> Iterator[Walk]:
         """Each entry point with its events: what files do when they are imported, then where the project is
@@ -140,6 +144,7 @@ class Driver:
         news = self.calls.news(entry, self._reached())
         if news is not None:
             most = self.interpreter.budget(new=news >= Weight.ENTRY)
+            most = min(most, FEWER) if entry.file in self._in_passing else most
             yield from self._guarded(entry, self._walks_of(entry, most))
         self.interpreter.reached.add(id(entry.outline))
 
@@ -186,11 +191,12 @@ class Driver:
             elif isinstance(event, Forward) and event.given is not None and _is_trained(event):
                 self._models.setdefault((entry.file, event.given), event)
 
-    def _rank(self, entry: FunctionValue) -> tuple[bool, bool, bool]:
-        """What trains comes first, then files that name a key of weight ENTRY themselves (a half type is none);
-        constructors come after what is done with the objects that they make."""
+    def _rank(self, entry: FunctionValue) -> tuple[bool, bool, bool, bool]:
+        """Tests and the like come last. Of the others what trains comes first, then files that name a key of weight
+        ENTRY themselves (a half type is none); constructors come after what is done with the objects that they make."""
         assert entry.outline is not None
         return (
+            entry.file in self._in_passing,
             entry.outline.name == "__init__",
             SCALES_LOSSES not in self.effects.tags(entry),
             entry.file not in self._naming,
@@ -253,7 +259,7 @@ class Driver:
         if outline is entry.file.outline.module:
             program = lower_module(entry.file)
             self.interpreter.reached.add(id(outline))
-            return self.interpreter.walk_module(entry.file, program) if program is not None else None
+            return self.interpreter.walk_module(entry.file, program, most) if program is not None else None
         receiver = self.receiver(entry)
         graph = self.interpreter.walk_function(entry, receiver, most=most)
         if graph is not None and isinstance(receiver, Instance) and _trains(graph):

@@ -56,11 +56,10 @@ class Walks(Interpreter):
             conditions.start_over()
         conditions.forget()
 
-    def walk_module(self, file: ProjectFile, program: ir.Program) -> Graph:
-        """The events of a file that is run as a script."""
-        return self._walk(
-            Frame(program, file, symbol("run", file.display)), lambda: self._run_module(program)
-        )
+    def walk_module(self, file: ProjectFile, program: ir.Program, most: int | None = None) -> Graph:
+        """The events of a file that is run as a script; ``most``: so many statements are walked."""
+        frame = Frame(program, file, symbol("run", file.display))
+        return self._walk(frame, lambda: self._run_module(program), most=most)
 
     def _run_module(self, program: ir.Program) -> None:
         self.run(program.body)
