@@ -14,6 +14,7 @@ from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, FixBuilder, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
+from amplint.flow.state.graph import Graph
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
@@ -68,6 +69,7 @@ class Analysis:
             in_passing=settings.where_errors_only(),
         )
         self.dispatcher = Dispatcher(self.flow_rules, self.report, self.driver.questions)
+        self.driver.is_silent = self._is_silent
 
     def _loaded(self, source: SourceFile) -> ProjectFile | None:
         try:
@@ -126,6 +128,17 @@ class Analysis:
                 del self.report.drafts[before:]
                 self.crashes.append(Crash.of(walk.entry.file.display, listener.name, error))
         self.cut += cut
+
+    def _is_silent(self, graph: Graph) -> bool:
+        """Whether no rule says anything of some events. What they say is not kept."""
+        before, withdrawn = len(self.report.drafts), set(self.report.withdrawn)
+        for listener in self.dispatcher.listeners():
+            for run in listener.runs(graph):
+                run.over(graph, listener.start)
+        silent = len(self.report.drafts) == before
+        del self.report.drafts[before:]
+        self.report.withdrawn = withdrawn
+        return silent
 
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""

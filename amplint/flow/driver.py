@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,7 @@ from amplint.events import (
     Forward,
     FunctionApplied,
     GivenArguments,
+    ModuleCast,
     Op,
     OptimizerStepped,
     Place,
@@ -32,14 +34,14 @@ from amplint.events import (
 from amplint.flow import models
 from amplint.flow.core.api import Settings
 from amplint.flow.core.registry import Registry, Weight
-from amplint.flow.core.walks import FEWER, Walks
+from amplint.flow.core.walks import FEWER, FEWEST, Walks
 from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.losses import SCALES_LOSSES
-from amplint.flow.models.torch.values import OpenRegions
+from amplint.flow.models.torch.values import OpenRegions, Tensor
 from amplint.flow.project.callgraph import CallGraph
 from amplint.flow.project.candidates import Candidates
 from amplint.flow.project.classes import Classes
-from amplint.flow.project.edges import Edges, definitions_in
+from amplint.flow.project.edges import Definition, Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
@@ -53,6 +55,9 @@ from amplint.lowering.program import Program
 from amplint.source.project import Project, ProjectFile
 
 _ENTERED = frozenset({RegionEntered})
+_LEVELS = 2
+"""A context may be made by a helper, which an island calls: ``with maybe_autocast(enabled=False)``."""
+_TRAINS = frozenset({Backward, OptimizerStepped, ScalerMade, ScalerUsed, ModuleCast})
 _HEARD = frozenset({CalledByName, Forward, Op, Cast, FunctionApplied})
 """What shows that code runs inside a region, calls of what is not known among them."""
 
@@ -83,6 +88,84 @@ class Walk:
     cut: bool = False
 
 
+@dataclass(frozen=True)
+class Islands:
+    """Float32 islands: functions that only switch autocast off, whatever they are given.
+
+        def forward(self, x, positions):
+            with torch.autocast("cuda", enabled=False):
+                return torch.outer(positions.float(), self.frequencies)
+
+    Libraries have one in each of hundreds of models. What could be wrong with it is that it computes with half tensors
+    in a region that should give float32. Where nothing is wrong even if all that it is given is half, it is judged:
+    there is no need to walk through all that leads to it. ``is_silent`` tells whether no rule says anything of some
+    events, ``receiver`` on what a method is walked.
+    """
+
+    interpreter: Walks
+    effects: Effects
+    calls: CallGraph
+    receiver: Callable[[FunctionValue], Value | None]
+    is_silent: Callable[[Graph], bool]
+
+    def found(self) -> Iterator[tuple[FunctionValue, Graph]]:
+        """Each island with its events."""
+        pending = {part: False for part in self.calls.definitions if self.effects.enters_itself(part)}
+        tried: set[FunctionValue] = set()
+        for _ in range(_LEVELS):
+            open_ended: dict[Definition, bool] = {}
+            for part, switched in pending.items():
+                tried.add(part)
+                if _is_body(part) or SCALES_LOSSES in self.effects.tags(part):
+                    continue
+                off = switched or _passes_false(part)
+                graph = self._judged(part) if off else None
+                if graph is None:
+                    open_ended[part] = off
+                else:
+                    yield part, graph
+            pending = self._leading_to(open_ended, tried)
+
+    def _leading_to(
+        self, parts: dict[Definition, bool], tried: set[FunctionValue]
+    ) -> dict[FunctionValue, bool]:
+        """What calls some functions, and whether one of these has a False to hand over."""
+        found: dict[FunctionValue, bool] = {}
+        for part in self.calls.definitions if parts else ():
+            called = [parts[after] for after in self.effects.edges.of(part).sure if after in parts]
+            if called and part not in tried:
+                found[part] = any(called)
+        return found
+
+    def _judged(self, function: FunctionValue) -> Graph | None:
+        """The events of a function, if it is an island."""
+        reached = set(self.interpreter.reached)
+        graph = self._if_silent(function)
+        if graph is None:
+            self.interpreter.reached = reached
+        return graph
+
+    def _if_silent(self, function: FunctionValue) -> Graph | None:
+        self.interpreter.make_room()
+        receiver = self.receiver(function)
+        graph = self.interpreter.walk_function(function, receiver, most=FEWEST, counts=False)
+        cut = self.interpreter.cut_off
+        if graph is None or any(True for _ in graph.different(_TRAINS)):
+            return None
+        entered = [event.regions[-1] for event in graph.different(_ENTERED)]
+        if not entered or any(region.enabled for region in entered):
+            return None
+        place = entered[0].place
+        around = Region(place, "assumed", self.interpreter.settings.device, DType.HALF, assumed=True)
+        half = Tensor(DType.HALF, born=place, born_in=around)
+        given = (half,) * _needed(function)
+        worst = self.interpreter.walk_function(
+            function, receiver, OpenRegions((around,)), FEWEST, given=given
+        )
+        cut = cut or self.interpreter.cut_off
+        return graph if worst is not None and not cut and self.is_silent(worst) else None
+
+
 class Driver:
     """Walks the entry points of a project. ``files`` are those that are judged; others are read when they are
     needed."""
@@ -101,6 +184,8 @@ class Driver:
         tells the files whose entry points come last and get a small budget, such as tests."""
         models_known = known(contexts, backward_functions)
         self.project = project
+        self.is_silent: Callable[[Graph], bool] = lambda graph: False
+        """Whether nobody would say anything of some events; who listens sets it."""
         self.failed: list[tuple[str, Exception]] = []
         """Files with an entry point that amplint itself failed at."""
         self._any_release: Walks | None = None
@@ -133,6 +218,7 @@ class Driver:
             graph = self.interpreter.walk_definitions(file, program, parts)
             if graph.items and parts:
                 yield Walk(parts[0], graph)
+        yield from self._islands()
         for entry in sorted(self.calls.roots(), key=self._rank):
             yield from self._from(entry)
         while rest := self.calls.rest(self._reached()):
@@ -147,6 +233,17 @@ class Driver:
             most = min(most, FEWER) if entry.file in self._in_passing else most
             yield from self._guarded(entry, self._walks_of(entry, most))
         self.interpreter.reached.add(id(entry.outline))
+
+    def _islands(self) -> Iterator[Walk]:
+        """Functions that only switch autocast off and do no harm by it: what leads to them need not be walked."""
+        found: set[FunctionValue] = set()
+        islands = Islands(self.interpreter, self.effects, self.calls, self.receiver, self.is_silent)
+        for function, graph in islands.found():
+            found.add(function)
+            yield Walk(function, graph)
+        if found:
+            effects = Effects(self._edges, self.interpreter.registry, found)
+            self.calls = CallGraph(effects, self.files)
 
     def _called_by_name(self) -> Iterator[Walk]:
         """Methods of the project that are called by their name inside a region, on objects of which nothing is known,
@@ -358,3 +455,27 @@ def _is_about_torch(atom: Symbol) -> bool:
 
 def _names_torch(name: str) -> bool:
     return name == "torch" or name.startswith("torch.")
+
+
+def _is_body(function: FunctionValue) -> bool:
+    return function.outline is None or function.outline is function.file.outline.module
+
+
+def _passes_false(function: FunctionValue) -> bool:
+    """Whether a function hands False to something, as one does that switches autocast off by itself."""
+    node = function.outline.node if function.outline is not None else None
+    return node is not None and any(
+        isinstance(value, ast.Constant) and value.value is False
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        for value in (*call.args, *(keyword.value for keyword in call.keywords))
+    )
+
+
+def _needed(function: FunctionValue) -> int:
+    """How many arguments a function cannot do without, behind the object that it is called on."""
+    arguments = function.outline.arguments if function.outline is not None else None
+    if arguments is None:
+        return 0
+    bound = function.outline is not None and function.outline.owner is not None
+    return max(len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) - bound, 0)

@@ -262,7 +262,7 @@ BLOCK = """
 
 
     def scale(x):
-        with torch.autocast("cuda", enabled=False):
+        with torch.autocast("cuda"):
             return x.float().pow(2)
 
 
@@ -347,3 +347,69 @@ def test_files_that_name_a_region_themselves_come_first(tmp_path: Path, walked: 
     """
     checked(tmp_path, shared=SHARED, first=CALLING.format(name="first"), own=own)
     assert walked == ["own.own", "first.first"]
+
+
+ISLAND = """
+    import torch
+    from torch import nn
+
+
+    def off(enabled):
+        return torch.autocast("cuda", enabled=enabled)
+
+
+    class Rotary(nn.Module):
+        def forward(self, x, positions):
+            with {context}:
+                {body}
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rotary = Rotary()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x, positions):
+            return self.rotary(self.layer(x), positions)
+"""
+OFF = 'torch.autocast("cuda", enabled=False)'
+SAFE = "return torch.outer(positions.float(), positions.float()).exp() @ x.float()"
+
+
+@pytest.mark.parametrize("context", [OFF, "off(False)"], ids=["itself", "by a helper"])
+def test_what_leads_to_a_float32_island_is_not_walked(
+    context: str, tmp_path: Path, walked: list[str]
+) -> None:
+    assert checked(tmp_path, net=ISLAND.format(context=context, body=SAFE)).findings == ()
+    assert "net.Net.forward" not in walked
+
+
+@pytest.mark.parametrize(
+    ("context", "body"),
+    [
+        (OFF, "return x.exp()"),
+        ('torch.autocast("cuda", enabled=positions is None)', SAFE),
+        (f"{OFF}, torch.autocast('cuda')", SAFE),
+        (OFF, "self.half(); return x.float()"),
+    ],
+    ids=["computes in half", "a flag", "on inside", "casts a model"],
+)
+def test_what_is_no_island(context: str, body: str, tmp_path: Path, walked: list[str]) -> None:
+    checked(tmp_path, net=ISLAND.format(context=context, body=body))
+    assert "net.Net.forward" in walked
+
+
+def test_what_is_cut_off_is_no_island(
+    tmp_path: Path, walked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = f"y = off(False); {SAFE}"
+    monkeypatch.setattr(walks, "MOST_WALKS", 0)
+    checked(tmp_path, net=ISLAND.format(context=OFF, body=body))
+    assert "net.Net.forward" in walked
+
+
+def test_a_caller_of_what_is_no_island_is_believed(tmp_path: Path) -> None:
+    """The layer gives half, if the caller runs under autocast, as the region that is off says."""
+    [finding] = checked(tmp_path, net=ISLAND.format(context=OFF, body="return x.exp()")).findings
+    assert finding.name == "disabled-region-without-cast"

@@ -76,9 +76,13 @@ class Walks(Interpreter):
         receiver: Value | None = None,
         around: Ambient | None = None,
         most: int | None = None,
+        *,
+        given: tuple[Value, ...] = (),
+        counts: bool = True,
     ) -> Graph | None:
-        """The events of a function that nobody in sight calls, with unknown arguments. ``around``: an ambient
-        value that it has to expect of its callers; ``most``: so many statements are walked."""
+        """The events of a function that nobody in sight calls, with unknown arguments behind ``given``. ``around``: an
+        ambient value that it has to expect of its callers; ``most``: so many statements are walked; ``counts``: they
+        are some of what is PLENTY."""
         program = self.project.program(function)
         if program is None:
             return None
@@ -86,12 +90,16 @@ class Walks(Interpreter):
         frame = Frame(program, function.file, context, function)
 
         def run() -> None:
-            given = Arguments((receiver,), (), (program.node,)) if receiver is not None else Arguments()
-            given = Arguments(given.positional, (), given.nodes, (), unclear=True)
-            self.attempt(lambda: bind_parameters(self.machine, program, given))
+            first = (receiver, *given) if receiver is not None else given
+            arguments = Arguments(first, (), (program.node,) * len(first), (), unclear=True)
+            self.attempt(lambda: bind_parameters(self.machine, program, arguments))
             run_body(self.machine, program)
 
-        return self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
+        walked = self._walked
+        graph = self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
+        if not counts:
+            self._walked = walked
+        return graph
 
     def truth_of(self, file: ProjectFile, program: ir.Program) -> Condition:
         """The condition under which an expression is true that stands alone in a program."""

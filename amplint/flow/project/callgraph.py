@@ -179,7 +179,7 @@ class CallGraph:
         return sure, possible
 
     def _steps(self, part: Definition) -> list[Definition]:
-        steps = self._effects.edges.of(part)
+        steps = self._effects.steps(part)
         return [*steps.sure, *steps.possible]
 
     def _place(self, part: FunctionValue) -> tuple[bool, str, int, int]:

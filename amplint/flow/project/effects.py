@@ -7,7 +7,7 @@ graph, without depth or order: recursive functions share what any of them meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
@@ -17,6 +17,7 @@ from amplint.flow.project.edges import Definition, Edges, Steps
 from amplint.flow.state.values import ClassValue, FunctionValue
 
 _NOTHING = About()
+_NOWHERE = Steps()
 _BY_TYPE = "enters by type"
 """The tag of what calls a method of which there are too many, some of them with an ENTRY key."""
 
@@ -101,9 +102,12 @@ class Keys:
 class Effects:
     """The effects of the definitions of one project."""
 
-    def __init__(self, edges: Edges, registry: Registry) -> None:
+    def __init__(self, edges: Edges, registry: Registry, judged: Collection[Definition] = ()) -> None:
+        """``judged``: definitions that count as meeting nothing, since what they do with AMP was judged already,
+        whoever calls them."""
         self.edges = edges
         self.keys = Keys(registry)
+        self._judged = judged
         self._possible = _Closed(self._possibly, self._after)
         self._sure = _Closed(self.own, self._surely_after)
         self._enters: dict[Definition, bool] = {}
@@ -149,7 +153,7 @@ class Effects:
             met = met.and_of(self._sure.of(part))
             if _weight(met) >= Weight.ENTRY:
                 return True
-            steps = self.edges.of(part)
+            steps = self.steps(part)
             pending += steps.sure
             pending += waiting.pop(part, ())
             for method in steps.possible:
@@ -191,6 +195,8 @@ class Effects:
 
     def own(self, definition: Definition) -> Effect:
         """What a definition meets itself."""
+        if definition in self._judged:
+            return Effect()
         found = self._met(self.edges.of(definition))
         if isinstance(definition, FunctionValue) and definition.outline is not None:
             own = self.keys.in_settings(f"{definition.file.module}.{definition.outline.qualified}")
@@ -199,7 +205,7 @@ class Effects:
 
     def _possibly(self, definition: Definition) -> Effect:
         """What a definition meets itself, and whether some method that it may call does."""
-        unlisted = self.edges.of(definition).unlisted
+        unlisted = self.steps(definition).unlisted
         tags = frozenset({_BY_TYPE}) if any(map(self._is_entering, unlisted)) else frozenset()
         return self.own(definition).and_of(About(tags=tags))
 
@@ -212,11 +218,15 @@ class Effects:
         return found
 
     def _after(self, definition: Definition) -> list[Definition]:
-        steps = self.edges.of(definition)
+        steps = self.steps(definition)
         return [*steps.sure, *steps.possible]
 
     def _surely_after(self, definition: Definition) -> list[Definition]:
-        return list(self.edges.of(definition).sure)
+        return list(self.steps(definition).sure)
+
+    def steps(self, definition: Definition) -> Steps:
+        """What a definition leads to."""
+        return self.edges.of(definition) if definition not in self._judged else _NOWHERE
 
     def _met(self, steps: Steps) -> Effect:
         effect = Effect()
