@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from amplint.events import (
@@ -148,7 +148,7 @@ class Islands:
     def _if_silent(self, function: FunctionValue) -> Graph | None:
         self.interpreter.make_room()
         receiver = self.receiver(function)
-        graph = self.interpreter.walk_function(function, receiver, most=FEWEST, counts=False)
+        graph = self.interpreter.walk_function(function, receiver, most=FEWEST)
         cut = self.interpreter.cut_off
         if graph is None or any(True for _ in graph.different(_TRAINS)):
             return None
@@ -237,11 +237,14 @@ class Driver:
     def _islands(self) -> Iterator[Walk]:
         """Functions that only switch autocast off and do no harm by it: what leads to them need not be walked."""
         found: set[FunctionValue] = set()
-        islands = Islands(self.interpreter, self.effects, self.calls, self.receiver, self.is_silent)
+        # a walk of their own: what it has met is no part of the others
+        alone = Walks(self.interpreter.registry, self.view, self.interpreter.settings)
+        islands = Islands(alone, self.effects, self.calls, partial(self.receiver, alone), self.is_silent)
         for function, graph in islands.found():
             found.add(function)
             yield Walk(function, graph)
         if found:
+            self.interpreter.reached |= alone.reached
             effects = Effects(self._edges, self.interpreter.registry, found)
             self.calls = CallGraph(effects, self.files)
 
@@ -274,7 +277,7 @@ class Driver:
     def _walk_inside(self, method: FunctionValue, event: Event, call: Call) -> Iterator[Walk]:
         self.interpreter.make_room()
         regions = OpenRegions(tuple(replace(region, through=call) for region in event.regions))
-        graph = self.interpreter.walk_function(method, self.receiver(method), regions, FEWER)
+        graph = self.interpreter.walk_function(method, self._receiver(method), regions, FEWER)
         if graph is not None:
             yield Walk(method, graph, self.interpreter.cut_off)
 
@@ -345,7 +348,7 @@ class Driver:
         place = _switched_off(graph) if not _trains_itself(entry, graph) else None
         if place is not None:
             around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
-            assumed = self.interpreter.walk_function(entry, self.receiver(entry), around, most)
+            assumed = self.interpreter.walk_function(entry, self._receiver(entry), around, most)
             if assumed is not None:
                 yield Walk(entry, assumed, self.interpreter.cut_off)
 
@@ -357,7 +360,7 @@ class Driver:
             program = lower_module(entry.file)
             self.interpreter.reached.add(id(outline))
             return self.interpreter.walk_module(entry.file, program, most) if program is not None else None
-        receiver = self.receiver(entry)
+        receiver = self._receiver(entry)
         graph = self.interpreter.walk_function(entry, receiver, most=most)
         if graph is not None and isinstance(receiver, Instance) and _trains(graph):
             graph = self._with_savers(graph, receiver)
@@ -378,11 +381,14 @@ class Driver:
         self.interpreter.reached = judged  # of the savers nothing else was heard
         return whole
 
+    def _receiver(self, entry: FunctionValue) -> Value | None:
+        return self.receiver(self.interpreter, entry)
+
     @property
     def _device(self) -> str:
         return self.interpreter.settings.device
 
-    def receiver(self, entry: FunctionValue) -> Value | None:
+    def receiver(self, interpreter: Walks, entry: FunctionValue) -> Value | None:
         """The object or class on which a method is walked that nobody in sight calls."""
         owner = entry.outline.owner if entry.outline is not None else None
         if owner is None:
@@ -393,7 +399,7 @@ class Driver:
                 return None
             case "class method":
                 return value
-        return self.interpreter.receiver_of(value)
+        return interpreter.receiver_of(value)
 
 
 def _switched_off(graph: Graph) -> Place | None:

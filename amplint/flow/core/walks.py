@@ -78,11 +78,9 @@ class Walks(Interpreter):
         most: int | None = None,
         *,
         given: tuple[Value, ...] = (),
-        counts: bool = True,
     ) -> Graph | None:
         """The events of a function that nobody in sight calls, with unknown arguments behind ``given``. ``around``: an
-        ambient value that it has to expect of its callers; ``most``: so many statements are walked; ``counts``: they
-        are some of what is PLENTY."""
+        ambient value that it has to expect of its callers; ``most``: so many statements are walked."""
         program = self.project.program(function)
         if program is None:
             return None
@@ -95,11 +93,7 @@ class Walks(Interpreter):
             self.attempt(lambda: bind_parameters(self.machine, program, arguments))
             run_body(self.machine, program)
 
-        walked = self._walked
-        graph = self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
-        if not counts:
-            self._walked = walked
-        return graph
+        return self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
 
     def truth_of(self, file: ProjectFile, program: ir.Program) -> Condition:
         """The condition under which an expression is true that stands alone in a program."""
