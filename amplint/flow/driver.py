@@ -140,7 +140,10 @@ class Islands:
     def _judged(self, function: FunctionValue) -> Graph | None:
         """The events of a function, if it is an island."""
         reached = set(self.interpreter.reached)
-        graph = self._if_silent(function)
+        try:
+            graph = self._if_silent(function)
+        except Exception:  # its own walk fails, too, and is told of
+            graph = None
         if graph is None:
             self.interpreter.reached = reached
         return graph
@@ -158,7 +161,7 @@ class Islands:
         place = entered[0].place
         around = Region(place, "assumed", self.interpreter.settings.device, DType.HALF, assumed=True)
         half = Tensor(DType.HALF, born=place, born_in=around)
-        given = (half,) * _needed(function)
+        given = dict.fromkeys(_tensors(function, receiver is not None), half)
         worst = self.interpreter.walk_function(
             function, receiver, OpenRegions((around,)), FEWEST, given=given
         )
@@ -478,10 +481,20 @@ def _passes_false(function: FunctionValue) -> bool:
     )
 
 
-def _needed(function: FunctionValue) -> int:
-    """How many arguments a function cannot do without, behind the object that it is called on."""
+def _tensors(function: FunctionValue, bound: bool) -> list[str]:
+    """The parameters of a function that may be tensors: those without a default, and those with None. ``bound``: the
+    first one is the object or class that it is called on."""
     arguments = function.outline.arguments if function.outline is not None else None
     if arguments is None:
-        return 0
-    bound = function.outline is not None and function.outline.owner is not None
-    return max(len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) - bound, 0)
+        return []
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
+    every = [
+        *zip(positional, defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return [part.arg for part, default in every[bound:] if default is None or _is_none(default)]
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from amplint.flow.core.api import Arguments, Settings
@@ -77,9 +77,9 @@ class Walks(Interpreter):
         around: Ambient | None = None,
         most: int | None = None,
         *,
-        given: tuple[Value, ...] = (),
+        given: Mapping[str, Value] | None = None,
     ) -> Graph | None:
-        """The events of a function that nobody in sight calls, with unknown arguments behind ``given``. ``around``: an
+        """The events of a function that nobody in sight calls, with unknown arguments beside ``given``. ``around``: an
         ambient value that it has to expect of its callers; ``most``: so many statements are walked."""
         program = self.project.program(function)
         if program is None:
@@ -88,8 +88,10 @@ class Walks(Interpreter):
         frame = Frame(program, function.file, context, function)
 
         def run() -> None:
-            first = (receiver, *given) if receiver is not None else given
-            arguments = Arguments(first, (), (program.node,) * len(first), (), unclear=True)
+            first = (receiver,) if receiver is not None else ()
+            named = tuple((given or {}).items())
+            nodes = tuple((name, program.node) for name, _ in named)
+            arguments = Arguments(first, named, (program.node,) * len(first), nodes, unclear=True)
             self.attempt(lambda: bind_parameters(self.machine, program, arguments))
             run_body(self.machine, program)
 
