@@ -64,6 +64,11 @@ class Settings:
     backward_functions: tuple[str, ...] = ()
     output_format: str = "full"
 
+    @property
+    def of_a_run(self) -> Settings:
+        """The settings for what somebody runs: if it is a test, that is what is asked about."""
+        return replace(self, errors_only=())
+
     def where_errors_only(self) -> Callable[[str | Path], bool]:
         """Which files are those in which only errors are reported."""
         from pathspec import GitIgnoreSpec

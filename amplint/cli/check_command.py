@@ -26,7 +26,9 @@ from amplint.config import (
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 
-_LISTS = ("select", "extend-select", "ignore", "fixable", "unfixable", "exclude", "extend-exclude")
+_LISTS = (
+    "select", "extend-select", "ignore", "fixable", "unfixable", "errors-only", "exclude", "extend-exclude",
+)  # fmt: skip
 _VALUES = ("force-exclude", "torch-version", "device", "output-format")
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -68,6 +70,9 @@ class _CheckCommand(click.Command):
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file to use.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@list_option(
+    "errors-only", "Patterns of files where only errors are reported, instead of tests and the like."
+)
 @list_option("exclude", "Patterns of files and directories to leave out instead of the usual ones.")
 @list_option("extend-exclude", "Patterns of files and directories to leave out as well.")
 @click.option("--force-exclude/--no-force-exclude", default=None, help="Exclude given paths, too.")

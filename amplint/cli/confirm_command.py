@@ -136,7 +136,7 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
     replay: Path | None = options["replay"]
     if replay is not None and program:
         raise Failure("--replay takes the place of a run: there is nothing to do for the program after --")
-    settings = settings_from(paths, {**options, "device": None, "output_format": None})
+    settings = settings_from(paths, {**options, "device": None, "output_format": None}).of_a_run
     if replay is None:
         refuse_without_torch(program)
     result, digests = _linted(paths, settings, options["findings_file"])

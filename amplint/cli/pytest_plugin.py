@@ -183,7 +183,7 @@ def _report(terminalreporter: Any, config: pytest.Config, recording: Recording) 
 
     terminalreporter.section("amplint")
     try:
-        settings = load_settings(config.rootpath)
+        settings = load_settings(config.rootpath).of_a_run
     except ConfigError as error:
         terminalreporter.write_line(f"amplint: error: {error}", red=True)
         return

@@ -227,6 +227,8 @@ def test_tests_benchmarks_and_profiling_code_get_errors_only(amplint, project: P
     (project / "amplint.toml").write_text('errors-only = ["latest.py"]\n')
     done = amplint("--output-format=json", *quiet, "latest.py")
     assert [finding["path"] for finding in json.loads(done.stdout)] == sorted(quiet)
+    done = amplint("--output-format=json", "--errors-only=", "test_a.py", "latest.py")
+    assert [finding["path"] for finding in json.loads(done.stdout)] == ["latest.py", "test_a.py"]
 
 
 def test_a_wrong_setting_names_the_file_and_suggests(amplint, project: Path) -> None:
