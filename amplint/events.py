@@ -498,17 +498,17 @@ class CastParameters:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerMade(Event):
-    """An optimizer was built. ``casts`` are the casts that its parameters went through."""
+    """An optimizer was built."""
 
     optimizer: Hashable
-    casts: tuple[CastParameters, ...] = ()
     modules: frozenset[Hashable] = frozenset()
     """The modules whose parameters it got, as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerStepped(Event):
-    """Parameters were updated, through a scaler or not. ``casts`` and ``modules`` as in OptimizerMade."""
+    """Parameters were updated, through a scaler or not. ``casts`` are those that they went through, ``modules`` as
+    in OptimizerMade."""
 
     optimizer: Hashable
     via_scaler: bool = False

@@ -259,10 +259,8 @@ class _Watcher:
         name = owners.add(optimizer)
         if site is not None:
             self._optimizers_made.add(name)
-            casts = self._casts(optimizer)
-            self.watch.tell(
-                OptimizerMade(site, self.watch.here.regions, name, casts, owners.of_optimizer(optimizer))
-            )
+            modules = owners.of_optimizer(optimizer)
+            self.watch.tell(OptimizerMade(site, self.watch.here.regions, name, modules))
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""

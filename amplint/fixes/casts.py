@@ -92,6 +92,16 @@ def as_float(node: cst.BaseExpression) -> cst.Call:
     return cst.Call(func=cst.Attribute(value=node, attr=cst.Name("float")))
 
 
+def float_of(text: str) -> str:
+    """The source of an expression with its cast: ``(a * b).float()`` for ``a * b``."""
+    try:
+        node = cst.parse_expression(f"({text})")
+    except cst.ParserSyntaxError:
+        return f"({text}).float()"
+    lpar, rpar = list(node.lpar)[1:], list(node.rpar)[:-1]
+    return cst.Module([]).code_for_node(as_float(node.with_changes(lpar=lpar, rpar=rpar)))
+
+
 def _operand(node: cst.BaseExpression) -> cst.BaseExpression | None:
     """What an op that is written as a function or as a method works on."""
     if not isinstance(node, cst.Call):

@@ -6,13 +6,13 @@ Follows a model that was cast with `.half()`, `.bfloat16()`, `.to(torch.float16)
 loaded with `torch_dtype=torch.float16`, and reports the cast where
 
 * its parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error),
-* its float16 parameters are trained without a scaler (warning),
+* its float16 parameters are stepped without a scaler (warning),
 * it runs in half and is then cast back with `.float()` (warning): casts of modules work in place, and what was
   rounded stays rounded.
 
-Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), copies for export,
-tensors that are cast (labels, masks, inputs), and training in pure bfloat16 without a scaler, which is a
-legitimate choice.
+Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), whose
+optimizer keeps float32 copies (apex's `FP16_Optimizer`), copies for export, tensors that are cast (labels,
+masks, inputs), and training in pure bfloat16 without a scaler, which is a legitimate choice.
 
 ## Why is this bad
 
@@ -116,7 +116,6 @@ from amplint.events import (
     Forward,
     FunctionEnded,
     ModuleCast,
-    OptimizerMade,
     OptimizerStepped,
     Place,
     ScalerUsed,
@@ -149,9 +148,6 @@ class HalfModel(FlowRule):
 
     def start(self) -> Hashable:
         return State()
-
-    def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
-        return self._waiting(state, event.casts)
 
     def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> Hashable:
         return state if event.via_scaler else self._waiting(state, event.casts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES
 from amplint.events import Certainty, DType, Op, Operand, Place
-from amplint.fixes.casts import AddFloat
+from amplint.fixes.casts import AddFloat, float_of
 from amplint.rules.base import line_of
 from amplint.rules.ledger import FLOAT16, Assumptions
 
@@ -130,7 +130,7 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
         return None
     operand = halves[0]
     sure = all(half.certainty is Certainty.SURE for half in halves)
-    remedy = f"Write `{operand.place.text}.float()`."
+    remedy = f"Write `{float_of(operand.place.text)}`."
     if sure and _raises(event):
         effect = (
             f"meets float32 {'weights' if event.weights is not None else 'operands'} in `{event.name}`: raises "

@@ -164,8 +164,7 @@ def _given_modules(api: Api, arguments: Arguments) -> frozenset[Symbol]:
 
 
 def _tell(api: Api, optimizer: Optimizer, node: Node) -> None:
-    made = casts(api, optimizer)
-    api.emit(OptimizerMade(api.place(node), regions(api), optimizer.identity, made, optimizer.modules))
+    api.emit(OptimizerMade(api.place(node), regions(api), optimizer.identity, optimizer.modules))
 
 
 @models.into(models.classes, "torch.optim.")

@@ -193,11 +193,10 @@ def _sides(node: Node) -> tuple[Node, ...]:
 
 
 def binary(api: Api, name: str, left: Value, right: Value, node: Node) -> Value:
-    """``left op right`` where one side is a tensor, or ``@``."""
-    if name == "__pow__" and not isinstance(left, Tensor):
-        name = "__rpow__"
-    if name == "__truediv__" and not isinstance(left, Tensor):
-        name = "__rtruediv__"
+    """``left op right`` where one side is a tensor, or ``@``. What is not known may be a tensor: then the op is that of
+    two tensors, ``__truediv__``, and not the reciprocal that torch computes of ``1 / x``."""
+    if isinstance(left, (Constant, Number)):
+        name = {"__pow__": "__rpow__", "__truediv__": "__rtruediv__"}.get(name, name)
     small = next(
         (
             abs(float(side.value))
