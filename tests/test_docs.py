@@ -140,3 +140,21 @@ def test_settings_in_the_readme_are_all_and_valid(tmp_path: Path) -> None:
     assert load_settings(tmp_path).source == tmp_path / "pyproject.toml"
     documented = set(re.findall(r"^#? ?([a-z-]+) = ", sample, re.MULTILINE)) | {"per-file-ignores"}
     assert documented == set(SETTINGS)
+
+
+def test_each_place_that_was_found_has_a_program_with_its_finding() -> None:
+    rule, rows = "", 0
+    for line in (REPOSITORY / "docs" / "found.md").read_text(encoding="utf-8").splitlines():
+        heading = re.match(r"\[([\w-]+)\]\(rules/\1\.md\)", line)
+        rule = heading.group(1) if heading else rule
+        program = re.search(r"\| `(fixtures/[^`]+)` \|$", line)
+        if program is None:
+            continue
+        rows += 1
+        path = REPOSITORY / program.group(1)
+        sources = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        marks = [
+            mark for source in sources for mark in re.findall(r"# expect: (.*)", source.read_text("utf-8"))
+        ]
+        assert any(rule in mark.split(", ") for mark in marks), (rule, path)
+    assert rows >= 30
