@@ -244,7 +244,7 @@ def _joined(
 
 
 def _put(joined: dict[K, Value], key: K, first: Condition, one: Value | None, other: Value | None) -> None:
-    if isinstance(one, Note) or isinstance(other, Note):
+    if _is_note(one) or _is_note(other):
         note = _joined_notes(one, other, first)
         if note is None:
             joined.pop(key, None)
@@ -256,10 +256,16 @@ def _put(joined: dict[K, Value], key: K, first: Condition, one: Value | None, ot
         joined[key] = join_values(first, one, other)
 
 
+def _is_note(value: Value | None) -> bool:
+    """Whether a value is a note, on some path at least."""
+    if isinstance(value, Choice):
+        return any(isinstance(leaf, Note) for leaf in leaves(value))
+    return isinstance(value, Note)
+
+
 def _joined_notes(one: Value | None, other: Value | None, first: Condition) -> Value | None:
     known, beside = (one, other) if isinstance(one, Note) else (other, one)
-    assert isinstance(known, Note)
-    if beside is None or isinstance(beside, Note):
+    if isinstance(known, Note) and (beside is None or isinstance(beside, Note)):
         found = known.joined(beside)
         if found is not NotImplemented:
             return found
