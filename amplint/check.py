@@ -12,13 +12,13 @@ from amplint.bounds import TorchBounds
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_project_torch
 from amplint.gating import gate_of, gated
+from amplint.scope import View, alone, text_alone
 from amplint.source.decoding import Unreadable, decode, display_name
-from amplint.source.discovery import Discovery, discover
 from amplint.source.gate import passes
 
 if TYPE_CHECKING:
     from amplint.findings import Crash, Finding, Span
-    from amplint.groups import Job, Verdict
+    from amplint.groups import Job
     from amplint.parallel import Crew
     from amplint.silence import Word
     from amplint.source.project import Project
@@ -63,13 +63,6 @@ class CheckResult(NamedTuple):
     """Those of them that have more statements or paths than are walked: findings may be missing there."""
 
 
-def files_to_check(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> Discovery:
-    """The files that a run over these paths looks at. Raises MissingPathError."""
-    return discover(
-        paths, root=settings.root, excluded=settings.excluded, force_exclude=settings.force_exclude
-    )
-
-
 def check(
     paths: Sequence[str | os.PathLike[str]],
     settings: Settings,
@@ -79,28 +72,75 @@ def check(
     progress: Progress | None = None,
     changed: Mapping[str, bytes] = {},
 ) -> CheckResult:
-    """Check the files at and below the paths, or the text from standard input instead of them.
+    """Check the files at and below the paths, or the text from standard input instead of them; they are all of the
+    project.
 
     ``jobs`` is the number of worker processes, 0 for as many as the machine has processors; ``changed`` holds
     bytes by absolute path, to be read instead of those on the disk. Raises MissingPathError."""
     if stdin is not None:
-        return _check_stdin(stdin, settings)
-    discovery = files_to_check(paths, settings)
+        return check_stdin(text_alone(stdin.path, settings), stdin)
+    return check_views([alone(paths, settings)], jobs=jobs, progress=progress, changed=changed)
+
+
+def check_views(
+    views: Sequence[View],
+    *,
+    jobs: int = 0,
+    progress: Progress | None = None,
+    changed: Mapping[str, bytes] = {},
+) -> CheckResult:
+    """Check the projects of some views, and report what lies in the views. Arguments as for ``check``."""
+    return _merged([_check_view(view, jobs, progress, changed) for view in views])
+
+
+def check_stdin(view: View, stdin: Stdin) -> CheckResult:
+    """Check the text from standard input in the project of the file that it is named after."""
+    display = display_name(stdin.path)
+    try:
+        text = decode(stdin.data)
+    except Unreadable as error:
+        if not passes(stdin.data, gate_of(view.settings)):
+            return CheckResult((), 1)
+        from amplint.groups import unreadable_file
+
+        return CheckResult((unreadable_file(display, error),), 1)
+    result = _check_view(view, 1, None, {str(stdin.path.absolute()): stdin.data})
+    return result._replace(texts={display: text})
+
+
+def _check_view(
+    view: View, jobs: int, progress: Progress | None, changed: Mapping[str, bytes]
+) -> CheckResult:
+    settings, files = view.settings, view.project
     workers = _workers(jobs)
-    if workers > 1 and len(discovery.files) > _MANY_FILES:
+    if workers > 1 and len(files) > _MANY_FILES:
         from amplint.parallel import Crew
 
-        job = _job(paths, settings, discovery.files, changed)
+        job = _job(view, changed)
         with Crew(job, workers) as crew:
-            passed, others = _gated_by(crew, workers, discovery.files, settings)
-        return _judge(job, passed, others, discovery, progress)
-    passed, others = gated(
-        discovery.files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
+            passed, others = _gated_by(crew, workers, files, settings)
+        return _judge(job, view, passed, others, progress)
+    passed, others = gated(files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed)
+    if not passed and not view.obstacles:
+        return CheckResult((), len(view.files))
+    return _judge(_job(view, changed), view, passed, others, progress)
+
+
+def _merged(results: Sequence[CheckResult]) -> CheckResult:
+    """What several projects gave, as one result."""
+    if len(results) == 1:
+        return results[0]
+    return CheckResult(
+        tuple(
+            sorted((one for result in results for one in result.findings), key=lambda finding: finding.order)
+        ),
+        sum(result.checked for result in results),
+        tuple(crash for result in results for crash in result.crashes),
+        {display: path for result in results for display, path in result.sources.items()},
+        torch=next((result.torch for result in results if result.torch is not None), None),
+        entries=sum(result.entries for result in results),
+        cut=sum(result.cut for result in results),
     )
-    if not passed and not discovery.obstacles:
-        return CheckResult((), len(discovery.files))
-    job = _job(paths, settings, discovery.files, changed)
-    return _judge(job, passed, others, discovery, progress)
 
 
 def _gated_by(
@@ -121,25 +161,8 @@ def _in_parts(files: Sequence[str], count: int) -> list[Sequence[str]]:
     return [files[start : start + size] for start in range(0, len(files), size)]
 
 
-def _check_stdin(stdin: Stdin, settings: Settings) -> CheckResult:
-    if not passes(stdin.data, gate_of(settings)):
-        return CheckResult((), 1)
-    from amplint.groups import Candidate, judge_group, unreadable_file
-
-    display = display_name(stdin.path)
-    try:
-        text = decode(stdin.data)
-    except Unreadable as error:
-        return CheckResult((unreadable_file(display, error),), 1)
-    candidate = Candidate(str(stdin.path.absolute()), display, text)
-    job = _job([stdin.path], settings, ())
-    verdict: Verdict = judge_group(job, [candidate])
-    findings = tuple(sorted(verdict.findings, key=lambda finding: finding.order))
-    return CheckResult(findings, 1, verdict.crashes, {}, {display: text}, torch=job.settings.torch)
-
-
 def _judge(
-    job: Job, passed: Sequence[str], others: Sequence[str], discovery: Discovery, progress: Progress | None
+    job: Job, view: View, passed: Sequence[str], others: Sequence[str], progress: Progress | None
 ) -> CheckResult:
     from amplint.groups import Candidate, judge_group, unreadable_file
 
@@ -152,7 +175,7 @@ def _judge(
     findings: dict[Finding, None] = {}
     crashes: list[Crash] = []
     silencing: set[Word] = set()
-    for obstacle in discovery.obstacles:
+    for obstacle in view.obstacles:
         finding = unreadable_file(display_name(obstacle.path), Unreadable(obstacle.message))
         if finding.code in job.codes:
             findings[finding] = None
@@ -164,17 +187,19 @@ def _judge(
     silencing |= verdict.silencing
     if progress is not None:
         progress(len(candidates), len(candidates))
+    shown = {display_name(path) for path in (*view.files, *(obstacle.path for obstacle in view.obstacles))}
     # a comment that silences nothing in its own group may have silenced what another one found in its file
     kept = [
         finding
         for finding in findings
-        if finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in silencing
+        if finding.path in shown
+        and (finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in silencing)
     ]
     ordered = sorted(_once(kept), key=lambda finding: finding.order)
     torch = job.settings.torch
     return CheckResult(
         tuple(ordered),
-        len(discovery.files),
+        len(view.files),
         tuple(crashes),
         sources,
         torch=torch,
@@ -199,16 +224,11 @@ def _distance(finding: Finding) -> tuple[int, int, str]:
     return finding.level.rank, len(finding.trail), str(finding.trail)
 
 
-def _job(
-    paths: Sequence[str | os.PathLike[str]],
-    settings: Settings,
-    files: Sequence[str],
-    changed: Mapping[str, bytes] = {},
-) -> Job:
+def _job(view: View, changed: Mapping[str, bytes]) -> Job:
     from amplint.groups import Job
 
-    settings = with_project_torch(settings, [Path(path) for path in paths])
-    return Job(settings, tuple(map(Path, files)), changed)
+    settings = with_project_torch(view.settings, [view.root])
+    return Job(settings, tuple(map(Path, view.project)), changed)
 
 
 def _users(job: Job, project: Project, passed: Sequence[str], others: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +56,8 @@ class Settings:
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     extend_exclude: tuple[str, ...] = ()
     force_exclude: bool = False
+    project_root: Path | None = None
+    """Where the project of the linted files begins, if that is not to be found out."""
     torch: TorchBounds = TORCH_DEFAULT
     """Lowest and highest torch (major, minor) that the code is to run with; None: no upper bound."""
     torch_from: str = ""
@@ -108,6 +111,17 @@ def load_settings(start: Path, config: Path | None = None, *, isolated: bool = F
             if table is not None:
                 return _settings(candidate, table)
     return Settings(root=Path.cwd())
+
+
+def has_settings(directory: Path) -> bool:
+    """Whether a directory has a configuration file with settings, valid or not."""
+    for name in CONFIG_FILES:
+        try:
+            if _table_of(directory / name, required=False) is not None:
+                return True
+        except ConfigError:
+            return True
+    return False
 
 
 def fixable_codes(settings: Settings) -> frozenset[str]:
@@ -194,6 +208,8 @@ def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
             )
         return replace(settings, torch=bounds, torch_from=place)
     checked = _KEYS[key](value, place)
+    if key == "project-root":
+        checked = _directory(checked, settings, place)
     return replace(settings, **{key.replace("-", "_"): checked})
 
 
@@ -223,6 +239,15 @@ def _choice(*choices: str) -> Callable[[object, str], str]:
         return text
 
     return check
+
+
+def _directory(text: str, settings: Settings, place: str) -> Path:
+    """A directory, relative to the configuration file or, on the command line, to the working directory."""
+    base = Path.cwd() if place.startswith("--") else settings.root
+    path = Path(os.path.abspath(base / text))  # noqa: PTH100
+    if not path.is_dir():
+        raise ConfigError(f"{place}: there is no directory {path}")
+    return path
 
 
 def _selectors(value: object, place: str) -> tuple[str, ...]:
@@ -296,6 +321,7 @@ _KEYS: dict[str, Callable[[object, str], Any]] = {
     "exclude": _patterns,
     "extend-exclude": _patterns,
     "force-exclude": _boolean,
+    "project-root": _text,
     "torch-version": _text,
     "device": _choice(*DEVICES),
     "autocast-contexts": _dotted_names,

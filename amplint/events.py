@@ -117,6 +117,8 @@ class Region:
     assumed: bool = field(default=False, compare=False)
     framework: bool = field(default=False, compare=False)
     """Whether a framework (accelerate, Fabric …) opens the region and chooses its type."""
+    inner: bool = field(default=False, compare=False)
+    """Whether the code has asked if autocast is on, and it was, so that a region out of sight is open around it."""
     switch: Hashable = field(default=None, compare=False)
     """Stands for the flag that switches the region, where it is not known."""
     through: Call | None = field(default=None, compare=False)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amplint.check import CheckResult, Progress, Stdin, check, files_to_check
-from amplint.config import Settings
+from amplint.check import CheckResult, Progress, Stdin, check_stdin, check_views
 from amplint.findings import Edit, Finding
 from amplint.fixes.edits import applied
 from amplint.fixes.rounds import NotForFixing, Outcome, Rounds
+from amplint.scope import View
 from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
 from amplint.source.writing import Replacement, Unwritable, Writer, encoded, remove_leftovers
 
@@ -73,17 +72,16 @@ class Fixing:
 
 
 def fix(
-    paths: Sequence[str | os.PathLike[str]],
-    settings: Settings,
+    views: Sequence[View],
     *,
     unsafe: bool,
     jobs: int = 0,
     stdin: Stdin | None = None,
     progress: Progress | None = None,
 ) -> Fixing:
-    """Fixes what can be fixed at and below the paths, or in the text from standard input, with the unsafe
-    fixes if they are wanted. Raises MissingPathError."""
-    session = _Session(paths, settings, jobs, stdin, progress)
+    """Fixes what can be fixed in the files of the views, or in the text from standard input that stands for the one
+    file of the view, with the unsafe fixes if they are wanted."""
+    session = _Session(views, jobs, stdin, progress)
     rounds = Rounds(session.lint, session.text, unsafe=unsafe, yields=_Yields())
     return session.fixing(rounds.run(), unsafe=unsafe)
 
@@ -102,18 +100,17 @@ class _Yields(dict[str, tuple[str, ...]]):
 
 
 def ignore(
-    paths: Sequence[str | os.PathLike[str]],
-    settings: Settings,
+    views: Sequence[View],
     reason: str,
     *,
     jobs: int = 0,
     stdin: Stdin | None = None,
     progress: Progress | None = None,
 ) -> Fixing:
-    """Puts a comment on each finding that silences it. Raises MissingPathError."""
+    """Puts a comment on each finding that silences it."""
     from amplint.source.suppressions import insertions
 
-    session = _Session(paths, settings, jobs, stdin, progress)
+    session = _Session(views, jobs, stdin, progress)
     first = session.lint({})
     outcome = Outcome(first)
     silenced: dict[str, list[Finding]] = {}
@@ -140,22 +137,16 @@ def ignore(
 
 
 class _Session:
-    """One run over the paths or over standard input: lints texts, and knows the bytes they come from."""
+    """One run over views or over standard input: lints texts, and knows the bytes they come from."""
 
     def __init__(
-        self,
-        paths: Sequence[str | os.PathLike[str]],
-        settings: Settings,
-        jobs: int,
-        stdin: Stdin | None,
-        progress: Progress | None,
+        self, views: Sequence[View], jobs: int, stdin: Stdin | None, progress: Progress | None
     ) -> None:
-        self._paths = paths
-        self._settings = settings
+        self._views = views
         self._jobs = jobs
         self._stdin = stdin
         self._progress = progress
-        self._files: dict[str, str] = {}
+        self._files = {display_name(path): path for view in views for path in view.files}
         self._before: dict[str, bytes] = {}
         if stdin is not None:
             name = display_name(stdin.path)
@@ -167,16 +158,13 @@ class _Session:
         changed = self.bytes(texts)
         if self._stdin is not None:
             data = next(iter(changed.values()), self._stdin.data)
-            return check(self._paths, self._settings, stdin=Stdin(self._stdin.path, data))
-        result = check(
-            self._paths,
-            self._settings,
+            return check_stdin(self._views[0], Stdin(self._stdin.path, data))
+        return check_views(
+            self._views,
             jobs=self._jobs,
             progress=self._progress,
             changed={self._files[name]: data for name, data in changed.items()},
         )
-        self._files.update(result.sources)
-        return result
 
     def text(self, name: str) -> str:
         """The text on the disk of the file that reports call by a name. Raises NotForFixing."""
@@ -218,9 +206,6 @@ class _Session:
         return Fixing(result, changes, tuple(fixed), outcome.skipped, tuple(outcome.together), source)
 
     def _path(self, name: str) -> str:
-        if name not in self._files:
-            found = files_to_check(self._paths, self._settings).files
-            self._files.update({display_name(path): path for path in found})
         if name not in self._files:
             raise NotForFixing("it is not among the files that were given")
         return self._files[name]

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from amplint.check import CheckResult, Stdin, check, files_to_check
+from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
@@ -23,13 +23,14 @@ from amplint.config import (
     load_settings,
     with_option,
 )
+from amplint.scope import View, text_alone, view_of_text, views
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 
 _LISTS = (
     "select", "extend-select", "ignore", "fixable", "unfixable", "errors-only", "exclude", "extend-exclude",
 )  # fmt: skip
-_VALUES = ("force-exclude", "torch-version", "device", "output-format")
+_VALUES = ("force-exclude", "project-root", "torch-version", "device", "output-format")
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -70,6 +71,13 @@ class _CheckCommand(click.Command):
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are findings.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file to use.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
+@click.option(
+    "--project",
+    "project_root",
+    metavar="DIR",
+    help="The project of the paths, which is read as a whole; what lies in the paths is reported. [default: where "
+    "the nearest settings are, or the repository, or the package]",
+)
 @list_option(
     "errors-only", "Patterns of files where only errors are reported, instead of tests and the like."
 )
@@ -113,17 +121,21 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         raise Failure("the path - (standard input) cannot be combined with other paths")
     fixes.refuse_contradictions(options)
     settings = settings_from(paths, options)
+    stdin = _stdin(stdin_name) if paths == ["-"] and not options["show_files"] else None
+    given = _views(paths, settings, options, stdin)
     if options["show_files"]:
-        return _show_files(paths, settings)
-    stdin = _stdin(stdin_name) if paths == ["-"] else None
+        return _show_files(given)
     progress = ProgressBar()
     if fixes.is_wanted(options):
-        result, code = _fix(paths, settings, options, stdin, progress)
+        result, code = _fix(given, settings, options, stdin, progress)
         if result.crashes:
             tell_crashes(result)
         return 2 if result.crashes else code
     try:
-        result = check(paths, settings, jobs=options["jobs"], stdin=stdin, progress=progress)
+        if stdin is not None:
+            result = check_stdin(given[0], stdin)
+        else:
+            result = check_views(given, jobs=options["jobs"], progress=progress)
     finally:
         progress.clear()
     result = result._replace(unsafe_fixes=options["unsafe_fixes"])
@@ -134,8 +146,23 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
     return 1 if result.findings and not options["exit_zero"] else 0
 
 
+def _views(paths: list[str], settings: Settings, options: dict[str, Any], stdin: Stdin | None) -> list[View]:
+    """The projects of the paths, and what of them is reported."""
+    if stdin is not None:
+        named = options["stdin_filename"] is not None
+        return [(view_of_text if named else text_alone)(stdin.path, settings)]
+    if paths == ["-"]:
+        return []
+    fixed = options["config"] is not None or options["isolated"]
+    return views(paths, lambda folder: settings if fixed else settings_from([str(folder)], options))
+
+
 def _fix(
-    paths: list[str], settings: Settings, options: dict[str, Any], stdin: Stdin | None, progress: ProgressBar
+    given: list[View],
+    settings: Settings,
+    options: dict[str, Any],
+    stdin: Stdin | None,
+    progress: ProgressBar,
 ) -> tuple[CheckResult, int]:
     """Fixes or silences, and reports what is left."""
     output_format, output_file = settings.output_format, options["output_file"]
@@ -147,7 +174,7 @@ def _fix(
             click.echo(done, err=True)
         _report(result, output_format, output_file, options["statistics"], err=stdin is not None)
 
-    return fixes.run(paths, settings, options, stdin, progress, report)
+    return fixes.run(given, options, stdin, progress, report)
 
 
 def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:
@@ -173,14 +200,10 @@ def _stdin(name: str | None) -> Stdin:
     return Stdin(Path(name or "stdin.py"), sys.stdin.buffer.read())
 
 
-def _show_files(paths: list[str], settings: Settings) -> int:
+def _show_files(given: list[View]) -> int:
     from amplint.report.text import escaped
 
-    names = (
-        [escaped(display_name(path)) for path in files_to_check(paths, settings).files]
-        if paths != ["-"]
-        else []
-    )
+    names = sorted(escaped(display_name(path)) for view in given for path in view.files)
     write("".join(f"{name}\n" for name in names))
     return 0
 

@@ -12,12 +12,12 @@ from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from amplint.check import CheckResult, Progress, Stdin
-    from amplint.config import Settings
     from amplint.findings import Finding
     from amplint.fixing import Fixing
+    from amplint.scope import View
 
 _TEXT_FORMATS = ("full", "concise")
 """Formats whose summary has room for what was fixed."""
@@ -60,8 +60,7 @@ def _refuse_bad_reason(reason: str) -> None:
 
 
 def run(
-    paths: list[str],
-    settings: Settings,
+    views: Sequence[View],
     options: dict[str, Any],
     stdin: Stdin | None,
     progress: Progress,
@@ -75,12 +74,11 @@ def run(
     try:
         if ignoring:
             fixing = ignore(
-                paths, settings, options["add_ignore"], jobs=options["jobs"], stdin=stdin, progress=progress
+                views, options["add_ignore"], jobs=options["jobs"], stdin=stdin, progress=progress
             )
         else:
             fixing = fix(
-                paths,
-                settings,
+                views,
                 unsafe=options["unsafe_fixes"],
                 jobs=options["jobs"],
                 stdin=stdin,

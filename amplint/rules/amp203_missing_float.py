@@ -154,7 +154,7 @@ class MissingFloat(FlowRule):
 
     def about(self, event: Event) -> tuple[Hashable, ...] | None:
         if isinstance(event, Op):
-            harm = None if event.regions else harm_of(event)
+            harm = _harm_outside(event)
             return (_told(harm.operand),) if harm is not None else ()
         return (_told(event.value),) if isinstance(event, IndexPut) else None
 
@@ -162,9 +162,7 @@ class MissingFloat(FlowRule):
         return frozenset()
 
     def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
-        if event.regions:
-            return state
-        harm = harm_of(event)
+        harm = _harm_outside(event)
         if harm is None or _told(harm.operand) in state:
             return state
         place = harm.place or event.place
@@ -184,7 +182,7 @@ class MissingFloat(FlowRule):
         if (
             event.regions
             or event.name == "copy_"
-            or not born_half(value)
+            or not _left(value)
             or value.certainty is not Certainty.SURE
             or event.target.dtype is None
             or event.target.dtype.is_half
@@ -233,6 +231,16 @@ class MissingFloat(FlowRule):
             builder=cast_of(harm),
             assumes=(*of_operand(operand, place), *harm.assumes),
         )
+
+
+def _harm_outside(event: Op) -> Harm | None:
+    harm = None if event.regions else harm_of(event)
+    return harm if harm is not None and _left(harm.operand) else None
+
+
+def _left(operand: Operand) -> bool:
+    """Whether the value is half, and outside of every region: those out of sight, too."""
+    return born_half(operand) and operand.born_in is not None and not operand.born_in.inner
 
 
 def _told(operand: Operand) -> Hashable:

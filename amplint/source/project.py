@@ -206,7 +206,7 @@ class Project:
         if self._imported is None:
             self._imported = set()
             for path in self._paths:
-                for module, names in _FROM_IMPORT.findall(_bytes_at(path)):
+                for module, names in _FROM_IMPORT.findall(self.current_bytes(path)):
                     last = module.rpartition(b".")[2].decode()
                     self._imported.update((last, found.decode()) for found in _IMPORTED.findall(names))
         file = PurePosixPath(display)
@@ -220,7 +220,8 @@ class Project:
             call = re.compile(rb"(?<!class )\b%b\(" % re.escape(name).encode())
             token = name.encode() + b"("
             known = self._made[name] = any(
-                token in data and call.search(data) is not None for data in map(_bytes_at, self._paths)
+                token in data and call.search(data) is not None
+                for data in map(self.current_bytes, self._paths)
             )
         return known
 

@@ -19,6 +19,7 @@ from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings
 from amplint.findings import Finding
 from amplint.fixing import fix
+from amplint.scope import alone
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES = (
@@ -118,7 +119,7 @@ def fix_folder(folder: Path, rule: str, *, unsafe: bool) -> tuple[dict[str, str]
     settings = Settings(
         root=folder, select=select, fixable=(rule,), torch=((2, 4), None), torch_from="the tests"
     )
-    fixing = fix([str(folder)], settings, unsafe=unsafe, jobs=1)
+    fixing = fix([alone([str(folder)], settings)], unsafe=unsafe, jobs=1)
     fixing.write()
     problems = [crash.reason for crash in fixing.result.crashes] + list(fixing.skipped.values())
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}

@@ -24,6 +24,7 @@ from amplint.findings import Fix
 from amplint.fixes import rounds
 from amplint.fixes.edits import comments_of
 from amplint.fixes.rounds import MOST_ROUNDS
+from amplint.scope import text_alone
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 EXAMPLES = int(os.environ.get("AMPLINT_EXAMPLES", "400"))
@@ -42,6 +43,7 @@ NESTS = (
     "for epoch in range(2):\n",
 )
 HERE = Settings(root=FIXTURES, select=("ALL",), torch=TORCH_DEFAULT, torch_from="the tests")
+VIEW = text_alone(Path("program.py"), HERE)
 
 
 @cache
@@ -107,7 +109,7 @@ def test_fixes_keep_what_they_are_not_about(part: int) -> None:
     def check(data: bytes, unsafe: bool) -> None:
         compile(data.decode("utf-8-sig"), "before", "exec")
         for _ in range(MOST_ROUNDS + 1):
-            fixing = amplint.fixing.fix(["-"], HERE, unsafe=unsafe, stdin=Stdin(Path("program.py"), data))
+            fixing = amplint.fixing.fix([VIEW], unsafe=unsafe, stdin=Stdin(Path("program.py"), data))
             assert fixing.result.crashes == ()
             assert fixing.skipped == {}
             assert fixing.source is not None

@@ -23,7 +23,7 @@ from amplint.flow.models.frameworks.scales import (
     told_of_unscaling,
 )
 from amplint.flow.models.torch.regions import framework_region
-from amplint.flow.models.torch.values import MODULE, SCALER, Prepared, StateDict
+from amplint.flow.models.torch.values import MODULE, SCALER, Prepared, StateDict, Tensor
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -135,9 +135,15 @@ def _prepare(api: Api, framework: Value, arguments: Arguments, node: Node) -> Va
 
 
 def _clip(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    """``accelerator.clip_grad_norm_(parameters, 1.0)``."""
+    """``norm = accelerator.clip_grad_norm_(parameters, 1.0)``: a tensor; DeepSpeed, without a scaler, gives None."""
     told_of_unscaling(api, framework, node)
-    return api.unknown(node)
+    return Tensor(DType.FLOAT32)
+
+
+def _clip_values(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
+    """``accelerator.clip_grad_value_(parameters, 1.0)``."""
+    told_of_unscaling(api, framework, node)
+    return NONE
 
 
 def _unscale(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
@@ -185,7 +191,7 @@ ROLES = {
     "join_uneven_inputs": roles.NULL,
     "backward": roles.BACKWARD,
     "clip_grad_norm_": Role(_clip),
-    "clip_grad_value_": Role(_clip),
+    "clip_grad_value_": Role(_clip_values),
     "unscale_gradients": Role(_unscale),
     "prepare": Role(_prepare),
     "prepare_model": Role(_prepare),

@@ -7,6 +7,7 @@ from amplint.events import DType, Region, RegionEntered, RegionExited, Regions, 
 from amplint.flow.core.api import Api
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import Autocast, OpenRegions, RegionDefaults
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
@@ -70,6 +71,7 @@ def region_of(api: Api, context: Autocast, node: Node) -> Region:
         context.enabled is None,
         cache,
         framework=context.framework,
+        inner=not around and knows_of_autocast(api),
         switch=switch_of(context.switch),
     )
 

@@ -1,0 +1,173 @@
+"""The project that paths belong to, and the view: what of it is reported.
+
+``amplint train.py`` reads the project of train.py, judges its entry points wherever they are, and reports what lies in
+train.py: the same as a run over everything would report there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from amplint.config import ConfigError, Settings, has_settings
+from amplint.source.discovery import SUFFIXES, Discovery, Obstacle, discover
+
+_REPOSITORY = (".git", ".hg", ".jj")
+_PACKAGE = tuple(f"__init__{suffix}" for suffix in SUFFIXES)
+
+SettingsOf = Callable[[Path], Settings]
+"""The settings for what lies in a directory. Raises ConfigError."""
+
+
+class View(NamedTuple):
+    """The given files of one project. All paths are absolute."""
+
+    settings: Settings
+    files: tuple[str, ...]
+    """What is reported."""
+    project: tuple[str, ...]
+    """All files that are read: those, and the others of the project."""
+    root: Path
+    """Where the project is, and what it says of the torch that it needs."""
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+def alone(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> View:
+    """The files at and below the paths without the project around them. Raises MissingPathError."""
+    found = _given(paths, settings)
+    root = Path(paths[0]) if paths else settings.root
+    return View(settings, found.files, found.files, root.absolute(), found.obstacles)
+
+
+def text_alone(path: Path, settings: Settings) -> View:
+    """The view of a text without a project around it, by the name under which it is reported."""
+    file = str(path.absolute())
+    return View(settings, (file,), (file,), path.absolute())
+
+
+def views(paths: Sequence[str | os.PathLike[str]], settings_of: SettingsOf) -> list[View]:
+    """The files at and below the paths, project by project: those of a directory with settings of its own are one by
+    themselves. Raises MissingPathError and ConfigError."""
+    settings_of = lru_cache(maxsize=None)(settings_of)
+    members: dict[Path, list[str]] = {}
+    asked: dict[Path, Settings] = {}
+    obstacles: dict[Path, list[Obstacle]] = {}
+    for given in paths:
+        start = _folder(given)
+        settings = settings_of(start)
+        found = _given([given], settings)
+        root = root_of(start, settings)
+        asked.setdefault(root, settings)
+        obstacles.setdefault(root, []).extend(found.obstacles)
+        members.setdefault(root, [])
+        for folder, files in _by_folder(found.files).items():
+            own = settings_of(folder) if folder != start else settings
+            if own.source == settings.source:
+                members[root] += files
+                continue
+            inner = root_of(folder, own)
+            asked.setdefault(inner, own)
+            wanted = set(_given([own.root], own).files)
+            members.setdefault(inner, []).extend(file for file in files if file in wanted)
+    return [
+        _view(root, asked[root], dict.fromkeys(files), tuple(obstacles.get(root, ())), settings_of)
+        for root, files in members.items()
+    ]
+
+
+def view_of_text(path: Path, settings: Settings) -> View:
+    """The view of one file whose text does not come from the disk, where it may not exist."""
+    path = path.absolute()
+    root = root_of(path.parent, settings)
+    return _view(root, settings, {str(path): None}, (), lambda folder: settings)
+
+
+def root_of(start: Path, settings: Settings) -> Path:
+    """Where the project of a directory begins: as configured, else the nearest directory upwards with settings, else
+    the root of the repository, else the outermost package around it, else the directory itself."""
+    if settings.project_root is not None:
+        return settings.project_root
+    start = start.absolute()
+    above = (start, *start.parents)
+    for folder in above:
+        if has_settings(folder):
+            return folder
+    for folder in above:
+        if any((folder / name).exists() for name in _REPOSITORY):
+            return folder
+    outermost = start
+    for folder in above:
+        if not _is_package(folder):
+            break
+        outermost = folder
+    return outermost
+
+
+def _view(
+    root: Path,
+    settings: Settings,
+    files: Mapping[str, None],
+    obstacles: tuple[Obstacle, ...],
+    settings_of: SettingsOf,
+) -> View:
+    real = {os.path.realpath(file) for file in files}
+    others = [
+        file
+        for folder, found in _by_folder(_around(root, settings)).items()
+        if _is_under(folder, settings, settings_of)
+        for file in found
+        if file not in files and os.path.realpath(file) not in real
+    ]
+    given = tuple(sorted(files))
+    return View(settings, given, tuple(sorted([*given, *others])), root, obstacles)
+
+
+def _around(root: Path, settings: Settings) -> Sequence[str]:
+    """The files of a project. A directory that nothing marks as one, such as a home directory with a script in it, has
+    its own files and packages."""
+    if settings.project_root == root or has_settings(root) or _is_package(root) or _is_repository(root):
+        return _given([root], settings).files
+    try:
+        with os.scandir(root) as entries:
+            inside = [Path(entry.path) for entry in entries]
+    except OSError:
+        return ()
+    wanted = [path for path in inside if _is_package(path) or (path.suffix in SUFFIXES and path.is_file())]
+    return _given(wanted, settings).files
+
+
+def _is_under(folder: Path, settings: Settings, settings_of: SettingsOf) -> bool:
+    """Whether the settings of a project are those of a directory in it."""
+    try:
+        return settings_of(folder).source == settings.source
+    except ConfigError:
+        return False
+
+
+def _is_repository(folder: Path) -> bool:
+    return any((folder / name).exists() for name in _REPOSITORY)
+
+
+def _is_package(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _PACKAGE)
+
+
+def _given(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> Discovery:
+    return discover(
+        paths, root=settings.root, excluded=settings.excluded, force_exclude=settings.force_exclude
+    )
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    absolute = Path(path).absolute()
+    return absolute if absolute.is_dir() else absolute.parent
+
+
+def _by_folder(files: Iterable[str]) -> dict[Path, list[str]]:
+    folders: dict[str, list[str]] = {}
+    for file in files:
+        folders.setdefault(os.path.dirname(file), []).append(file)  # noqa: PTH120
+    return {Path(folder): found for folder, found in folders.items()}
