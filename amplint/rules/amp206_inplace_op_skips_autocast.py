@@ -9,6 +9,8 @@ Reports in an enabled region, on values that are surely half,
 * the in-place form of a matrix product, `addmm_`, `baddbmm_`, `addmv_`, and `torch.mm(a, b, out=...)`,
   where its operands have different dtypes, which raises.
 
+A power in float16 assumes that there are values beyond 255, whose squares overflow; smaller ones lose digits alone.
+
 Silent on float32 values, in disabled regions, for in-place ops that autocast leaves alone in either form
 (`relu_`, `add_`, `mul_`, `clamp_`, `sqrt_`), and for `x @= y`, which is `x = x @ y` on tensors.
 
@@ -79,11 +81,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from amplint.events import Certainty, DType, Op, enabled_region
-from amplint.findings import Level
+from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.numerics import OutOfPlace
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 from amplint.rules.ledger import of_operand, of_regions
+
+_POWERS = frozenset({"__pow__", "pow", "square"})
 
 
 class InplaceOpSkipsAutocast(FlowRule):
@@ -126,6 +130,10 @@ class InplaceOpSkipsAutocast(FlowRule):
                 f"would run in float32 in the region that opens on {region_line}. Use that one."
             )
             assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
+            if event.name in _POWERS and half.dtype is not DType.BFLOAT16:
+                where = "if there are values beyond 255"
+                message += f" It matters {where}: their squares overflow in float16."
+                assumes += (Assumption(Assumed.VALUES, where),)
             report.add(self, event.place, message, trail=birth(half), builder=builder, assumes=assumes)
         return state
 
