@@ -7,7 +7,7 @@ train.py: the same as a run over everything would report there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,9 @@ _PACKAGE = tuple(f"__init__{suffix}" for suffix in SUFFIXES)
 
 SettingsOf = Callable[[Path], Settings]
 """The settings for what lies in a directory. Raises ConfigError."""
+
+_Key = tuple[Path, Path | None]
+"""Tells projects apart: where one begins, and the configuration file of its files."""
 
 
 class View(NamedTuple):
@@ -48,41 +51,49 @@ def text_alone(path: Path, settings: Settings) -> View:
     return View(settings, (file,), (file,), path.absolute())
 
 
-def views(paths: Sequence[str | os.PathLike[str]], settings_of: SettingsOf) -> list[View]:
+def views(
+    paths: Sequence[str | os.PathLike[str]], settings_of: SettingsOf, unsaved: Collection[str] = ()
+) -> list[View]:
     """The files at and below the paths, project by project: those of a directory with settings of its own are one by
-    themselves. Raises MissingPathError and ConfigError."""
+    themselves. ``unsaved`` are absolute paths of files that need not be on the disk. Raises MissingPathError and
+    ConfigError."""
     settings_of = lru_cache(maxsize=None)(settings_of)
-    members: dict[Path, list[str]] = {}
-    asked: dict[Path, Settings] = {}
-    obstacles: dict[Path, list[Obstacle]] = {}
+    members: dict[_Key, list[str]] = {}
+    asked: dict[_Key, Settings] = {}
+    obstacles: dict[_Key, list[Obstacle]] = {}
+
+    def key_of(folder: Path, settings: Settings) -> _Key:
+        key = root_of(folder, settings), settings.source
+        asked.setdefault(key, settings)
+        members.setdefault(key, [])
+        return key
+
     for given in paths:
         start = _folder(given)
         settings = settings_of(start)
-        found = _given([given], settings)
-        root = root_of(start, settings)
-        asked.setdefault(root, settings)
-        obstacles.setdefault(root, []).extend(found.obstacles)
-        members.setdefault(root, [])
+        found = _found(given, settings, unsaved)
+        key = key_of(start, settings)
+        obstacles.setdefault(key, []).extend(found.obstacles)
         for folder, files in _by_folder(found.files).items():
             own = settings_of(folder) if folder != start else settings
             if own.source == settings.source:
-                members[root] += files
+                members[key] += files
                 continue
-            inner = root_of(folder, own)
-            asked.setdefault(inner, own)
-            wanted = set(_given([own.root], own).files)
-            members.setdefault(inner, []).extend(file for file in files if file in wanted)
+            wanted = {*_given([own.root], own).files, *unsaved}
+            members[key_of(folder, own)] += [file for file in files if file in wanted]
     return [
-        _view(root, asked[root], dict.fromkeys(files), tuple(obstacles.get(root, ())), settings_of)
-        for root, files in members.items()
+        _view(key[0], asked[key], dict.fromkeys(files), tuple(obstacles.get(key, ())), settings_of, unsaved)
+        for key, files in members.items()
     ]
 
 
-def view_of_text(path: Path, settings: Settings) -> View:
-    """The view of one file whose text does not come from the disk, where it may not exist."""
-    path = path.absolute()
-    root = root_of(path.parent, settings)
-    return _view(root, settings, {str(path): None}, (), lambda folder: settings)
+def _found(given: str | os.PathLike[str], settings: Settings, unsaved: Collection[str]) -> Discovery:
+    """What is at and below a path."""
+    path = os.path.abspath(given)  # noqa: PTH100
+    if path in unsaved:
+        return Discovery((path,), ())
+    found = _given([given], settings)
+    return found._replace(files=tuple(sorted({*found.files, *_below(Path(path), unsaved)})))
 
 
 def root_of(start: Path, settings: Settings) -> Path:
@@ -112,17 +123,18 @@ def _view(
     files: Mapping[str, None],
     obstacles: tuple[Obstacle, ...],
     settings_of: SettingsOf,
+    unsaved: Collection[str],
 ) -> View:
     real = {os.path.realpath(file) for file in files}
     others = [
         file
-        for folder, found in _by_folder(_around(root, settings)).items()
+        for folder, found in _by_folder([*_around(root, settings), *_below(root, unsaved)]).items()
         if _is_under(folder, settings, settings_of)
         for file in found
         if file not in files and os.path.realpath(file) not in real
     ]
     given = tuple(sorted(files))
-    return View(settings, given, tuple(sorted([*given, *others])), root, obstacles)
+    return View(settings, given, tuple(sorted({*given, *others})), root, obstacles)
 
 
 def _around(root: Path, settings: Settings) -> Sequence[str]:
@@ -137,6 +149,10 @@ def _around(root: Path, settings: Settings) -> Sequence[str]:
         return ()
     wanted = [path for path in inside if _is_package(path) or (path.suffix in SUFFIXES and path.is_file())]
     return _given(wanted, settings).files
+
+
+def _below(root: Path, files: Iterable[str]) -> list[str]:
+    return [file for file in files if Path(file).is_relative_to(root)]
 
 
 def _is_under(folder: Path, settings: Settings, settings_of: SettingsOf) -> bool:

@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).parents[1] / "amplint"
 ROOMS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__"),
     ("report",),
+    ("api",),
     ("check", "fixing", "gating", "groups", "parallel", "scope", "silence"),
     ("analysis", "spelling"),
     ("confirm",),

@@ -23,7 +23,7 @@ from amplint.config import (
     load_settings,
     with_option,
 )
-from amplint.scope import View, text_alone, view_of_text, views
+from amplint.scope import View, text_alone, views
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 
@@ -100,6 +100,9 @@ class _CheckCommand(click.Command):
 @click.option("--statistics", is_flag=True, help="Show the number of findings for each rule instead of them.")
 @click.option("--show-files", is_flag=True, help="Show the files that would be checked, and exit.")
 @click.option(
+    "--watch", is_flag=True, help="Check again whenever a file of the project changes, until Ctrl-C."
+)
+@click.option(
     "--stdin-filename", metavar="FILE", help="The name of the text from standard input (PATHS is -)."
 )
 def check_command(paths: tuple[str, ...], **options: Any) -> None:
@@ -120,6 +123,8 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
     if "-" in paths and len(paths) > 1:
         raise Failure("the path - (standard input) cannot be combined with other paths")
     fixes.refuse_contradictions(options)
+    if options["watch"]:
+        return _watch(paths, options)
     settings = settings_from(paths, options)
     stdin = _stdin(stdin_name) if paths == ["-"] and not options["show_files"] else None
     given = _views(paths, settings, options, stdin)
@@ -148,13 +153,50 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
 
 def _views(paths: list[str], settings: Settings, options: dict[str, Any], stdin: Stdin | None) -> list[View]:
     """The projects of the paths, and what of them is reported."""
-    if stdin is not None:
-        named = options["stdin_filename"] is not None
-        return [(view_of_text if named else text_alone)(stdin.path, settings)]
-    if paths == ["-"]:
-        return []
     fixed = options["config"] is not None or options["isolated"]
-    return views(paths, lambda folder: settings if fixed else settings_from([str(folder)], options))
+
+    def settings_of(folder: Path) -> Settings:
+        return settings if fixed else settings_from([str(folder)], options)
+
+    if stdin is None:
+        return views(paths, settings_of) if paths != ["-"] else []
+    if options["stdin_filename"] is None:
+        return [text_alone(stdin.path, settings)]
+    name = str(stdin.path.absolute())
+    return views([name], settings_of, [name])
+
+
+def _watch(paths: list[str], options: dict[str, Any]) -> int:
+    """Checks again and again; the exit code is that of the last time."""
+    from amplint.cli.watch import changes, stamps_of
+
+    for name in ("output_file", "show_files", "fix", "fix_only", "diff", "add_ignore"):
+        if options[name] not in (None, False):
+            raise Failure(f"--watch cannot be combined with --{name.replace('_', '-')}")
+    if paths == ["-"]:
+        raise Failure("--watch needs files: standard input does not change")
+
+    def look() -> dict[str, Any]:
+        try:
+            given = _views(paths, settings_from(paths, options), options, None)
+        except (ConfigError, MissingPathError) as error:
+            return {"": str(error)}
+        sources = [str(view.settings.source) for view in given if view.settings.source is not None]
+        return stamps_of([*sources, *(file for view in given for file in view.project)])
+
+    code = 0
+    try:
+        for _ in changes(look):
+            click.clear()
+            try:
+                code = _run(paths, {**options, "watch": False})
+            except (ConfigError, MissingPathError) as error:
+                code = 2
+                click.echo(f"amplint: {error}", err=True)
+            click.echo("Watching for changes; Ctrl-C ends it.", err=True)
+    except KeyboardInterrupt:
+        click.echo(err=True)
+    return code
 
 
 def _fix(

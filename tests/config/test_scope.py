@@ -10,7 +10,7 @@ import pytest
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.config import ConfigError, Settings, load_settings, with_option
 from amplint.fixing import fix
-from amplint.scope import View, alone, root_of, view_of_text, views
+from amplint.scope import View, alone, root_of, views
 
 REGION = """import torch
 
@@ -74,11 +74,11 @@ def test_the_order_of_paths_and_what_else_is_given_make_no_difference(project: P
 
 
 def test_text_from_standard_input_stands_for_the_file_that_it_is_named_after(project: Path) -> None:
-    view = view_of_text(project / "model.py", settings_of(project))
+    (view,) = views([project / "model.py"], settings_of, [str(project / "model.py")])
     text = MODEL.replace("1e-8", "1e-3")
     assert found(check_stdin(view, Stdin(project / "model.py", text.encode()))) == []
     assert len(found(check_stdin(view, Stdin(project / "model.py", MODEL.encode())))) == 1
-    new = view_of_text(project / "model2.py", settings_of(project))
+    (new,) = views([project / "model2.py"], settings_of, [str(project / "model2.py")])
     assert found(check_stdin(new, Stdin(project / "model2.py", MODEL.encode()))) == []
 
 

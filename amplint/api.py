@@ -1,0 +1,84 @@
+"""amplint for other programs, such as a server for an editor: open a project, say what its files hold now, ask for the
+findings.
+
+    project = Project("path/to/project")
+    project.set_text("train.py", "import torch\\n…")     # as it stands in the editor, saved or not
+    for finding in project.check("train.py").findings:
+        print(finding.span.line, finding.name, finding.message)
+
+Whatever is asked for, the whole project is read, so that a file gets the findings that a run over everything has for
+it. Nothing of the project is run or imported, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from amplint.check import CheckResult, check_views
+from amplint.config import ConfigError, Settings, load_settings
+from amplint.findings import Edit, Finding, Fix, Level, Span, TrailStep
+from amplint.fixes.edits import applied
+from amplint.scope import views
+from amplint.source.decoding import display_name
+from amplint.source.discovery import MissingPathError
+from amplint.source.writing import Unwritable, encoded
+
+__all__ = (
+    "CheckResult",
+    "ConfigError",
+    "Edit",
+    "Finding",
+    "Fix",
+    "Level",
+    "MissingPathError",
+    "Project",
+    "Settings",
+    "Span",
+    "TrailStep",
+    "Unwritable",
+    "applied",
+)
+
+AnyPath = str | os.PathLike[str]
+
+
+class Project:
+    """A project and the texts that its files have now: ``Project("src")``. Paths are absolute, or relative to the root
+    of the project; findings name files as the command line does, relative to the working directory."""
+
+    def __init__(self, root: AnyPath, settings: Settings | None = None) -> None:
+        """``settings`` hold for all files; if None, each file has those of the nearest configuration file. Raises
+        ConfigError for those of the root."""
+        self.root = Path(root).absolute()
+        self._settings = settings
+        self._texts: dict[str, bytes] = {}
+        self._settings_of(self.root)
+
+    def set_text(self, path: AnyPath, text: str | None) -> None:
+        """Says what a file holds, which need not exist: ``project.set_text("a.py", "x = 1")``. None: what is on the
+        disk. Raises Unwritable for a text that its own coding comment cannot express."""
+        name = self._absolute(path)
+        if text is None:
+            self._texts.pop(name, None)
+        else:
+            self._texts[name] = encoded(text, text.encode("utf-8", "surrogatepass"))
+
+    def check(self, *paths: AnyPath) -> CheckResult:
+        """The findings at and below paths, or in all of the project: ``project.check("train.py")``. Their fixes are in
+        ``finding.fix``: ``applied(text, fix.edits)`` gives the text with one. Raises MissingPathError and
+        ConfigError."""
+        wanted = [self._absolute(path) for path in paths] or [str(self.root)]
+        return check_views(views(wanted, self._settings_of, self._texts), jobs=1, changed=self._texts)
+
+    def display(self, path: AnyPath) -> str:
+        """What findings call a file: ``finding.path == project.display("train.py")``."""
+        return display_name(self._absolute(path))
+
+    def _absolute(self, path: AnyPath) -> str:
+        return os.path.normpath(self.root / path)
+
+    def _settings_of(self, folder: Path) -> Settings:
+        settings = self._settings or load_settings(folder)
+        return settings if settings.project_root else replace(settings, project_root=self.root)
