@@ -14,6 +14,7 @@ from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, FixBuilder, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
+from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
@@ -92,11 +93,10 @@ class Analysis:
                     self._hear(walk)
         finally:
             if collecting:
-                # what was made meanwhile stays until the end; the collector need not look at it
-                gc.freeze()
                 gc.enable()
         self.crashes += [Crash.of(path, "", error) for path, error in self.driver.failed]
         drafted = self._drafted(keep)
+        conditions.start_over()  # what is left of them would hold all files in memory
         kept = [finding for finding in self.findings if keep(finding)] + drafted
         return Judged(kept, self.crashes, self.entries, self.cut)
 

@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.bounds import TorchBounds
+from amplint.cache import Cache, Entry, Kept
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_project_torch
 from amplint.gating import gate_of, gated
 from amplint.scope import View, alone, text_alone
 from amplint.source.decoding import Unreadable, decode, display_name
 from amplint.source.gate import passes
+from amplint.source.words import Asked
 
 if TYPE_CHECKING:
     from amplint.findings import Crash, Finding, Span
     from amplint.groups import Job
     from amplint.parallel import Crew
-    from amplint.silence import Word
     from amplint.source.project import Project
 
 Progress = Callable[[int, int], None]
@@ -88,9 +89,11 @@ def check_views(
     jobs: int = 0,
     progress: Progress | None = None,
     changed: Mapping[str, bytes] = {},
+    cache: Cache | None = None,
 ) -> CheckResult:
-    """Check the projects of some views, and report what lies in the views. Arguments as for ``check``."""
-    return _merged([_check_view(view, jobs, progress, changed) for view in views])
+    """Check the projects of some views, and report what lies in the views. Arguments as for ``check``; results are
+    taken from the cache, and kept there, unless something is ``changed``."""
+    return _merged([_check_view(view, jobs, progress, changed, cache) for view in views])
 
 
 def check_stdin(view: View, stdin: Stdin) -> CheckResult:
@@ -109,21 +112,33 @@ def check_stdin(view: View, stdin: Stdin) -> CheckResult:
 
 
 def _check_view(
-    view: View, jobs: int, progress: Progress | None, changed: Mapping[str, bytes]
+    view: View,
+    jobs: int,
+    progress: Progress | None,
+    changed: Mapping[str, bytes],
+    cache: Cache | None = None,
 ) -> CheckResult:
-    settings, files = view.settings, view.project
+    settings, files = with_project_torch(view.settings, [view.root]), view.project
+    view = view._replace(settings=settings)
+    entry = cache.of(view) if cache is not None and not changed else None
+    kept = entry.get() if entry is not None else None
+    if kept is not None:
+        return _result(view, kept)
     workers = _workers(jobs)
     if workers > 1 and len(files) > _MANY_FILES:
         from amplint.parallel import Crew
 
-        job = _job(view, changed)
-        with Crew(job, workers) as crew:
+        with Crew(_job(view, changed), workers) as crew:
             passed, others = _gated_by(crew, workers, files, settings)
-        return _judge(job, view, passed, others, progress)
-    passed, others = gated(files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed)
-    if not passed and not view.obstacles:
-        return CheckResult((), len(view.files))
-    return _judge(_job(view, changed), view, passed, others, progress)
+    else:
+        passed, others = gated(
+            files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
+        )
+    if not passed:
+        if entry is not None:
+            entry.put(Kept(()), Asked(), ())
+        return _result(view, Kept(()))
+    return _judge(_job(view, changed), view, passed, others, progress, entry)
 
 
 def _merged(results: Sequence[CheckResult]) -> CheckResult:
@@ -162,49 +177,62 @@ def _in_parts(files: Sequence[str], count: int) -> list[Sequence[str]]:
 
 
 def _judge(
-    job: Job, view: View, passed: Sequence[str], others: Sequence[str], progress: Progress | None
+    job: Job,
+    view: View,
+    passed: Sequence[str],
+    others: Sequence[str],
+    progress: Progress | None,
+    entry: Entry | None,
 ) -> CheckResult:
-    from amplint.groups import Candidate, judge_group, unreadable_file
+    from amplint.groups import Candidate, judge_group
 
     project = job.project()
     candidates = [
         Candidate(path, display_name(path), decode(job.changed[path]) if path in job.changed else None)
         for path in (*passed, *_users(job, project, passed, others))
     ]
-    sources = {candidate.display: candidate.path for candidate in candidates}
-    findings: dict[Finding, None] = {}
-    crashes: list[Crash] = []
-    silencing: set[Word] = set()
-    for obstacle in view.obstacles:
-        finding = unreadable_file(display_name(obstacle.path), Unreadable(obstacle.message))
-        if finding.code in job.codes:
-            findings[finding] = None
     if progress is not None:
         progress(0, len(candidates))
     verdict = judge_group(job, candidates, project)
-    findings.update((finding, None) for finding in verdict.findings)
-    crashes += verdict.crashes
-    silencing |= verdict.silencing
     if progress is not None:
         progress(len(candidates), len(candidates))
+    sources = {candidate.display: candidate.path for candidate in candidates}
+    kept = Kept(verdict.findings, verdict.silencing, sources, verdict.entries, verdict.cut)
+    if entry is not None and not verdict.crashes:
+        unread = [
+            candidate.path for candidate in candidates if Path(candidate.path) not in project.asked.read
+        ]
+        entry.put(kept, project.asked, unread)
+    return _result(view, kept, verdict.crashes)
+
+
+def _result(view: View, found: Kept, crashes: tuple[Crash, ...] = ()) -> CheckResult:
+    """What of the findings in a project lies in the view, with what could not be looked at."""
+    obstacles: list[Finding] = []
+    if view.obstacles:
+        from amplint.groups import codes_to_run, unreadable_file
+
+        obstacles = [
+            unreadable_file(display_name(obstacle.path), Unreadable(obstacle.message))
+            for obstacle in view.obstacles
+        ]
+        obstacles = [finding for finding in obstacles if finding.code in codes_to_run(view.settings)]
     shown = {display_name(path) for path in (*view.files, *(obstacle.path for obstacle in view.obstacles))}
     # a comment that silences nothing in its own group may have silenced what another one found in its file
-    kept = [
+    findings = [
         finding
-        for finding in findings
+        for finding in (*obstacles, *found.findings)
         if finding.path in shown
-        and (finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in silencing)
+        and (finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in found.silencing)
     ]
-    ordered = sorted(_once(kept), key=lambda finding: finding.order)
-    torch = job.settings.torch
     return CheckResult(
-        tuple(ordered),
+        tuple(sorted(_once(findings), key=lambda finding: finding.order)),
         len(view.files),
-        tuple(crashes),
-        sources,
-        torch=torch,
-        entries=verdict.entries,
-        cut=verdict.cut,
+        crashes,
+        found.sources,
+        torch=view.settings.torch if found.sources or view.obstacles else None,
+        entries=found.entries,
+        cut=found.cut,
     )
 
 
@@ -227,8 +255,7 @@ def _distance(finding: Finding) -> tuple[int, int, str]:
 def _job(view: View, changed: Mapping[str, bytes]) -> Job:
     from amplint.groups import Job
 
-    settings = with_project_torch(view.settings, [view.root])
-    return Job(settings, tuple(map(Path, view.project)), changed)
+    return Job(view.settings, tuple(map(Path, view.project)), changed)
 
 
 def _users(job: Job, project: Project, passed: Sequence[str], others: Sequence[str]) -> list[str]:

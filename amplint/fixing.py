@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from amplint.cache import Cache
 from amplint.check import CheckResult, Progress, Stdin, check_stdin, check_views
 from amplint.findings import Edit, Finding
 from amplint.fixes.edits import applied
@@ -78,10 +79,11 @@ def fix(
     jobs: int = 0,
     stdin: Stdin | None = None,
     progress: Progress | None = None,
+    cache: Cache | None = None,
 ) -> Fixing:
     """Fixes what can be fixed in the files of the views, or in the text from standard input that stands for the one
     file of the view, with the unsafe fixes if they are wanted."""
-    session = _Session(views, jobs, stdin, progress)
+    session = _Session(views, jobs, stdin, progress, cache)
     rounds = Rounds(session.lint, session.text, unsafe=unsafe, yields=_Yields())
     return session.fixing(rounds.run(), unsafe=unsafe)
 
@@ -106,11 +108,12 @@ def ignore(
     jobs: int = 0,
     stdin: Stdin | None = None,
     progress: Progress | None = None,
+    cache: Cache | None = None,
 ) -> Fixing:
     """Puts a comment on each finding that silences it."""
     from amplint.source.suppressions import insertions
 
-    session = _Session(views, jobs, stdin, progress)
+    session = _Session(views, jobs, stdin, progress, cache)
     first = session.lint({})
     outcome = Outcome(first)
     silenced: dict[str, list[Finding]] = {}
@@ -140,9 +143,15 @@ class _Session:
     """One run over views or over standard input: lints texts, and knows the bytes they come from."""
 
     def __init__(
-        self, views: Sequence[View], jobs: int, stdin: Stdin | None, progress: Progress | None
+        self,
+        views: Sequence[View],
+        jobs: int,
+        stdin: Stdin | None,
+        progress: Progress | None,
+        cache: Cache | None,
     ) -> None:
         self._views = views
+        self._cache = cache
         self._jobs = jobs
         self._stdin = stdin
         self._progress = progress
@@ -164,6 +173,7 @@ class _Session:
             jobs=self._jobs,
             progress=self._progress,
             changed={self._files[name]: data for name, data in changed.items()},
+            cache=self._cache,
         )
 
     def text(self, name: str) -> str:

@@ -74,7 +74,12 @@ class Job:
     @property
     def codes(self) -> frozenset[str]:
         """The codes of the rules to run."""
-        return _codes_to_run(self.settings.select, self.settings.extend_select, self.settings.ignore)
+        return codes_to_run(self.settings)
+
+
+def codes_to_run(settings: Settings) -> frozenset[str]:
+    """The codes of the rules that settings ask for."""
+    return _codes_to_run(settings.select, settings.extend_select, settings.ignore)
 
 
 @lru_cache(maxsize=4)

@@ -36,6 +36,8 @@ class View(NamedTuple):
     root: Path
     """Where the project is, and what it says of the torch that it needs."""
     obstacles: tuple[Obstacle, ...] = ()
+    is_marked: bool = False
+    """Whether something says that a project begins at the root: settings, a repository, a package."""
 
 
 def alone(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> View:
@@ -134,13 +136,15 @@ def _view(
         if file not in files and os.path.realpath(file) not in real
     ]
     given = tuple(sorted(files))
-    return View(settings, given, tuple(sorted({*given, *others})), root, obstacles)
+    return View(
+        settings, given, tuple(sorted({*given, *others})), root, obstacles, _is_marked(root, settings)
+    )
 
 
 def _around(root: Path, settings: Settings) -> Sequence[str]:
     """The files of a project. A directory that nothing marks as one, such as a home directory with a script in it, has
     its own files and packages."""
-    if settings.project_root == root or has_settings(root) or _is_package(root) or _is_repository(root):
+    if _is_marked(root, settings):
         return _given([root], settings).files
     try:
         with os.scandir(root) as entries:
@@ -149,6 +153,10 @@ def _around(root: Path, settings: Settings) -> Sequence[str]:
         return ()
     wanted = [path for path in inside if _is_package(path) or (path.suffix in SUFFIXES and path.is_file())]
     return _given(wanted, settings).files
+
+
+def _is_marked(root: Path, settings: Settings) -> bool:
+    return settings.project_root == root or has_settings(root) or _is_package(root) or _is_repository(root)
 
 
 def _below(root: Path, files: Iterable[str]) -> list[str]:

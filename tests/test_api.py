@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
 from amplint.api import ConfigError, MissingPathError, Project, Settings, Unwritable, applied
+from amplint.source.project import ProjectFile
 
 REGION = """import torch
 
@@ -95,3 +97,17 @@ def test_what_cannot_be_is_said(project: Project) -> None:
         project.set_text("train.py", "# coding: latin-1\nx = '\N{SNOWMAN}'\n")
     project.set_text("train.py", "# coding: latin-1\nx = '\xe4'\n" + REGION)
     assert [path for path, _, _ in names(project, "train.py")] == ["train.py"]
+
+
+def test_nothing_of_a_check_stays_in_memory(project: Project) -> None:
+    """A server for an editor checks for days. What depends on a condition is kept in tables."""
+    text = (
+        "import sys\nif len(sys.argv) > 1:\n    import model\nelse:\n    model = None\nprint(model.x)\n"
+        + REGION
+    )
+    project.set_text("train.py", text)
+    gc.collect()
+    before = sum(isinstance(one, ProjectFile) for one in gc.get_objects())
+    assert project.check().findings
+    gc.collect()
+    assert sum(isinstance(one, ProjectFile) for one in gc.get_objects()) <= before

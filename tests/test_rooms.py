@@ -19,7 +19,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("cli", "__main__"),
     ("report",),
     ("api",),
-    ("check", "fixing", "gating", "groups", "parallel", "scope", "silence"),
+    ("cache", "check", "fixing", "gating", "groups", "parallel", "scope", "silence"),
     ("analysis", "spelling"),
     ("confirm",),
     ("rules",),

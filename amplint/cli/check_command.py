@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from amplint.cache import Cache
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
 from amplint.cli.failure import Failure
@@ -38,6 +40,15 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 def list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
     """An option that may be given several times, each with a list."""
     return click.option(f"--{name}", multiple=True, metavar="LIST", help=help + " Separated by commas.")
+
+
+cache_dir_option = click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="AMPLINT_CACHE_DIR",
+    show_envvar=True,
+    help="Where results are kept. [default: .amplint_cache in the project]",
+)
 
 
 class _CheckCommand(click.Command):
@@ -88,7 +99,8 @@ class _CheckCommand(click.Command):
     "--torch-version", metavar="VERSION", help='The torch that the code runs with: "2.4", ">=2.3,<2.9".'
 )
 @click.option("--device", metavar="|".join(DEVICES), help="The device that the code runs on. [default: cuda]")
-@click.option("--no-cache", is_flag=True, help="Do not use cached results.")
+@click.option("--no-cache", is_flag=True, help="Neither use nor keep results.")
+@cache_dir_option
 @click.option(
     "-j",
     "--jobs",
@@ -140,7 +152,7 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         if stdin is not None:
             result = check_stdin(given[0], stdin)
         else:
-            result = check_views(given, jobs=options["jobs"], progress=progress)
+            result = check_views(given, jobs=options["jobs"], progress=progress, cache=_cache(options))
     finally:
         progress.clear()
     result = result._replace(unsafe_fixes=options["unsafe_fixes"])
@@ -193,6 +205,7 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
             except (ConfigError, MissingPathError) as error:
                 code = 2
                 click.echo(f"amplint: {error}", err=True)
+            gc.collect()  # which main switches off, for a run that ends soon
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
     except KeyboardInterrupt:
         click.echo(err=True)
@@ -216,7 +229,12 @@ def _fix(
             click.echo(done, err=True)
         _report(result, output_format, output_file, options["statistics"], err=stdin is not None)
 
-    return fixes.run(given, options, stdin, progress, report)
+    return fixes.run(given, options, stdin, progress, _cache(options), report)
+
+
+def _cache(options: dict[str, Any]) -> Cache | None:
+    folder = options["cache_dir"]
+    return None if options["no_cache"] else Cache(folder.absolute() if folder is not None else None)
 
 
 def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:

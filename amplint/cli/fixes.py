@@ -14,6 +14,7 @@ from amplint.cli.output import style_for, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from amplint.cache import Cache
     from amplint.check import CheckResult, Progress, Stdin
     from amplint.findings import Finding
     from amplint.fixing import Fixing
@@ -64,6 +65,7 @@ def run(
     options: dict[str, Any],
     stdin: Stdin | None,
     progress: Progress,
+    cache: Cache | None,
     report: Callable[[CheckResult, str], None],
 ) -> tuple[CheckResult, int]:
     """Does what is wanted, reports what is left with ``report``, which takes a first line for people, and
@@ -74,7 +76,12 @@ def run(
     try:
         if ignoring:
             fixing = ignore(
-                views, options["add_ignore"], jobs=options["jobs"], stdin=stdin, progress=progress
+                views,
+                options["add_ignore"],
+                jobs=options["jobs"],
+                stdin=stdin,
+                progress=progress,
+                cache=cache,
             )
         else:
             fixing = fix(
@@ -83,6 +90,7 @@ def run(
                 jobs=options["jobs"],
                 stdin=stdin,
                 progress=progress,
+                cache=cache,
             )
     finally:
         clear = getattr(progress, "clear", None)

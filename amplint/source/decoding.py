@@ -19,6 +19,8 @@ class SourceFile:
     path: Path
     display: str
     text: str
+    digest: str = ""
+    """That of the bytes on the disk; empty for a text that comes from elsewhere."""
 
 
 class Unreadable(Exception):  # noqa: N818
@@ -67,11 +69,20 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def read_source(path: str | os.PathLike[str], display: str | None = None) -> SourceFile:
     """Read and decode a file; raises Unreadable."""
+    data = read_bytes(path)
     return SourceFile(
         Path(os.path.abspath(path)),
         display_name(path) if display is None else display,
-        decode(read_bytes(path)),
+        decode(data),
+        digest_of_bytes(data),
     )
+
+
+def digest_of_bytes(data: bytes) -> str:
+    """What tells the bytes of a file from all others: ``digest_of_bytes(b"x")``."""
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()
 
 
 def decode(data: bytes) -> str:

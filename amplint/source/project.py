@@ -5,21 +5,30 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
-from amplint.source.decoding import SourceFile, Unreadable, decode, display_name, read_source, split_lines
+from amplint.source.decoding import (
+    SourceFile,
+    Unreadable,
+    decode,
+    digest_of_bytes,
+    display_name,
+    read_source,
+    split_lines,
+)
 from amplint.source.modules import Modules
 from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
+from amplint.source.words import Asked, defined_names, imported_names
 
-_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
-_DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
-_IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 _MOST_HANDED_ON = 5
 """So many files may import a name from each other."""
+
+_Word = TypeVar("_Word")
 
 
 class Unparsable(Exception):  # noqa: N818
@@ -120,13 +129,13 @@ class Project:
         self._modules: dict[Path, str] = {}
         self._loaded: dict[Path, ProjectFile | None] = {}
         self._displayed: dict[str, ProjectFile] = {}
-        self._imported: set[tuple[str, str]] | None = None
+        self._imported: dict[tuple[str, str], list[Path]] | None = None
         self._defining: dict[str, list[Path]] | None = None
         self._packages: dict[Path, bool] = {}
-        self._made: dict[str, bool] = {}
         self._bytes: dict[Path, bytes] = {}
         self.changed: Mapping[str, bytes] = {}
         """Bytes by absolute path that count instead of those on the disk."""
+        self.asked = Asked()
         self.extend(paths)
 
     def extend(self, paths: Sequence[Path]) -> None:
@@ -166,6 +175,7 @@ class Project:
 
     def add(self, source: SourceFile) -> ProjectFile:
         """Takes in a file whose text is already at hand. Raises Unparsable."""
+        self.asked.read[source.path] = source.digest
         module = self._modules.get(source.path) or source.path.stem
         made = ProjectFile(source, module)
         self._loaded[source.path] = made
@@ -204,35 +214,28 @@ class Project:
         """Whether some file of the project may import a name from the file that reports call ``display``, judged
         by the last part of the module alone. All files are searched once."""
         if self._imported is None:
-            self._imported = set()
-            for path in self._paths:
-                for module, names in _FROM_IMPORT.findall(self.current_bytes(path)):
-                    last = module.rpartition(b".")[2].decode()
-                    self._imported.update((last, found.decode()) for found in _IMPORTED.findall(names))
+            self._imported = self._by_word(imported_names)
         file = PurePosixPath(display)
         last = file.parent.name if file.stem == "__init__" else file.stem
-        return not self._imported.isdisjoint({(last, name), (last, "*")})
-
-    def is_made(self, name: str) -> bool:
-        """Whether some file of the project calls something of that name, as to make an object of a class."""
-        known = self._made.get(name)
-        if known is None:
-            call = re.compile(rb"(?<!class )\b%b\(" % re.escape(name).encode())
-            token = name.encode() + b"("
-            known = self._made[name] = any(
-                token in data and call.search(data) is not None
-                for data in map(self.current_bytes, self._paths)
-            )
-        return known
+        asked = ((last, name), (last, "*"))
+        self.asked.imported.update((pair, tuple(self._imported.get(pair, ()))) for pair in asked)
+        return any(pair in self._imported for pair in asked)
 
     def files_defining(self, name: str) -> list[Path]:
         """The files in which a function of that name may be defined, as their bytes show. All files are read once."""
         if self._defining is None:
-            self._defining = {}
-            for path in self._paths:
-                for found in set(_DEFINITION.findall(self.current_bytes(path))):
-                    self._defining.setdefault(found.decode(), []).append(path)
-        return self._defining.get(name, [])
+            self._defining = self._by_word(defined_names)
+        found = self._defining.get(name, [])
+        self.asked.defined[name] = tuple(found)
+        return found
+
+    def _by_word(self, words: Callable[[bytes], Iterable[_Word]]) -> dict[_Word, list[Path]]:
+        """For each word the files that have it, as their bytes are now."""
+        found: dict[_Word, list[Path]] = {}
+        for path in self._paths:
+            for word in words(self.current_bytes(path)):
+                found.setdefault(word, []).append(path)
+        return found
 
     def current_bytes(self, path: Path) -> bytes:
         """The bytes of a file, read now and not kept; empty if it cannot be read."""
@@ -242,6 +245,7 @@ class Project:
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
         if path not in self._loaded:
+            self.asked.read[path] = ""
             try:
                 self.add(self._read(path))
             except (Unparsable, Unreadable, OSError):
@@ -261,6 +265,7 @@ class Project:
         data = self._bytes.get(path) or self.changed.get(str(path))
         if data is None:
             data = self._bytes[path] = _bytes_at(path)
+            self.asked.read.setdefault(path, digest_of_bytes(data))
         return data
 
     def absolute(self, file: ProjectFile, target: str) -> str:

@@ -279,9 +279,24 @@ def test_colours_are_for_terminals(amplint, project: Path) -> None:
     assert "\x1b" not in amplint(env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stdout
 
 
-def test_no_cache_is_accepted(amplint, project: Path) -> None:
-    (project / "good.py").write_text(GOOD)
-    assert amplint("--no-cache").returncode == 0
+def test_where_results_are_kept(amplint, project: Path) -> None:
+    (project / "amplint.toml").touch()
+    (project / "bad.py").write_text(BAD)
+    own, other, given = project / ".amplint_cache", project / "other", project / "given"
+    cold = amplint("--no-cache").stdout
+    assert not own.exists()
+    assert amplint().stdout == cold
+    assert amplint("cache", "dir").stdout == f"{own}\n"
+    assert amplint(env={"AMPLINT_CACHE_DIR": str(other)}).stdout == cold
+    assert amplint("--cache-dir", "given", env={"AMPLINT_CACHE_DIR": str(other)}).stdout == cold
+    assert [len(list(folder.glob("*.json"))) for folder in (own, other, given)] == [1, 1, 1]
+    assert amplint().stdout == cold
+    assert amplint("cache", "clean").stdout == f"Removed 1 result from {own}.\n"
+    assert not own.exists()
+    assert amplint("cache", "clean", "--cache-dir", "given").returncode == 0
+    assert other.exists()
+    assert not given.exists()
+    assert amplint("cache", "clean").stdout == f"Removed 0 results from {own}.\n"
 
 
 def test_github_writes_the_step_summary(amplint, project: Path) -> None:

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from queue import Queue
 
 import pytest
-from conftest import Run
 from running import command, environment
 
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 WAIT = 60
 BAD = "import torch\nautocast\nBAD\n"
 

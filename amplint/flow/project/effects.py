@@ -7,7 +7,7 @@ graph, without depth or order: recursive functions share what any of them meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
@@ -135,45 +135,45 @@ class Effects:
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()
-        named: dict[Definition, None] = {}
+        seen: set[Definition] = set()
+        classes: list[ClassValue] = []
         called: set[str] = set()
         waiting: dict[Definition, list[Definition]] = {}
-        pending = [definition]
-        if (
-            isinstance(definition, FunctionValue)
-            and definition.outline is not None
-            and definition.outline.owner
-        ):
-            pending.append(ClassValue(definition.file, definition.outline.owner))
+        owner = _owner(definition)
+        pending = [definition] if owner is None else [definition, owner]
         while pending:
             part = pending.pop()
-            if part in named:
+            if part in seen:
                 continue
-            named[part] = None
+            seen.add(part)
             met = met.and_of(self._sure.of(part))
             if _weight(met) >= Weight.ENTRY:
                 return True
             steps = self.steps(part)
             pending += steps.sure
-            pending += waiting.pop(part, ())
             for method in steps.possible:
                 owner = _owner(method)
-                if owner is None or owner in named:
+                if owner is None or owner in seen:
                     pending.append(method)
                 else:
                     waiting.setdefault(owner, []).append(method)
-            pending += self._of_types(list(named), steps.unlisted - called)
-            called |= steps.unlisted
-            pending += self._of_types([part], called)
+            unlisted = steps.unlisted - called
+            if unlisted:
+                called |= unlisted
+                pending += (method for value in classes for method in self._methods(value, unlisted))
+            if isinstance(part, ClassValue):
+                classes.append(part)
+                pending += waiting.pop(part, ())
+                pending += self._methods(part, called)
         return False
 
-    def _of_types(self, parts: Iterable[Definition], names: Iterable[str]) -> Iterator[Definition]:
-        """The methods of some names that classes define themselves."""
-        for name in names:
-            for part in parts:
-                method = self.edges.classes.own_method(part, name) if isinstance(part, ClassValue) else None
-                if method is not None:
-                    yield method
+    def _methods(self, value: ClassValue, names: Set[str]) -> Iterator[Definition]:
+        """The methods of some names that a class defines itself."""
+        methods = self.edges.classes.methods(value)
+        for name in names & methods.keys():
+            method = methods[name]
+            if method is not None:
+                yield method
 
     def enters_itself(self, definition: Definition) -> bool:
         """Whether a definition names an ENTRY key by itself."""

@@ -13,7 +13,7 @@ ENTRY key. What they define in turn is looked for, too, until nothing more is fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
@@ -25,13 +25,11 @@ from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import External, FunctionValue
 from amplint.source.facts import facts_of
-from amplint.source.gate import identifiers
 from amplint.source.project import Project, ProjectFile
+from amplint.source.words import mentions
 
 MOST_ROUNDS = 10
 """So many files may hand a name on to each other."""
-_STAR = b"import *"
-"""A file with one may hand on names that do not occur in it."""
 _OWN = "torch"
 """Of this package the last parts of names are enough: files of a project hand them on by star imports."""
 
@@ -84,7 +82,9 @@ def users(project: Project, registry: Registry, passed: Iterable[Path], others: 
     found: set[Path] = set()
     for _ in range(MOST_ROUNDS):
         wanted = _wanted(_effects(project, registry, candidates), asked) if rest else {}
-        new = {path for path in rest if _mentions(project, path, wanted)} if wanted else set()
+        for name, modules in wanted.items():
+            project.asked.mentioned.setdefault(name, set()).update(modules)
+        new = {path for path in rest if wanted and mentions(path, project.current_bytes(path), wanted)}
         if not new:
             break
         found |= new
@@ -110,16 +110,6 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
                 asked.add((name, module))
                 wanted.setdefault(name, set()).add(module)
     return wanted
-
-
-def _mentions(project: Project, path: Path, wanted: Mapping[bytes, set[bytes]]) -> bool:
-    data = project.current_bytes(path)
-    words = identifiers(data)
-    met = wanted.keys() if _STAR in data else words & wanted.keys()
-    if not met:
-        return False
-    places = words | {part.encode() for part in path.parent.parts}
-    return any(not wanted[name].isdisjoint(places) for name in met)
 
 
 def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:

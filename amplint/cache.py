@@ -1,0 +1,438 @@
+"""What an earlier run found in a project, kept in a folder ``.amplint_cache/``.
+
+With the findings stands everything that was asked about the files: the digests of those that were read, and of the
+others what was looked for in their bytes (the gate, names that they import, define or mention). A later run takes the
+findings if it has the same files, settings and amplint and would get the same answers. So an edit in a file without
+AMP costs one look at its bytes, and one in a file that was read makes the run look at everything anew.
+
+What is kept is JSON behind its own digest. Whatever is damaged, foreign or of another form counts as nothing, and what
+cannot be written is not kept: a run never fails for its cache.
+"""
+
+# a Path for each of many thousand files costs more than reading them:
+# ruff: noqa: PTH116, PTH123
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amplint import __version__
+from amplint.config import Settings
+from amplint.findings import (
+    Assumed,
+    Assumption,
+    Claim,
+    Edit,
+    Finding,
+    Fix,
+    Level,
+    Reworded,
+    Span,
+    TrailStep,
+)
+from amplint.gating import gate_of, gated
+from amplint.source.decoding import Unreadable, digest_of_bytes, read_bytes
+from amplint.source.gate import Gate
+
+if TYPE_CHECKING:
+    from amplint.scope import View
+    from amplint.silence import Word
+    from amplint.source.words import Asked
+
+FOLDER = ".amplint_cache"
+"""The name of the folder in a project."""
+_MARKS = {
+    "CACHEDIR.TAG": "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# The cache of amplint; see https://bford.info/cachedir/\n",
+    ".gitignore": "# Made by amplint.\n*\n",
+}
+"""What keeps backups and git away from it."""
+_SUFFIX = ".json"
+_UNFINISHED = ".tmp"
+_MOST_RUNS = 16
+"""So many results are kept in one folder: for projects, settings and working directories."""
+_STALE = 3600.0
+"""Seconds after which a file that was never finished is taken away."""
+_GRAIN = 2_000_000_000
+"""Nanoseconds: a file that changed so short before a run may change again without its time telling."""
+
+_Stamp = list[int]
+"""What the disk says of a file: size, times and identity."""
+_Answers = list[list[Any]]
+"""What was found in the bytes of a file: names that it imports, with their modules; names that it defines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was found in all files of a project. ``sources``: displayed name -> path."""
+
+    findings: tuple[Finding, ...]
+    silencing: frozenset[Word] = frozenset()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    entries: int = 0
+    cut: int = 0
+
+
+class Cache:
+    """The results of earlier runs: ``Cache()`` keeps each in its project, ``Cache(folder)`` all in one folder."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    def of(self, view: View) -> Entry | None:
+        """Where the result for the project of a view, whose settings have their torch, is kept; None if nowhere."""
+        folder = self._folder or folder_of(view)
+        return Entry(folder, view) if folder is not None else None
+
+
+def folder_of(view: View) -> Path | None:
+    """The folder for a project; None for files that nothing marks as one, such as a script in a home directory."""
+    return view.root / FOLDER if view.is_marked else None
+
+
+class Entry:
+    """The result for one project, one working directory and one amplint, with the stamps of the files before the run
+    looks at them."""
+
+    def __init__(self, folder: Path, view: View) -> None:
+        self._view = view
+        self._path = folder / (_key_of(view) + _SUFFIX)
+        self._before = [_stamp(file) for file in view.project]
+        self._start = _now()
+
+    def get(self) -> Kept | None:
+        """What was found, if a run now would find the same."""
+        try:
+            document = _read(self._path)
+            if document is None or document["paths"] != self._paths():
+                return None
+            if not self._is_same(document):
+                return None
+            kept = _decoded(document)
+            if document["stamps"] != self._stamps():
+                document["stamps"] = self._stamps()
+                _write(self._path, document)
+            return kept
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+            return None
+
+    def put(self, kept: Kept, asked: Asked, unreadable: Sequence[str]) -> None:
+        """Keeps what was found. ``unreadable``: files that could not be decoded."""
+        read = {**dict.fromkeys(unreadable, ""), **{str(path): digest for path, digest in asked.read.items()}}
+        answers = _answers_of(asked)
+        files = self._view.project
+        document = {
+            "paths": self._paths(),
+            "stamps": self._stamps(),
+            "read": {number: read[file] for number, file in enumerate(files) if file in read},
+            "imported": sorted(asked.imported),
+            "defined": sorted(asked.defined),
+            "mentioned": {
+                name.decode("latin-1"): sorted(module.decode("latin-1") for module in modules)
+                for name, modules in asked.mentioned.items()
+            },
+            "answers": {
+                number: answers[file]
+                for number, file in enumerate(files)
+                if file in answers and file not in read
+            },
+            **_encoded(kept),
+        }
+        _write(self._path, document)
+
+    def _paths(self) -> list[str]:
+        """The files of the project, below its root without the root."""
+        start = os.path.join(str(self._view.root), "")  # noqa: PTH118
+        return [file.removeprefix(start) for file in self._view.project]
+
+    def _stamps(self) -> list[_Stamp | None]:
+        """Those that tell whether a file is what it was when this run looked at it."""
+        return [
+            stamp if stamp is not None and max(stamp[1], stamp[2]) < self._start - _GRAIN else None
+            for stamp in self._before
+        ]
+
+    def _is_same(self, document: Mapping[str, Any]) -> bool:
+        """Whether all that was asked about the files gets the same answer."""
+        stamps = document["stamps"]
+        changed = [
+            number
+            for number, (stamp, now) in enumerate(zip(stamps, self._before, strict=True))
+            if stamp is None or stamp != now
+        ]
+        others = []
+        for number in changed:
+            digest = document["read"].get(str(number))
+            if digest is None:
+                others.append(number)
+            elif digest != _digest(self._view.project[number]):
+                return False
+        return all(self._says_the_same(document, number) for number in others)
+
+    @cached_property
+    def _gate(self) -> Gate:
+        return gate_of(self._view.settings)
+
+    def _says_the_same(self, document: Mapping[str, Any], number: int) -> bool:
+        """Whether a file that nobody has read, and that changed, gives the same answers, and would not be read now."""
+        from amplint.source.words import defined_names, imported_names, mentions
+
+        file = self._view.project[number]
+        passed, _ = gated([file], self._gate, refined=not self._view.settings.has_own_wrappers)
+        if passed:
+            return False
+        data = read_bytes(file)  # what cannot be read has passed
+        wanted = {
+            name.encode("latin-1"): {module.encode("latin-1") for module in modules}
+            for name, modules in document["mentioned"].items()
+        }
+        if wanted and mentions(Path(file), data, wanted):
+            return False
+        imported, defined = imported_names(data), defined_names(data)
+        found = [
+            [pair for pair in document["imported"] if tuple(pair) in imported],
+            [name for name in document["defined"] if name in defined],
+        ]
+        return bool(found == document["answers"].get(str(number), [[], []]))
+
+
+def clean(folder: Path) -> int:
+    """Takes away what amplint keeps in a folder, and the folder if nothing else is in it: how many results there were.
+    Raises OSError."""
+    removed = 0
+    with contextlib.suppress(FileNotFoundError):
+        for path in _ours(folder):
+            path.unlink(missing_ok=True)
+            removed += path.suffix == _SUFFIX
+        for name, text in _MARKS.items():
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                if (folder / name).read_text("utf-8") == text:
+                    (folder / name).unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    return removed
+
+
+def _ours(folder: Path) -> Iterator[Path]:
+    """The results in a folder, those that were never finished among them."""
+    yield from (path for path in folder.iterdir() if path.suffix in (_SUFFIX, _UNFINISHED) and _is_key(path))
+
+
+def _is_key(path: Path) -> bool:
+    name = path.name.partition(".")[0]
+    return len(name) == 32 and not set(name) - set("0123456789abcdef")
+
+
+def _now() -> int:
+    return time.time_ns()
+
+
+def _stamp(path: str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _digest(path: str) -> str | None:
+    try:
+        return digest_of_bytes(read_bytes(path))
+    except Unreadable:
+        return None
+
+
+def _key_of(view: View) -> str:
+    parts = [
+        os.getcwd(),  # noqa: PTH109 - findings name files relative to it
+        str(view.root),
+        *(f"{part.name}={getattr(view.settings, part.name)!r}" for part in fields(Settings)),
+        *_amplint(),
+    ]
+    return digest_of_bytes("\0".join(parts).encode("utf-8", "surrogatepass"))[:32]
+
+
+@lru_cache(maxsize=1)
+def _amplint() -> tuple[str, ...]:
+    """This amplint, down to its files, and what it is run with."""
+    own = Path(__file__).parent
+    code = sorted(
+        f"{Path(folder, name).relative_to(own)} {_stamp(os.path.join(folder, name))}"  # noqa: PTH118
+        for folder, _, names in os.walk(own)
+        for name in names
+        if name.endswith((".py", ".json"))
+    )
+    libcst = find_spec("libcst")
+    parser = libcst.origin if libcst is not None else None
+    return __version__, sys.version, str(parser), str(_stamp(parser or "")), *code
+
+
+def _answers_of(asked: Asked) -> dict[str, _Answers]:
+    """For each file that has some of the names that were looked for which these are, in order."""
+    answers: dict[str, _Answers] = {}
+    for pair in sorted(asked.imported):
+        for path in asked.imported[pair]:
+            answers.setdefault(str(path), [[], []])[0].append(list(pair))
+    for name in sorted(asked.defined):
+        for path in asked.defined[name]:
+            answers.setdefault(str(path), [[], []])[1].append(name)
+    return answers
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """A document that this user has written whole."""
+    try:
+        with open(path, "rb") as file:
+            if hasattr(os, "geteuid") and os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            digest, _, data = file.read().partition(b"\n")
+    except (OSError, ValueError):
+        return None
+    if digest_of_bytes(data).encode() != digest:
+        return None
+    document = json.loads(data)
+    return document if isinstance(document, dict) else None
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    """Puts a document in its place at once, if that can be done."""
+    data = json.dumps(document, separators=(",", ":")).encode()
+    unfinished = None
+    try:
+        _make(path.parent)
+        descriptor, unfinished = tempfile.mkstemp(_UNFINISHED, f"{path.stem}.", path.parent)
+        with open(descriptor, "wb") as file:
+            file.write(digest_of_bytes(data).encode() + b"\n" + data)
+        os.replace(unfinished, path)  # noqa: PTH105
+        unfinished = None
+        _prune(path.parent)
+    except OSError:
+        pass
+    finally:
+        if unfinished is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)  # noqa: PTH108
+
+
+def _make(folder: Path) -> None:
+    is_own = folder.name == FOLDER or not folder.is_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in _MARKS.items() if is_own else ():
+        if not (folder / name).exists():
+            (folder / name).write_text(text, "utf-8")
+
+
+def _prune(folder: Path) -> None:
+    """Takes away the oldest results beyond the number that is kept, and what was never finished."""
+    now = _now()
+    kept: list[tuple[int, Path]] = []
+    for path in _ours(folder):
+        with contextlib.suppress(FileNotFoundError):
+            changed = path.stat().st_mtime_ns
+            if path.suffix == _SUFFIX:
+                kept.append((changed, path))
+            elif now - changed > _STALE * 1e9:
+                path.unlink()
+    for _, path in sorted(kept)[:-_MOST_RUNS]:
+        path.unlink(missing_ok=True)
+
+
+def _encoded(kept: Kept) -> dict[str, Any]:
+    return {
+        "findings": [_of_finding(finding) for finding in kept.findings],
+        "silencing": sorted([path, _of_span(span)] for path, span in kept.silencing),
+        "sources": dict(kept.sources),
+        "entries": kept.entries,
+        "cut": kept.cut,
+    }
+
+
+def _decoded(document: Mapping[str, Any]) -> Kept:
+    return Kept(
+        tuple(map(_finding, document["findings"])),
+        frozenset((path, Span(*span)) for path, span in document["silencing"]),
+        document["sources"],
+        document["entries"],
+        document["cut"],
+    )
+
+
+def _of_span(span: Span) -> list[int]:
+    return [span.line, span.column, span.end_line, span.end_column]
+
+
+def _of_finding(finding: Finding) -> list[Any]:
+    return [
+        finding.code,
+        finding.name,
+        finding.level.value,
+        finding.message,
+        finding.path,
+        _of_span(finding.span),
+        [[step.path, _of_span(step.span), step.message] for step in finding.trail],
+        _of_fix(finding.fix),
+        finding.fingerprint,
+        finding.fix_note,
+        [[part.kind.value, part.text] for part in finding.assumes],
+    ]
+
+
+def _finding(row: Sequence[Any]) -> Finding:
+    code, name, level, message, path, span, trail, fix, fingerprint, fix_note, assumes = row
+    return Finding(
+        code,
+        name,
+        Level(level),
+        message,
+        path,
+        Span(*span),
+        tuple(TrailStep(file, Span(*place), text) for file, place, text in trail),
+        _fix(fix),
+        fingerprint,
+        fix_note,
+        tuple(Assumption(Assumed(kind), text) for kind, text in assumes),
+    )
+
+
+def _of_fix(fix: Fix | None) -> list[Any] | None:
+    if fix is None:
+        return None
+    return [
+        fix.applicability,
+        fix.title,
+        [[edit.path, edit.start, edit.end, edit.text] for edit in fix.edits],
+        fix.claims,
+        fix.note,
+        _of_fix(fix.minimum),
+        fix.bases,
+        fix.comments,
+        sorted(fix.brings),
+    ]
+
+
+def _fix(row: Sequence[Any] | None) -> Fix | None:
+    if row is None:
+        return None
+    applicability, title, edits, claims, note, minimum, bases, comments, brings = row
+    return Fix(
+        applicability,
+        title,
+        tuple(Edit(*edit) for edit in edits),
+        tuple(Claim(*claim) for claim in claims),
+        note,
+        _fix(minimum),
+        tuple((path, digest) for path, digest in bases),
+        tuple(Reworded(*comment) for comment in comments),
+        frozenset(brings),
+    )

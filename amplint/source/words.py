@@ -1,0 +1,55 @@
+"""What the bytes of a file say of names, without parsing it: which it may import, define or mention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amplint.source.gate import identifiers
+
+_FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
+_DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
+_IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
+_STAR = b"import *"
+"""A file with one may hand on names that do not occur in it."""
+
+
+@dataclass
+class Asked:
+    """All that was asked about the files of a project: a run in which each answer is the same finds the same."""
+
+    read: dict[Path, str] = field(default_factory=dict)
+    """The files of which anything may have counted, with the digest of their bytes; "" if they could not be read."""
+    imported: dict[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)
+    """For each name that was looked for among imports, with its module, the files that may import it."""
+    defined: dict[str, tuple[Path, ...]] = field(default_factory=dict)
+    """For each name of a function that was looked for the files that may define it."""
+    mentioned: dict[bytes, set[bytes]] = field(default_factory=dict)
+    """What was looked for with ``mentions``, in files that were not read otherwise unless they do mention it."""
+
+
+def imported_names(data: bytes) -> set[tuple[str, str]]:
+    """The names that ``from ... import`` may bring, each behind the last part of its module: ``{("amp", "f")}``."""
+    return {
+        (module.rpartition(b".")[2].decode("utf-8", "replace"), found.decode("utf-8", "replace"))
+        for module, names in _FROM_IMPORT.findall(data)
+        for found in _IMPORTED.findall(names)
+    }
+
+
+def defined_names(data: bytes) -> set[str]:
+    """The names of functions that may be defined: ``{"train"}``."""
+    return {found.decode() for found in _DEFINITION.findall(data)}
+
+
+def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]]) -> bool:
+    """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
+    folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``."""
+    words = identifiers(data)
+    met = wanted.keys() if _STAR in data else words & wanted.keys()
+    if not met:
+        return False
+    places = words | {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}
+    return any(not places.isdisjoint(wanted[name]) for name in met)
