@@ -603,13 +603,24 @@ class GradientsRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Framework:
+    """What the code of a framework that scales losses looks like: the ``setting`` with which it does, the method that
+    ``prepares`` an optimizer for it, and the one that ``clips`` gradients after it has divided them."""
+
+    setting: str
+    prepares: str
+    clips: str
+
+
+@dataclass(frozen=True, slots=True)
 class FrameworkScaled(Event):
     """A framework computed gradients of a loss that it has multiplied by its scale, if it scales losses: so does
     ``accelerator.backward(loss)``. Whoever limits or measures them before the framework divides them sees them too
-    large. ``float16`` says that it surely scales. Only the flow tells of it; a run shows what the framework's scaler
-    does."""
+    large. ``float16`` says that it surely scales; ``framework`` is None where no argument in sight asks for any
+    precision. Only the flow tells of it; a run shows what the framework's scaler does."""
 
     float16: bool = False
+    framework: Framework | None = None
 
 
 @dataclass(frozen=True, slots=True)

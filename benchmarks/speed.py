@@ -1,9 +1,11 @@
 """Times amplint against ruff, TorchFix and Fixit, on real packages.
 
-    python benchmarks/speed.py [--root DIR] [--only ruff,others,memory,startup]
+    python benchmarks/speed.py [--root DIR] [--only ruff,warm,others,memory,startup]
 
 * ruff: `ruff check --isolated --no-cache --select E,F,B` and `amplint check --isolated --no-cache` on the
   transformers wheel, in turns, five pairs. No tool has a cache, the files are in memory.
+* warm: the same on a copy of transformers whose result amplint has kept, against ruff without a cache; then with
+  another text in a file without AMP before each run, and in one with AMP.
 * memory: the most that all processes of one amplint run on transformers hold together.
 * startup: a run in which no file has AMP (the sources of click), against `python -c "import click"`; and
   whether libcst or torch is imported in such a run.
@@ -92,6 +94,41 @@ def against_ruff(amplint: list[str], ruff: list[str], folder: Path, pairs: int) 
     print(compare(("amplint", "ruff --select E,F,B"), runs), flush=True)
 
 
+def warm(amplint: list[str], ruff: list[str], folder: Path, pairs: int) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / folder.name
+        shutil.copytree(folder, copy)
+        sources = python_files(copy)
+        half = next(path for path in sources if b"torch.autocast(" in path.read_bytes())
+        plain = next(path for path in sources if b"torch" not in path.read_bytes())
+        files, megabytes = read_all(copy)
+        print(
+            f"\n== {folder.name}, {files} files, {megabytes:.1f} MB: amplint with a result that it has kept"
+        )
+        kept = (
+            "check",
+            "--isolated",
+            "--exit-zero",
+            "--project",
+            ".",
+            "--cache-dir",
+            str(Path(scratch) / "kept"),
+            ".",
+        )
+        runs = in_turns([*amplint, *kept], [*ruff, *RUFF], copy, pairs)
+        print(compare(("amplint, nothing changed", "ruff --select E,F,B"), runs), flush=True)
+        size = sum(path.stat().st_size for path in (Path(scratch) / "kept").iterdir())
+        print(f"kept: {size / 1e6:.2f} MB")
+        rows = []
+        for what, path in (("without AMP", plain), ("with AMP", half)):
+            taken = []
+            for number in range(3):
+                path.write_bytes(path.read_bytes() + f"# {number}\n".encode())
+                taken.append(checked([*amplint, *kept], copy).seconds)
+            rows.append([f"one file {what} changed", f"{median(taken):.3f}"])
+        print(table(["amplint", "median s"], rows), flush=True)
+
+
 def memory(amplint: list[str], ruff: list[str], folder: Path) -> None:
     read_all(folder)
     print(f"\n== {folder.name}: peak memory of all processes together, shared pages counted once")
@@ -154,7 +191,9 @@ def main() -> None:
         "--root", type=Path, default=PACKAGES, help="folder of unpacked packages (%(default)s)"
     )
     parser.add_argument("--tools", type=Path, default=REPOSITORY / "build" / "tools", help="(%(default)s)")
-    parser.add_argument("--only", default="ruff,memory,startup,others", help="parts to run (%(default)s)")
+    parser.add_argument(
+        "--only", default="ruff,warm,memory,startup,others", help="parts to run (%(default)s)"
+    )
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--stop-after", type=float, default=STOP_AFTER, help="seconds (%(default)s)")
     parser.add_argument("--amplint", default=str(program("amplint")), help="command to run (%(default)s)")
@@ -170,6 +209,8 @@ def main() -> None:
     print(describe_machine("click", "pathspec", "ruff"), flush=True)
     if "ruff" in parts:
         against_ruff(amplint, ruff, options.root / "transformers", options.pairs)
+    if "warm" in parts:
+        warm(amplint, ruff, options.root / "transformers", options.pairs)
     if "memory" in parts:
         memory(amplint, ruff, options.root / "transformers")
     if "startup" in parts:

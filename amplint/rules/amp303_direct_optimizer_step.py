@@ -3,7 +3,10 @@
 ## What it does
 
 Reports `optimizer.step()` after `scaler.scale(loss).backward()` with no `scaler.unscale_(optimizer)` in
-between, and `optimizer.step()` on gradients that `scaler.step(optimizer)` has already applied.
+between, and `optimizer.step()` on gradients that `scaler.step(optimizer)` has already applied. So it does after
+`accelerator.backward(loss)`, and after that of Fabric, for an optimizer that was made in sight and never given to
+`accelerator.prepare()` or `fabric.setup()`, where an argument says in which precision to train: as an error if that
+is float16, else as a warning.
 
 Silent: `scaler.unscale_(optimizer)` before the step (the code checks for infinities itself), the branch without
 scaler, an optimizer whose own loss was not scaled, schedulers, and optimizers that a framework prepared.
@@ -86,11 +89,23 @@ scheduler that follows then steps also after a skipped update.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import NamedTuple
+
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import OptimizerStepped
-from amplint.fixes.base import FixBuilder
+from amplint.events import AmpHidden, Backward, FrameworkScaled, OptimizerMade, OptimizerStepped
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import RemoveStep, StepThroughScaler
+from amplint.rules.base import Report, line_of
+from amplint.rules.framework_scaling import Scaled, scaled_by
 from amplint.rules.grad_scaler import ProtocolRule, call, times, where
+
+
+class State(NamedTuple):
+    """The optimizers that were made on the way here, and the backward pass of a framework that came last."""
+
+    made: frozenset[Hashable] = frozenset()
+    scaled: Scaled | None = None
 
 
 class DirectOptimizerStep(ProtocolRule):
@@ -99,6 +114,42 @@ class DirectOptimizerStep(ProtocolRule):
     shown_by = (OptimizerStepped,)
     evidence = ("scale", "norm")
     faults = frozenset({Fault.DIRECT_STEP, Fault.SECOND_STEP})
+
+    def start(self) -> State:
+        return State()
+
+    def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> State:
+        return state._replace(made=state.made | {event.optimizer})
+
+    def on_framework_scaled(self, state: State, event: FrameworkScaled, report: Report) -> State:
+        return state._replace(scaled=scaled_by(event))
+
+    def on_backward(self, state: State, event: Backward, report: Report) -> State:
+        return state._replace(scaled=None)
+
+    def on_amp_hidden(self, state: State, event: AmpHidden, report: Report) -> State:
+        return State()
+
+    def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> State:
+        scaled = state.scaled
+        if scaled is None or event.framework or event.via_scaler or event.optimizer not in state.made:
+            return state
+        message = (
+            f"{call(event.place)} applies gradients that {call(scaled.place)} on "
+            f"{line_of(scaled.place, event.place)} multiplies by the scale {scaled.condition}and that nothing divides: "
+            f"the optimizer was not given to `{scaled.framework.prepares}()`. Steps with infinite gradients are not "
+            "skipped either (Adam hides the first, not the second). Prepare it together with the model."
+        )
+        report.add(
+            self,
+            event.place,
+            message,
+            level=scaled.level,
+            trail=((scaled.place, "the scaled backward pass"),),
+            builder=NoFix("where it is to be prepared, only the author knows"),
+            assumes=scaled.assumes,
+        )
+        return state
 
     def builder_of(self, violation: Violation) -> FixBuilder:
         """The scaler makes the step, once."""

@@ -5,7 +5,8 @@
 Reports `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and `adaptive_clip_grad`, and
 `p.grad.clamp_()` between `scaler.scale(loss).backward()` and the `scaler.unscale_(optimizer)` or
 `scaler.step(optimizer)` that divides the same gradients by the scale. As a warning it reports `p.grad.norm()`
-there.
+there. So it does between `accelerator.backward(loss)`, or that of Fabric, and the step of an optimizer that was
+prepared, where an argument says in which precision to train: as a warning unless that is float16 in any case.
 
 Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit or norm in a piece of
 code that asks for `scaler.get_scale()`; parameters of another optimizer; the branch without scaler; and the
@@ -92,12 +93,35 @@ since with gradient accumulation a call for each micro-batch raises.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import GradientsRead
+from amplint.events import (
+    AmpHidden,
+    Backward,
+    FrameworkScaled,
+    FrameworkUnscaled,
+    GradientsRead,
+    GradientsZeroed,
+    OptimizerStepped,
+    ScalerUsed,
+)
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
+from amplint.fixes.frameworks import ClipThroughFramework
 from amplint.fixes.scaling import AddUnscale
+from amplint.rules.base import Report, line_of
+from amplint.rules.framework_scaling import Scaled, scaled_by
 from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
+
+_MOST = 4
+
+
+class State(NamedTuple):
+    """A backward pass of a framework, and what has limited or measured its gradients since."""
+
+    scaled: Scaled
+    reads: tuple[GradientsRead, ...] = ()
 
 
 class ClipWithoutUnscale(ProtocolRule):
@@ -106,6 +130,62 @@ class ClipWithoutUnscale(ProtocolRule):
     shown_by = (GradientsRead,)
     evidence = ("scale", "norm")
     faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
+
+    def on_framework_scaled(
+        self, state: State | None, event: FrameworkScaled, report: Report
+    ) -> State | None:
+        scaled = scaled_by(event)
+        return State(scaled) if scaled is not None else None
+
+    def on_framework_unscaled(
+        self, state: State | None, event: FrameworkUnscaled, report: Report
+    ) -> State | None:
+        return None
+
+    def on_backward(self, state: State | None, event: Backward, report: Report) -> State | None:
+        return None
+
+    def on_scaler_used(self, state: State | None, event: ScalerUsed, report: Report) -> State | None:
+        return None
+
+    def on_gradients_zeroed(
+        self, state: State | None, event: GradientsZeroed, report: Report
+    ) -> State | None:
+        return None
+
+    def on_amp_hidden(self, state: State | None, event: AmpHidden, report: Report) -> State | None:
+        return None
+
+    def on_gradients_read(self, state: State | None, event: GradientsRead, report: Report) -> State | None:
+        if state is None or event in state.reads or len(state.reads) == _MOST:
+            return state
+        return state._replace(reads=(*state.reads, event))
+
+    def on_optimizer_stepped(
+        self, state: State | None, event: OptimizerStepped, report: Report
+    ) -> State | None:
+        if state is not None and event.framework:
+            for read in state.reads:
+                self._tell(state.scaled, read, event, report)
+        return None
+
+    def _tell(self, scaled: Scaled, read: GradientsRead, step: OptimizerStepped, report: Report) -> None:
+        place = read.place
+        start = line_of(scaled.place, place)
+        does = "limits" if read.clips else "measures"
+        effect = f": {_effect(read.how, read.limit)}" if read.clips else ", and jump with it"
+        message = (
+            f"{call(place)} {does} gradients that {call(scaled.place)} on {start} multiplies by the scale "
+            f"{scaled.condition}and that the optimizer divides only when it steps{effect}. Call "
+            f"`{scaled.framework.clips}()`, which divides them before."
+        )
+        level = scaled.level if read.clips else Level.WARNING
+        trail = (
+            (scaled.place, "the scaled backward pass"),
+            (step.place, "the gradients are divided by the scale only here"),
+        )
+        builder = ClipThroughFramework(place, scaled.place, scaled.framework.clips)
+        report.add(self, place, message, level=level, trail=trail, builder=builder, assumes=scaled.assumes)
 
     def level_of(self, violation: Violation) -> Level | None:
         """A norm that is only looked at changes no weights."""
@@ -125,20 +205,20 @@ class ClipWithoutUnscale(ProtocolRule):
                 "`scaler.unscale_(optimizer)` before.",
                 step,
             )
-        bound = (
-            "each gradient"
-            if "value" in violation.how or violation.how.endswith("p_")
-            else "the gradient norm"
-        )
-        effect = f"{bound} becomes at most limit / scale"
-        if violation.limit is not None and violation.limit < float("inf"):
-            effect = f"{bound} becomes at most {violation.limit:g} / scale"
-            if violation.initial:
-                small = f"{violation.limit / violation.initial:.2g}"
-                effect += f", {small} at the initial scale of {number(violation.initial)}"
+        effect = _effect(violation.how, violation.limit)
+        if violation.limit is not None and violation.limit < float("inf") and violation.initial:
+            small = f"{violation.limit / violation.initial:.2g}"
+            effect += f", {small} at the initial scale of {number(violation.initial)}"
         return (
             f"{call(violation.place)} limits gradients that are still multiplied by the scale, and {where(violation)} "
             f"divides them afterwards: {effect}, so SGD stands still and Adam is not clipped as asked. Call "
             "`scaler.unscale_(optimizer)` before, under the same condition as `scaler.step(optimizer)`.",
             step,
         )
+
+
+def _effect(how: str, limit: float | None) -> str:
+    """What a limit does to scaled gradients."""
+    bound = "each gradient" if "value" in how or how.endswith("p_") else "the gradient norm"
+    known = f"{limit:g}" if limit is not None and limit < float("inf") else "limit"
+    return f"{bound} becomes at most {known} / scale"

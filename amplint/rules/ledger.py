@@ -42,7 +42,7 @@ def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:
             found[Assumption(Assumed.FLAG, f"if mixed precision is switched on for the region {where}")] = (
                 None
             )
-        elif region.conditional:
+        elif region.conditional or region.switch is not None:  # a path may know what the flag says
             found[
                 Assumption(Assumed.FLAG, f"if the flag of the region {_line(region.place, seen_from)} is set")
             ] = None

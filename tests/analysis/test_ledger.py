@@ -134,3 +134,20 @@ def test_the_json_report_keeps_it(tmp_path: Path) -> None:
     assert read.assumes == result.findings[0].assumes
     del made["assumes"]
     assert finding_from(made).assumes == ()
+
+
+def test_a_flag_counts_where_the_path_knows_it(tmp_path: Path) -> None:
+    """The second region on the path of one flag rests on it as the first one does."""
+    program = """
+        import torch
+        def train(layer: torch.nn.Linear, x, amp):
+            with torch.autocast("cuda", enabled=amp, dtype=torch.float16):
+                layer(x)
+            if amp:
+                with torch.autocast("cuda", enabled=amp, dtype=torch.float16):
+                    torch.zeros(4, 8, device="cuda")[x > 0] = layer(x)[x > 0]
+        train(torch.nn.Linear(8, 8).cuda(), torch.ones(4, 8, device="cuda"), make_flag())
+        """
+    [finding] = linted(tmp_path, program).findings
+    assert finding.name == "buffer-dtype-mismatch"
+    assert [one.text for one in finding.assumes] == ["if the flag of the region on line 7 is set"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.events import DType
+from amplint.events import AmpHidden, DType, Framework
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
@@ -22,6 +22,7 @@ from amplint.flow.models.frameworks.scales import (
     tell_precision,
     told_of_unscaling,
 )
+from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import MODULE, SCALER, Prepared, StateDict, Tensor
 from amplint.flow.state.symbols import Symbol, symbol
@@ -44,6 +45,7 @@ ACCELERATOR = "accelerator"
 _PRECISION = 2
 """The position of ``mixed_precision``, behind ``device_placement`` and ``split_batches``."""
 _SCALED: frozenset[object] = frozenset({"fp16"})
+_FRAMEWORK = Framework('mixed_precision="fp16"', "accelerator.prepare", "accelerator.clip_grad_norm_")
 _TYPES = {"fp16": DType.FLOAT16, "bf16": DType.BFLOAT16}
 """What regions run matrix products in, by ``mixed_precision``."""
 _NO_REGION = ("no",)
@@ -72,7 +74,7 @@ models.kinds += [
 def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
     """``Accelerator(mixed_precision="fp16")``."""
     given = arguments.get(_PRECISION, "mixed_precision")
-    tell_precision(api, identity, arguments, given, _SCALED, node)
+    tell_precision(api, identity, arguments, given, _SCALED, node, _FRAMEWORK)
     if given is not None and given != NONE:
         api.store(identity, "mixed_precision", given)
 
@@ -128,6 +130,8 @@ def _told(arguments: tuple[Value, ...]) -> dict[str, Value] | None:
 def _prepare(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``model, optimizer = accelerator.prepare(model, optimizer)``."""
     note = Prepared(scaler_made(api, framework), float32_out=True)
+    if arguments.unclear:
+        api.emit(AmpHidden(api.place(node), regions(api)))  # any optimizer may be among them
     for value in arguments.positional:
         roles.prepare(api, value, note)
     values = replace(arguments, keywords=()) if arguments.positional else arguments

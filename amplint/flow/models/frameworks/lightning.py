@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.events import DType
+from amplint.events import AmpHidden, DType, Framework
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import precision_of, tell_precision
 from amplint.flow.models.torch import checkpoints
+from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Optimizer, Prepared
@@ -57,6 +58,7 @@ TRAINERS = (
 FABRIC = "fabric"
 """The kind of unknown objects that are used as a Fabric is."""
 _SCALED: frozenset[object] = frozenset({16, "16", "16-mixed"})
+_FRAMEWORK = Framework('precision="16-mixed"', "fabric.setup", "fabric.clip_gradients")
 _TYPES: dict[object, DType] = {
     16: DType.FLOAT16,
     "16": DType.FLOAT16,
@@ -84,7 +86,7 @@ models.kinds += [
 
 def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
     """``Fabric(precision="16-mixed")``."""
-    tell_precision(api, identity, arguments, arguments.get(4, "precision"), _SCALED, node)
+    tell_precision(api, identity, arguments, arguments.get(4, "precision"), _SCALED, node, _FRAMEWORK)
 
 
 roles.give_constructor(models, FABRICS, _tell)
@@ -104,6 +106,8 @@ def _setup(api: Api, framework: Value, arguments: Arguments, node: Node) -> Valu
     # named arguments say how, but for these
     named = tuple(item for item in arguments.keywords if item[0] in ("module", "scheduler"))
     taken = replace(arguments, keywords=named)
+    if arguments.unclear:
+        api.emit(AmpHidden(api.place(node), regions(api)))  # any optimizer may be among them
     for value in taken.all:
         roles.prepare(api, value, Prepared(float32_out=True))
     return roles.handed_back(taken)

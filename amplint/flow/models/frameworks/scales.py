@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.events import AmpHidden, FrameworkScaled, FrameworkUnscaled, Place
+from amplint.events import AmpHidden, Framework, FrameworkScaled, FrameworkUnscaled, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.values import Scaler
@@ -34,6 +34,7 @@ class Precision(Note):
     scales: Condition
     told: bool = False
     given: Value | None = None
+    framework: Framework | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,10 @@ def tell_precision(
     given: Value | None,
     scaled: frozenset[object],
     node: Node,
+    framework: Framework | None = None,
 ) -> None:
     """Notes how an object is told to train. ``scaled`` are the values of the argument with which it scales
-    losses."""
+    losses; ``framework`` says how its optimizers divide the gradients, where they do that in ``step``."""
     if given == NONE:
         given = None
     scales: Condition
@@ -68,7 +70,7 @@ def tell_precision(
         case _:
             scales = choice(is_true(symbol("scales losses", identity)), TRUE, FALSE)
     told = arguments.unclear if given is None else True
-    api.set_note(identity, Precision(api.place(node), scales, told, given))
+    api.set_note(identity, Precision(api.place(node), scales, told, given, framework))
 
 
 def precision_of(api: Api, framework: Value | None) -> Precision | None:
@@ -108,7 +110,9 @@ def told_of_scaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework has computed gradients of a loss that it may have scaled."""
     on = scales(api, framework)
     if on is not False:
-        api.emit(FrameworkScaled(api.place(node), regions(api), on is True))
+        found = precision_of(api, framework)
+        told = found.framework if found is not None and found.told else None
+        api.emit(FrameworkScaled(api.place(node), regions(api), on is True, told))
 
 
 def told_of_unscaling(api: Api, framework: Value, node: Node) -> None:
