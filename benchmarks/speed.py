@@ -1,11 +1,14 @@
 """Times amplint against ruff, TorchFix and Fixit, on real packages.
 
-    python benchmarks/speed.py [--root DIR] [--only ruff,warm,others,memory,startup]
+    python benchmarks/speed.py [--root DIR] [--only ruff,warm,phases,growth,others,memory,startup]
 
 * ruff: `ruff check --isolated --no-cache --select E,F,B` and `amplint check --isolated --no-cache` on the
   transformers wheel, in turns, five pairs. No tool has a cache, the files are in memory.
 * warm: the same on a copy of transformers whose result amplint has kept, against ruff without a cache; then with
   another text in a file without AMP before each run, and in one with AMP.
+* phases: what a run on transformers spends its time on, by the rooms of amplint, under a profiler, whose own cost is
+  spread over them.
+* growth: one, two, four and eight copies of --grow side by side, in one process.
 * memory: the most that all processes of one amplint run on transformers hold together.
 * startup: a run in which no file has AMP (the sources of click), against `python -c "import click"`; and
   whether libcst or torch is imported in such a run.
@@ -16,12 +19,14 @@
 from __future__ import annotations
 
 import argparse
+import pstats
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -129,6 +134,84 @@ def warm(amplint: list[str], ruff: list[str], folder: Path, pairs: int) -> None:
         print(table(["amplint", "median s"], rows), flush=True)
 
 
+_PHASES = {
+    "start": ("importlib", "<frozen"),
+    "gate": ("source/gate.py", "source/words.py", "gating.py"),
+    "discovery": ("source/discovery.py", "scope.py", "config.py"),
+    "outline": (
+        "source/outline.py",
+        "source/facts.py",
+        "source/bodies.py",
+        "source/bindings.py",
+        "source/project.py",
+    ),
+    "LibCST and lowering": ("libcst", "lowering/", "source/slices.py"),
+    "names, calls and effects of the project": ("flow/project/", "source/modules.py", "source/imports.py"),
+    "interpretation": ("flow/core/", "flow/models/", "flow/driver.py", "flow/state/"),
+    "rules": ("amplint/rules/", "analysis.py", "flow/state/graph.py", "amp/"),
+    "fixes": ("amplint/fixes/",),
+    "output": ("amplint/report/", "groups.py", "silence.py"),
+}
+_PROFILED = """
+import cProfile, sys
+from amplint.cli.main import run
+profile = cProfile.Profile()
+profile.runcall(run, sys.argv[2:])
+profile.dump_stats(sys.argv[1])
+"""
+
+
+def phases(folder: Path) -> None:
+    """Own times of functions, those of builtins counted where they are called."""
+    with tempfile.TemporaryDirectory() as scratch:
+        stats = Path(scratch) / "stats"
+        words = (
+            "check",
+            "--isolated",
+            "--no-cache",
+            "--exit-zero",
+            "-j",
+            "1",
+            "--output-file",
+            str(Path(scratch) / "out"),
+        )
+        checked([sys.executable, "-c", _PROFILED, stats, *words, "."], folder)
+        entries = pstats.Stats(str(stats)).stats  # type: ignore[attr-defined]
+    spent: Counter[str] = Counter()
+    for (file, _, _), (_, _, own, _, callers) in entries.items():
+        if file == "~":
+            for (caller, _, _), times in callers.items():
+                spent[_phase(caller)] += times[2]
+        else:
+            spent[_phase(file)] += own
+    whole = sum(spent.values())
+    rows = [[name, f"{seconds / whole:.0%}"] for name, seconds in spent.most_common()]
+    print(f"\n== {folder.name}: what a run spends its time on")
+    print(table(["phase", "share"], rows), flush=True)
+
+
+def _phase(file: str) -> str:
+    name = file.replace("\\", "/")
+    # the last that fits: the graph of events is heard by rules
+    fitting = [phase for phase, parts in _PHASES.items() if any(part in name for part in parts)]
+    return fitting[-1] if fitting else "other"
+
+
+def growth(amplint: list[str], folder: Path) -> None:
+    rows = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for count in (1, 2, 4, 8):
+            copies = Path(scratch) / str(count)
+            for number in range(count):
+                shutil.copytree(folder, copies / f"project{number}", ignore=shutil.ignore_patterns(".git"))
+            done = checked([*amplint, *LINT[:-1], "-j", "1", "."], copies, memory=True)
+            rows.append(
+                [count, f"{done.cpu_seconds:.1f}", f"{done.cpu_seconds / count:.2f}", f"{done.peak_mb:.0f}"]
+            )
+    print(f"\n== copies of {folder.name} side by side")
+    print(table(["copies", "CPU s", "for each", "MB"], rows), flush=True)
+
+
 def memory(amplint: list[str], ruff: list[str], folder: Path) -> None:
     read_all(folder)
     print(f"\n== {folder.name}: peak memory of all processes together, shared pages counted once")
@@ -192,8 +275,9 @@ def main() -> None:
     )
     parser.add_argument("--tools", type=Path, default=REPOSITORY / "build" / "tools", help="(%(default)s)")
     parser.add_argument(
-        "--only", default="ruff,warm,memory,startup,others", help="parts to run (%(default)s)"
+        "--only", default="ruff,warm,phases,memory,startup,others", help="parts to run (%(default)s)"
     )
+    parser.add_argument("--grow", type=Path, help="a project with AMP, of which copies are linted")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--stop-after", type=float, default=STOP_AFTER, help="seconds (%(default)s)")
     parser.add_argument("--amplint", default=str(program("amplint")), help="command to run (%(default)s)")
@@ -211,6 +295,12 @@ def main() -> None:
         against_ruff(amplint, ruff, options.root / "transformers", options.pairs)
     if "warm" in parts:
         warm(amplint, ruff, options.root / "transformers", options.pairs)
+    if "phases" in parts:
+        phases(options.root / "transformers")
+    if "growth" in parts or options.grow is not None:
+        if options.grow is None:
+            sys.exit("growth needs --grow DIR")
+        growth(amplint, options.grow.resolve())
     if "memory" in parts:
         memory(amplint, ruff, options.root / "transformers")
     if "startup" in parts:
