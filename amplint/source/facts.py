@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -141,16 +141,12 @@ class Facts:
     @cached_property
     def passed(self) -> dict[str, frozenset[tuple[str, int | str]]]:
         """For each dotted name, what is called with it, and as which argument: its position or keyword."""
-        found: dict[str, set[tuple[str, int | str]]] = {}
-        for body in self.bodies():
-            for call in body.calls:
-                if call.name is None:
-                    continue
-                for key, argument in _arguments(call.node):
-                    name = dotted(argument)
-                    if name is not None:
-                        found.setdefault(name, set()).add((call.name, key))
-        return {name: frozenset(given) for name, given in found.items()}
+        return _passed(self.bodies())
+
+    @cached_property
+    def passed_by_body(self) -> dict[str, frozenset[tuple[str, int | str]]]:
+        """The same without the functions and classes that are nested in it."""
+        return _passed([self.body])
 
     @cached_property
     def stores(self) -> dict[str, list[Store]]:
@@ -181,6 +177,19 @@ class Facts:
             names.update(call.name for call in body.calls if call.name is not None)
             names.update(name for name in body.stores if "." in name)
         return frozenset(name.partition(".")[0] for name in names)
+
+
+def _passed(bodies: Iterable[Body]) -> dict[str, frozenset[tuple[str, int | str]]]:
+    found: dict[str, set[tuple[str, int | str]]] = {}
+    for body in bodies:
+        for call in body.calls:
+            if call.name is None:
+                continue
+            for key, argument in _arguments(call.node):
+                name = dotted(argument)
+                if name is not None:
+                    found.setdefault(name, set()).add((call.name, key))
+    return {name: frozenset(given) for name, given in found.items()}
 
 
 def _arguments(node: ast.Call) -> Iterator[tuple[int | str, ast.expr]]:

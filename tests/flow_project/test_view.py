@@ -165,6 +165,25 @@ def test_names_are_followed(draw: Draw, code: str, uses: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "uses"),
+    [
+        ("x.train()\nx(1)", {"train", "__call__"}),
+        ("def f():\n    x.train()\nf()", {"train"}),
+        ("def f(x):\n    x.train()\nf(3)", set()),
+        ("def f(a):\n    a.train()\nf(x)", {"train"}),
+        ("def f(b, a):\n    a.train()\nf(1, a=x)", {"train"}),
+        ("def f(a):\n    a.train()\ndef g(x):\n    f(x)", set()),
+        ("y = x\ny.train()", {"train"}),
+        ("y = x\ny = 3\ny.train()", set()),
+        ("def f():\n    y = x\n    return y\ny.train()", set()),
+    ],
+)
+def test_names_of_modules_are_followed(draw: Draw, code: str, uses: set[str]) -> None:
+    tree = draw({"a.py": "x = make()\n" + code})
+    assert view(tree).uses_of_global(tree.file("a.py"), "x") == uses
+
+
+@pytest.mark.parametrize(
     ("code", "loads", "only_called"),
     [
         ("def f(x): x.a()", True, True),

@@ -149,6 +149,9 @@ class ProjectView(Protocol):
     def uses(self, function: FunctionValue, dotted: str) -> frozenset[str]:
         """The methods that are called on a dotted name in a function, and by functions that are given it."""
 
+    def uses_of_global(self, file: ProjectFile, dotted: str) -> frozenset[str]:
+        """The methods that are called on a dotted name of a module, there and in the functions that read it."""
+
     def uses_of_attribute(self, value: ClassValue, name: str) -> frozenset[str]:
         """The methods that are called on ``self.name`` in all methods of a class."""
 

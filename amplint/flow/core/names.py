@@ -276,11 +276,14 @@ class Names(Answers):
 
     def kind_of(self, node: ir.Node) -> str | None:
         """What the code does with the name or attribute that an expression is."""
-        dotted = dotted_name(node)
-        function = self.frame.function
-        if dotted is None or function is None:
+        dotted, function = dotted_name(node), self.frame.function
+        if dotted is None:
             return None
-        return self.kind_of_uses(self.project.uses(function, dotted))
+        if function is not None:
+            return self.kind_of_uses(self.project.uses(function, dotted))
+        if self.frame.program.kind == "module":
+            return self.kind_of_uses(self.project.uses_of_global(self.frame.file, dotted))
+        return None
 
     def kind_of_uses(self, uses: frozenset[str]) -> str | None:
         """The first kind that fits what is called on an object."""

@@ -7,7 +7,7 @@ and out of nested functions. All that can be reached is one set, however it is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from amplint.flow.project.edges import Edges
 from amplint.flow.state.values import ClassValue, FunctionValue
@@ -91,9 +91,11 @@ class Uses:
                 around = every.around(part)
                 if not isinstance(around, FunctionOutline) and not every.of(part).is_local(root):
                     yield file, part, name
+            yield from self._handed_on(file, scope, facts.passed_by_body.get(name, ()), facts)
+            yield from ((file, scope, other) for other in _aliases(facts.body.stores, name))
             return
-        yield from self._handed_on(file, scope, facts, name)
-        yield from ((file, scope, other) for other in _aliases(facts, name))
+        yield from self._handed_on(file, scope, facts.passed.get(name, ()), facts)
+        yield from ((file, scope, other) for other in _aliases(facts.stores, name))
         if dot and "." not in rest and scope.owner is not None and scope.parameters[:1] == (root,):
             yield file, scope.owner, rest
         if not facts.is_local(root):
@@ -113,8 +115,10 @@ class Uses:
                     if part.outline is not None and part.outline.parameters:
                         yield base.file, part.outline, f"{part.outline.parameters[0]}.{name}"
 
-    def _handed_on(self, file: ProjectFile, scope: Scope, facts: Facts, name: str) -> Iterator[Spot]:
-        for callee, key in sorted(facts.passed.get(name, ()), key=str):
+    def _handed_on(
+        self, file: ProjectFile, scope: Scope, passed: Iterable[tuple[str, int | str]], facts: Facts
+    ) -> Iterator[Spot]:
+        for callee, key in sorted(passed, key=str):
             for function, offset in self._callees(file, scope, facts, callee):
                 outline = function.outline
                 if outline is None:
@@ -164,13 +168,13 @@ def _in_body(facts: Facts, name: str) -> set[str]:
     return found
 
 
-def _aliases(facts: Facts, name: str) -> Iterator[str]:
+def _aliases(assigned: Mapping[str, list[Store]], name: str) -> Iterator[str]:
     """The names that stand for the same object: those that it is assigned to, and what it is assigned from."""
-    for target, stores in facts.stores.items():
+    for target, stores in assigned.items():
         source = _only_source(stores)
         if source == name and target != name:
             yield target
-    source = _only_source(facts.stores.get(name, []))
+    source = _only_source(assigned.get(name, []))
     if source is not None and source != name:
         yield source
 

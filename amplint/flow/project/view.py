@@ -321,6 +321,11 @@ class View:
         outline = self._outline(function)
         return self._uses.of_name(function.file, outline, dotted) if outline is not None else frozenset()
 
+    def uses_of_global(self, file: ProjectFile, dotted: str) -> frozenset[str]:
+        """The methods that are called on a dotted name of a module, there and in the functions that read it."""
+        module = file.outline.module
+        return self._uses.of_name(file, module, dotted) if module is not None else frozenset()
+
     def uses_of_attribute(self, value: ClassValue, name: str) -> frozenset[str]:
         """The methods that are called on ``self.name`` in all methods of a class."""
         return self._uses.of_attribute(value, name)
