@@ -385,7 +385,7 @@ def yield_(m: Machine, node: ir.Yield) -> Value:
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
     bound = dict(m.state.names)
     source = m.contents(m.evaluate(node.clauses[0].source))
-    simple = len(node.clauses) == 1 and not node.clauses[0].tests
+    simple = len(node.clauses) == 1
     rounds, context = m.frame.rounds, m.frame.context
     results: list[Value] = []
     keys: list[Value] = []
@@ -397,7 +397,12 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
                 m.frame.rounds = (*rounds, number)
                 m.frame.context = symbol("item", context, node.number, number)
                 m.assign(node.clauses[0].target, item)
-                _element(m, node, keys, results)
+                wanted = _is_wanted(m, node.clauses[0].tests)
+                if wanted is not False:
+                    _element(m, node, keys, results)
+                if wanted is None:
+                    exact = False
+                    keys[-1:] = [m.unknown(node)] if keys else []
         else:
             m.frame.rounds = (*rounds, -1)
             m.frame.context = symbol("one of many", context)
@@ -414,6 +419,17 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
         return _dict_of(m, keys, results, node)
     identity = m.fresh_display(node) if node.kind == "list" else None
     return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
+
+
+def _is_wanted(m: Machine, tests: Sequence_[ir.Expression]) -> bool | None:
+    """Whether an item passes the tests of a comprehension, or None."""
+    outcome: bool | None = True
+    for test in tests:
+        passed = m.known_truth(m.evaluate(test))
+        if passed is False:
+            return False
+        outcome = passed if outcome else None
+    return outcome
 
 
 def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: list[Value]) -> None:

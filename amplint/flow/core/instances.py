@@ -222,6 +222,11 @@ class Instances(Definitions):
                 found[name] = held
         return found
 
+    def has_hidden_attributes(self, made_of: ClassValue) -> bool:
+        """Whether the constructor of a class may set attributes whose names nobody can read off."""
+        maker = self.find_method(made_of, "__init__")
+        return maker is not None and self.project.computes_names(maker)
+
     def of_class(self, kind: Value, own: Symbol) -> Value | None:
         """An object of a class, by what an annotation or ``isinstance`` says."""
         match kind:

@@ -155,6 +155,9 @@ class ProjectView(Protocol):
     def uses_of_attribute(self, value: ClassValue, name: str) -> frozenset[str]:
         """The methods that are called on ``self.name`` in all methods of a class."""
 
+    def computes_names(self, function: FunctionValue) -> bool:
+        """Whether a function may set attributes whose names nobody can read off: by ``setattr`` or ``__dict__``."""
+
     def loads(self, function: FunctionValue, name: str) -> bool:
         """Whether a function reads a local name anywhere."""
 
@@ -400,6 +403,9 @@ class Machine(Api, Protocol):
 
     def identity_of_file(self, file: ProjectFile) -> Symbol:
         """What names a module as an object."""
+
+    def has_hidden_attributes(self, made_of: ClassValue) -> bool:
+        """Whether the constructor of a class may set attributes whose names nobody can read off."""
 
     def find_method_after(self, value: ClassValue, name: str, after: ClassValue) -> FunctionValue | None:
         """A method as ``super()`` finds it."""

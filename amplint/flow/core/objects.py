@@ -95,6 +95,13 @@ def _of_instance(m: Machine, base: Instance, name: str, node: Node) -> Value:
         return _alive(m, base, name, found, node)
     if name == "__class__" and base.made_of is not None:
         return base.made_of
+    if name == "__dict__" and base.made_of is not None:
+        held = m.attributes_of(base)
+        rest = (m.unknown(node),) if m.has_hidden_attributes(base.made_of) else ()
+        loaded = (
+            (known, m.load(base.identity, known)) for known in held
+        )  # so that a summary knows what was read
+        return Mapping(tuple((known, value) for known, value in loaded if value is not None), rest)
     if base.made_of is not None:
         found = m.class_attribute(base.made_of, name)
         if found is not None:

@@ -330,6 +330,13 @@ class View:
         """The methods that are called on ``self.name`` in all methods of a class."""
         return self._uses.of_attribute(value, name)
 
+    def computes_names(self, function: FunctionValue) -> bool:
+        """Whether a function may set attributes whose names nobody can read off: by ``setattr`` or ``__dict__``."""
+        outline = self._outline(function)
+        return outline is None or any(
+            body.computed for body in facts_of(function.file.outline).of(outline).bodies()
+        )
+
     def loads(self, function: FunctionValue, name: str) -> bool:
         """Whether a function reads a local name anywhere."""
         outline = self._outline(function)

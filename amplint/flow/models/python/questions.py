@@ -302,6 +302,8 @@ def _delattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _vars(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     first = arguments.positional[0] if arguments.positional else api.unknown(node)
     match first:
+        case Instance() if first.made_of is not None:
+            return api.attribute(first, "__dict__", node)
         case Instance():
             known = tuple(api.attributes_of(first).items())
             return Mapping(known, (api.unknown(node),), None, api.place(node))

@@ -163,6 +163,9 @@ def _collect(api: Api, pending: tuple[_Part, ...], found: _Found, tell: Callable
         elif not any(_may_hold(api, leaf) for leaf in leaves(part.value)):
             hidden = any(_hides(leaf, named=part.named) for leaf in leaves(part.value))
             found = replace(found, complete=found.complete and not hidden)
+        elif not part.named:
+            # one of several that are there, like as not: under other keys of a dict, as other items of a list
+            pending = (*(replace(part, value=leaf) for leaf in leaves(part.value)), *pending)
         elif found.choices == _MOST_CHOICES:
             found = replace(found, complete=False)
             pending = (*(replace(part, value=leaf) for leaf in leaves(part.value)), *pending)
