@@ -265,17 +265,24 @@ def _key_of(view: View) -> str:
 
 @lru_cache(maxsize=1)
 def _amplint() -> tuple[str, ...]:
-    """This amplint, down to its files, and what it is run with."""
+    """This amplint, down to the bytes of its files, and what it is run with: the same on every machine."""
     own = Path(__file__).parent
-    code = sorted(
-        f"{Path(folder, name).relative_to(own)} {_stamp(os.path.join(folder, name))}"  # noqa: PTH118
+    code = [
+        f"{Path(folder, name).relative_to(own).as_posix()} {_digest(os.path.join(folder, name))}"  # noqa: PTH118
         for folder, _, names in os.walk(own)
         for name in names
         if name.endswith((".py", ".json"))
-    )
-    libcst = find_spec("libcst")
-    parser = libcst.origin if libcst is not None else None
-    return __version__, sys.version, str(parser), str(_stamp(parser or "")), *code
+    ]
+    return __version__, sys.version, _version_of("libcst"), *sorted(code)
+
+
+def _version_of(package: str) -> str:
+    """The version of a package that need not be imported for it, by the folder that pip keeps beside it."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        return ""
+    beside = Path(found.origin).parent.parent
+    return " ".join(sorted(path.name for path in beside.glob(f"{package}-*.dist-info")))
 
 
 def _answers_of(asked: Asked) -> dict[str, _Answers]:
