@@ -41,7 +41,7 @@ from amplint.findings import (
     Span,
     TrailStep,
 )
-from amplint.gating import gate_of, gated
+from amplint.gating import gate_of, is_worth_reading
 from amplint.source.decoding import Unreadable, digest_of_bytes, read_bytes
 from amplint.source.gate import Gate
 
@@ -58,10 +58,14 @@ _MARKS = {
     ".gitignore": "# Made by amplint.\n*\n",
 }
 """What keeps backups and git away from it."""
+_PREFIX = "amplint-"
 _SUFFIX = ".json"
 _UNFINISHED = ".tmp"
-_MOST_RUNS = 16
-"""So many results are kept in one folder: for projects, settings and working directories."""
+_MOST_RUNS = 64
+"""So many results are kept in one folder, those that were used last: of projects, sets of files, settings and working
+directories."""
+_WITHOUT_EFFECT = frozenset({"output_format"})
+"""Settings that say nothing of what is found."""
 _STALE = 3600.0
 """Seconds after which a file that was never finished is taken away."""
 _GRAIN = 2_000_000_000
@@ -107,7 +111,7 @@ class Entry:
 
     def __init__(self, folder: Path, view: View) -> None:
         self._view = view
-        self._path = folder / (_key_of(view) + _SUFFIX)
+        self._path = folder / f"{_PREFIX}{_key_of(view)}{_SUFFIX}"
         self._before = [_stamp(file) for file in view.project]
         self._start = _now()
 
@@ -115,25 +119,27 @@ class Entry:
         """What was found, if a run now would find the same."""
         try:
             document = _read(self._path)
-            if document is None or document["paths"] != self._paths():
-                return None
-            if not self._is_same(document):
+            if document is None or not self._is_same(document):
                 return None
             kept = _decoded(document)
             if document["stamps"] != self._stamps():
-                document["stamps"] = self._stamps()
-                _write(self._path, document)
+                _write(self._path, {**document, "stamps": self._stamps()})
+            else:
+                with contextlib.suppress(OSError):
+                    os.utime(self._path)  # it was used last
             return kept
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
 
     def put(self, kept: Kept, asked: Asked, unreadable: Sequence[str]) -> None:
-        """Keeps what was found. ``unreadable``: files that could not be decoded."""
-        read = {**dict.fromkeys(unreadable, ""), **{str(path): digest for path, digest in asked.read.items()}}
-        answers = _answers_of(asked)
+        """Keeps what was found, unless a file changed meanwhile: then some of it is about what was there before.
+        ``unreadable``: files that could not be read or decoded."""
         files = self._view.project
+        if not files or self._before != [_stamp(file) for file in files]:
+            return
+        read = {str(path): digest for path, digest in asked.read.items()} | dict.fromkeys(unreadable, "")
+        answers = _answers_of(asked)
         document = {
-            "paths": self._paths(),
             "stamps": self._stamps(),
             "read": {number: read[file] for number, file in enumerate(files) if file in read},
             "imported": sorted(asked.imported),
@@ -150,11 +156,6 @@ class Entry:
             **_encoded(kept),
         }
         _write(self._path, document)
-
-    def _paths(self) -> list[str]:
-        """The files of the project, below its root without the root."""
-        start = os.path.join(str(self._view.root), "")  # noqa: PTH118
-        return [file.removeprefix(start) for file in self._view.project]
 
     def _stamps(self) -> list[_Stamp | None]:
         """Those that tell whether a file is what it was when this run looked at it."""
@@ -189,10 +190,12 @@ class Entry:
         from amplint.source.words import defined_names, imported_names, mentions
 
         file = self._view.project[number]
-        passed, _ = gated([file], self._gate, refined=not self._view.settings.has_own_wrappers)
-        if passed:
+        try:
+            data = read_bytes(file)
+        except Unreadable:
+            return False  # it is to be reported
+        if is_worth_reading(data, self._gate, refined=not self._view.settings.has_own_wrappers):
             return False
-        data = read_bytes(file)  # what cannot be read has passed
         wanted = {
             name.encode("latin-1"): {module.encode("latin-1") for module in modules}
             for name, modules in document["mentioned"].items()
@@ -226,12 +229,9 @@ def clean(folder: Path) -> int:
 
 def _ours(folder: Path) -> Iterator[Path]:
     """The results in a folder, those that were never finished among them."""
-    yield from (path for path in folder.iterdir() if path.suffix in (_SUFFIX, _UNFINISHED) and _is_key(path))
-
-
-def _is_key(path: Path) -> bool:
-    name = path.name.partition(".")[0]
-    return len(name) == 32 and not set(name) - set("0123456789abcdef")
+    for path in folder.iterdir():
+        if path.name.startswith(_PREFIX) and path.suffix in (_SUFFIX, _UNFINISHED):
+            yield path
 
 
 def _now() -> int:
@@ -257,8 +257,13 @@ def _key_of(view: View) -> str:
     parts = [
         os.getcwd(),  # noqa: PTH109 - findings name files relative to it
         str(view.root),
-        *(f"{part.name}={getattr(view.settings, part.name)!r}" for part in fields(Settings)),
+        *(
+            f"{part.name}={getattr(view.settings, part.name)!r}"
+            for part in fields(Settings)
+            if part.name not in _WITHOUT_EFFECT
+        ),
         *_amplint(),
+        *view.project,
     ]
     return digest_of_bytes("\0".join(parts).encode("utf-8", "surrogatepass"))[:32]
 
@@ -273,7 +278,7 @@ def _amplint() -> tuple[str, ...]:
         for name in names
         if name.endswith((".py", ".json"))
     ]
-    return __version__, sys.version, _version_of("libcst"), *sorted(code)
+    return __version__, sys.version, _version_of("libcst"), _version_of("pathspec"), *sorted(code)
 
 
 def _version_of(package: str) -> str:
@@ -298,13 +303,12 @@ def _answers_of(asked: Asked) -> dict[str, _Answers]:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A document that this user has written whole."""
+    """A whole document that belongs to this user."""
     try:
-        with open(path, "rb") as file:
-            if hasattr(os, "geteuid") and os.fstat(file.fileno()).st_uid != os.geteuid():
-                return None
-            digest, _, data = file.read().partition(b"\n")
-    except (OSError, ValueError):
+        if hasattr(os, "geteuid") and os.stat(path).st_uid != os.geteuid():
+            return None
+        digest, _, data = read_bytes(path).partition(b"\n")
+    except (OSError, ValueError, Unreadable):
         return None
     if digest_of_bytes(data).encode() != digest:
         return None
@@ -315,29 +319,32 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Puts a document in its place at once, if that can be done."""
     data = json.dumps(document, separators=(",", ":")).encode()
-    unfinished = None
-    try:
+    with contextlib.suppress(OSError):
         _make(path.parent)
-        descriptor, unfinished = tempfile.mkstemp(_UNFINISHED, f"{path.stem}.", path.parent)
-        with open(descriptor, "wb") as file:
-            file.write(digest_of_bytes(data).encode() + b"\n" + data)
-        os.replace(unfinished, path)  # noqa: PTH105
-        unfinished = None
+        _put(path, digest_of_bytes(data).encode() + b"\n" + data)
         _prune(path.parent)
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all. Raises OSError."""
+    descriptor, unfinished = tempfile.mkstemp(_UNFINISHED, _PREFIX, path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(unfinished, path)  # noqa: PTH105
     except OSError:
-        pass
-    finally:
-        if unfinished is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(unfinished)  # noqa: PTH108
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)  # noqa: PTH108
+        raise
 
 
 def _make(folder: Path) -> None:
-    is_own = folder.name == FOLDER or not folder.is_dir()
+    # in a folder that is somebody else's, or a link to one, such files would do harm
+    is_own = not folder.is_dir() or (folder.name == FOLDER and not folder.is_symlink())
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in _MARKS.items() if is_own else ():
         if not (folder / name).exists():
-            (folder / name).write_text(text, "utf-8")
+            _put(folder / name, text.encode())
 
 
 def _prune(folder: Path) -> None:

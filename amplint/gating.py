@@ -37,10 +37,12 @@ def gated(
         except Unreadable:
             passed.append(path)
             continue
-        if passes(data, gate) and (
-            not refined or has_words(data, gate) or SUPPRESSION in data or data.startswith(FOREIGN_MARKS)
-        ):
-            passed.append(path)
-        else:
-            others.append(path)
+        (passed if is_worth_reading(data, gate, refined=refined) else others).append(path)
     return passed, others
+
+
+def is_worth_reading(data: bytes, gate: Gate, *, refined: bool) -> bool:
+    """Whether a file with these bytes passes the gate."""
+    return passes(data, gate) and (
+        not refined or has_words(data, gate) or SUPPRESSION in data or data.startswith(FOREIGN_MARKS)
+    )

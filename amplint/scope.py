@@ -37,7 +37,7 @@ class View(NamedTuple):
     """Where the project is, and what it says of the torch that it needs."""
     obstacles: tuple[Obstacle, ...] = ()
     is_marked: bool = False
-    """Whether something says that a project begins at the root: settings, a repository, a package."""
+    """Whether something says that a project begins at the root."""
 
 
 def alone(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> View:
@@ -136,15 +136,13 @@ def _view(
         if file not in files and os.path.realpath(file) not in real
     ]
     given = tuple(sorted(files))
-    return View(
-        settings, given, tuple(sorted({*given, *others})), root, obstacles, _is_marked(root, settings)
-    )
+    return View(settings, given, tuple(sorted({*given, *others})), root, obstacles, is_marked(root, settings))
 
 
 def _around(root: Path, settings: Settings) -> Sequence[str]:
     """The files of a project. A directory that nothing marks as one, such as a home directory with a script in it, has
     its own files and packages."""
-    if _is_marked(root, settings):
+    if is_marked(root, settings):
         return _given([root], settings).files
     try:
         with os.scandir(root) as entries:
@@ -155,7 +153,8 @@ def _around(root: Path, settings: Settings) -> Sequence[str]:
     return _given(wanted, settings).files
 
 
-def _is_marked(root: Path, settings: Settings) -> bool:
+def is_marked(root: Path, settings: Settings) -> bool:
+    """Whether something says that a project begins at a directory: settings, a repository, a package."""
     return settings.project_root == root or has_settings(root) or _is_package(root) or _is_repository(root)
 
 

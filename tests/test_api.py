@@ -107,7 +107,7 @@ def test_nothing_of_a_check_stays_in_memory(project: Project) -> None:
     )
     project.set_text("train.py", text)
     gc.collect()
-    before = sum(isinstance(one, ProjectFile) for one in gc.get_objects())
+    before = sum(type(one) is ProjectFile for one in gc.get_objects())
     assert project.check().findings
     gc.collect()
-    assert sum(isinstance(one, ProjectFile) for one in gc.get_objects()) <= before
+    assert sum(type(one) is ProjectFile for one in gc.get_objects()) <= before

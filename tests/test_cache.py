@@ -233,7 +233,7 @@ def test_another_amplint_counts(project: Path, judged: Judged, monkeypatch: pyte
 
 
 def results_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.json"))
+    return sorted(folder.glob("amplint-*.json"))
 
 
 @pytest.mark.parametrize(
@@ -293,6 +293,100 @@ def test_a_result_that_cannot_be_kept_costs_nothing(
     assert not (project / FOLDER).exists() or not list((project / FOLDER).glob("*.*s*"))
 
 
+def test_what_changes_while_a_run_goes_on_is_not_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from amplint import groups
+
+    real = groups.judge_group
+
+    def meanwhile(*given: object) -> object:
+        found = real(*given)  # type: ignore[arg-type]
+        (project / "plain.py").write_text("import torch\nwith torch.autocast('cuda'):\n    loss.backward()\n")
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(groups, "judge_group", meanwhile)
+        check(project)
+    assert not results_in(project / FOLDER)
+    assert check(project) == check_views(views([project], load_settings))
+
+
+def test_a_file_that_could_not_be_read_may_be_readable_later(
+    project: Path, judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from amplint import gating
+    from amplint.source import decoding
+
+    (project / "engine.py").unlink()
+    (project / "plain.py").write_text("")
+    real, real_bytes = decoding.read_bytes, Path.read_bytes
+
+    def refused(path: str | os.PathLike[str]) -> bytes:
+        if os.fspath(path).endswith("plain.py"):
+            raise decoding.Unreadable("cannot read the file: Permission denied")
+        return real(path)
+
+    def refused_too(path: Path) -> bytes:
+        if path.name == "plain.py":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real_bytes(path)
+
+    (project / "train.py").write_text("from plain import *\n" + TRAIN.replace("from engine import step\n", ""))
+    with monkeypatch.context() as patched:
+        for module in (gating, decoding):
+            patched.setattr(module, "read_bytes", refused)
+        patched.setattr(Path, "read_bytes", refused_too)
+        assert "AMP902" in {finding.code for finding in check(project).findings}
+    monkeypatch.setattr(cache, "_stamp", lambda path: [1, 2, 3, 4])
+    assert "AMP902" not in {finding.code for finding in check(project).findings}
+
+
+def test_a_file_that_goes_meanwhile_is_no_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(project)
+    (project / "plain.py").write_text("import sys\n")
+    real = cache.read_bytes
+
+    def gone(path: str | os.PathLike[str]) -> bytes:
+        if os.fspath(path).endswith("plain.py"):
+            raise cache.Unreadable("cannot read the file: No such file or directory")
+        return real(path)
+
+    monkeypatch.setattr(cache, "read_bytes", gone)
+    assert check(project) == check_views(views([project], load_settings))
+
+
+def test_a_link_to_a_folder_of_sources_does_it_no_harm(project: Path) -> None:
+    (project / "src").mkdir()
+    (project / FOLDER).symlink_to(project / "src")
+    check(project)
+    assert [path.name for path in (project / "src").iterdir()] == [results_in(project / "src")[0].name]
+
+
+def test_marks_are_written_whole_or_not_at_all(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", fails)
+        check(project)
+    assert list((project / FOLDER).iterdir()) == []
+    check(project)
+    assert (project / FOLDER / ".gitignore").read_text()
+
+
+def test_the_format_of_the_report_does_not_count(project: Path, judged: Judged) -> None:
+    for output_format in ("full", "json"):
+        check(project, settings=Settings(project, project_root=project, output_format=output_format))
+    assert judged()
+    check(project, settings=Settings(project, project_root=project, output_format="concise"))
+    assert not judged()
+
+
+def test_a_repository_without_python_gets_no_folder(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    check(tmp_path)
+    assert not (tmp_path / FOLDER).exists()
+
+
 def test_the_folder_keeps_itself_out_of_git_and_backups(project: Path) -> None:
     check(project)
     assert (project / FOLDER / ".gitignore").read_text().splitlines()[-1] == "*"
@@ -309,17 +403,24 @@ def test_the_folder_keeps_itself_out_of_git_and_backups(project: Path) -> None:
     assert (project / FOLDER / "CACHEDIR.TAG").exists()
 
 
-def test_its_size_is_bounded(project: Path) -> None:
+def test_its_size_is_bounded(project: Path, judged: Judged, monkeypatch: pytest.MonkeyPatch) -> None:
     check(project)
-    left = project / FOLDER / ("f" * 32 + ".x.tmp")
+    left = project / FOLDER / "amplint-x.tmp"
     left.touch()
     os.utime(left, (OLD, OLD))
-    foreign = project / FOLDER / "notes.json"
+    foreign = project / FOLDER / f"{'f' * 32}.json"
     foreign.touch()
-    for number in range(cache._MOST_RUNS + 5):
+    monkeypatch.setattr(cache, "_MOST_RUNS", 3)
+    first = results_in(project / FOLDER)[0]
+    for number in range(5):
         (project / "amplint.toml").write_text(f"extend-exclude = ['{number}']\n")
         check(project)
-    assert len(results_in(project / FOLDER)) == cache._MOST_RUNS + 1
+        (project / "amplint.toml").write_text("")
+        judged()
+        check(project)
+        assert not judged()  # what is used stays
+    assert first.exists()
+    assert len(results_in(project / FOLDER)) == 3
     assert foreign.exists()
     assert not left.exists()
 

@@ -44,7 +44,7 @@ def list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
 
 cache_dir_option = click.option(
     "--cache-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(file_okay=False),
     envvar="AMPLINT_CACHE_DIR",
     show_envvar=True,
     help="Where results are kept. [default: .amplint_cache in the project]",
@@ -234,7 +234,7 @@ def _fix(
 
 def _cache(options: dict[str, Any]) -> Cache | None:
     folder = options["cache_dir"]
-    return None if options["no_cache"] else Cache(folder.absolute() if folder is not None else None)
+    return None if options["no_cache"] else Cache(Path(folder).absolute() if folder else None)
 
 
 def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:

@@ -264,8 +264,12 @@ class Project:
         """The bytes of a file that is not loaded, kept; empty if it cannot be read."""
         data = self._bytes.get(path) or self.changed.get(str(path))
         if data is None:
-            data = self._bytes[path] = _bytes_at(path)
-            self.asked.read.setdefault(path, digest_of_bytes(data))
+            try:
+                data = path.read_bytes()
+            except OSError:
+                data = None
+            self.asked.read.setdefault(path, digest_of_bytes(data) if data is not None else "")
+            data = self._bytes[path] = data or b""
         return data
 
     def absolute(self, file: ProjectFile, target: str) -> str:

@@ -297,6 +297,16 @@ def test_where_results_are_kept(amplint, project: Path) -> None:
     assert other.exists()
     assert not given.exists()
     assert amplint("cache", "clean").stdout == f"Removed 0 results from {own}.\n"
+    assert amplint("--cache-dir", "").stdout == cold
+    assert own.exists()
+    (project / "part").mkdir()
+    assert amplint("cache", "dir", "--project", "part").stdout == f"{project / 'part' / '.amplint_cache'}\n"
+
+
+def test_nothing_is_kept_for_what_belongs_to_no_project(amplint, project: Path) -> None:
+    done = amplint("cache", "dir")
+    assert done.returncode == 2
+    assert "belongs to no project" in done.stderr
 
 
 def test_github_writes_the_step_summary(amplint, project: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.calls import named_in_settings
 from amplint.flow.core.comparisons import compare
+from amplint.flow.core.displays import comprehension, dict_display, display
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import both, leaves, negation
-from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     FALSE,
     TRUE,
@@ -29,8 +29,6 @@ from amplint.flow.state.values import (
 )
 from amplint.lowering import program as ir
 
-MOST_ITEMS = 8
-"""So many items of a sequence are told apart in a comprehension or a loop."""
 _LARGEST_EXPONENT = 1024
 
 
@@ -96,10 +94,6 @@ def _compared(m: Machine, operator: str, node: ir.Node, two: tuple[Value, ...]) 
 
 def _formatted(m: Machine, node: ir.Node, one: Value) -> Value:
     return m.call_method(one, "__format__", Arguments(), node)
-
-
-def _item_of(m: Machine, node: ir.Node, one: Value) -> Value:
-    return m.iterate(one, node)
 
 
 def _computed(m: Machine, node: ir.Binary, two: tuple[Value, ...]) -> Value:
@@ -280,52 +274,6 @@ def comparison(m: Machine, node: ir.Compare) -> Value:
     return result
 
 
-def display(m: Machine, node: ir.Display) -> Value:
-    items: list[Value] = []
-    exact = node.kind != "set"
-    for element in node.elements:
-        if isinstance(element, ir.Starred):
-            value = m.contents(m.evaluate(element.value))
-            if isinstance(value, Sequence) and value.exact:
-                items.extend(value.items)
-            else:
-                exact = False
-                items.append(m.each(value, partial(_item_of, m, element)))
-        else:
-            items.append(m.evaluate(element))
-    return _kept(
-        m, Sequence(tuple(items), exact, identity=m.fresh_display(node) if node.kind == "list" else None)
-    )
-
-
-def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
-    items: list[tuple[object, Value]] = []
-    rest: list[Value] = []
-    for key_node, value_node in node.items:
-        if key_node is None:
-            inner = m.contents(m.evaluate(value_node))
-            if isinstance(inner, Mapping):
-                items.extend(inner.items)
-                rest.extend(inner.rest)
-            else:
-                rest.append(m.unknown(value_node))
-            continue
-        key = m.evaluate(key_node)
-        value = m.evaluate(value_node)
-        if isinstance(key, Constant):
-            items.append((key.value, value))
-        else:
-            rest.append(value)
-    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
-
-
-def _kept(m: Machine, value: Sequence | Mapping) -> Value:
-    """A list or dict, whose contents are in the store from now on."""
-    if value.identity is not None:
-        m.store(value.identity, "[]", value)
-    return value
-
-
 def formatted(m: Machine, node: ir.Formatted) -> Value:
     start, known = "", True
     for part in node.parts:
@@ -380,94 +328,6 @@ def yield_(m: Machine, node: ir.Yield) -> Value:
         value = m.each(value, lambda one: m.iterate(one, node))
     m.frame.yields.append((m.state.fork(), value))
     return m.unknown(node)
-
-
-def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    bound = dict(m.state.names)
-    source = m.contents(m.evaluate(node.clauses[0].source))
-    simple = len(node.clauses) == 1
-    rounds, context = m.frame.rounds, m.frame.context
-    results: list[Value] = []
-    keys: list[Value] = []
-    exact = simple and isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS
-    try:
-        if exact:
-            assert isinstance(source, Sequence)
-            for number, item in enumerate(source.items):
-                m.frame.rounds = (*rounds, number)
-                m.frame.context = symbol("item", context, node.number, number)
-                m.assign(node.clauses[0].target, item)
-                wanted = _is_wanted(m, node.clauses[0].tests)
-                if wanted is not False:
-                    _element(m, node, keys, results)
-                if wanted is None:
-                    exact = False
-                    keys[-1:] = [m.unknown(node)] if keys else []
-        else:
-            m.frame.rounds = (*rounds, -1)
-            m.frame.context = symbol("one of many", context)
-            for index, clause in enumerate(node.clauses):
-                over_ = source if not index else m.contents(m.evaluate(clause.source))
-                m.assign(clause.target, m.each(over_, partial(_item_of, m, clause.source)))
-                for test in clause.tests:
-                    m.test(test)
-            _element(m, node, keys, results)
-    finally:
-        m.frame.rounds, m.frame.context = rounds, context
-    _restore(m, bound, node)
-    if node.kind == "dict":
-        return _dict_of(m, keys, results, node)
-    identity = m.fresh_display(node) if node.kind == "list" else None
-    return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
-
-
-def _is_wanted(m: Machine, tests: Sequence_[ir.Expression]) -> bool | None:
-    """Whether an item passes the tests of a comprehension, or None."""
-    outcome: bool | None = True
-    for test in tests:
-        passed = m.known_truth(m.evaluate(test))
-        if passed is False:
-            return False
-        outcome = passed if outcome else None
-    return outcome
-
-
-def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: list[Value]) -> None:
-    if node.key is not None:
-        keys.append(m.evaluate(node.key))
-    results.append(m.evaluate(node.element))
-
-
-def _restore(m: Machine, names: dict[str, Value], node: ir.Comprehension) -> None:
-    """Takes the names of a comprehension's targets back; what a walrus in it has set stays."""
-    targets = {part.id for clause in node.clauses for part in _names_in(clause.target)}
-    for name_ in targets:
-        if name_ in names:
-            m.state.bind(name_, names[name_])
-        else:
-            m.unbind(name_)
-
-
-def _names_in(target: ir.Expression) -> list[ir.Name]:
-    match target:
-        case ir.Name():
-            return [target]
-        case ir.Display():
-            return [name_ for element in target.elements for name_ in _names_in(element)]
-        case ir.Starred():
-            return _names_in(target.value)
-    return []
-
-
-def _dict_of(m: Machine, keys: list[Value], values: list[Value], node: ir.Comprehension) -> Value:
-    items = []
-    rest = []
-    for key, value in zip(keys, values, strict=True):
-        if isinstance(key, Constant):
-            items.append((key.value, value))
-        else:
-            rest.append(value)
-    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
 
 
 def opaque(m: Machine, node: ir.Opaque) -> Value:

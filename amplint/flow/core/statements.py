@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from amplint.flow.core.comparisons import compare
-from amplint.flow.core.expressions import MOST_ITEMS, arithmetic, nested, over
+from amplint.flow.core.displays import MOST_ITEMS
+from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, either, negation
 from amplint.flow.state.store import Ambient, State
