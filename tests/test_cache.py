@@ -330,7 +330,9 @@ def test_a_file_that_could_not_be_read_may_be_readable_later(
             raise PermissionError(errno.EACCES, "Permission denied")
         return real_bytes(path)
 
-    (project / "train.py").write_text("from plain import *\n" + TRAIN.replace("from engine import step\n", ""))
+    (project / "train.py").write_text(
+        "from plain import *\n" + TRAIN.replace("from engine import step\n", "")
+    )
     with monkeypatch.context() as patched:
         for module in (gating, decoding):
             patched.setattr(module, "read_bytes", refused)
