@@ -71,7 +71,7 @@ _STALE = 3600.0
 _GRAIN = 2_000_000_000
 """Nanoseconds: a file that changed so short before a run may change again without its time telling."""
 
-_Stamp = list[int]
+Stamp = list[int]
 """What the disk says of a file: size, times and identity."""
 _Answers = list[list[Any]]
 """What was found in the bytes of a file: names that it imports, with their modules; names that it defines."""
@@ -112,7 +112,7 @@ class Entry:
     def __init__(self, folder: Path, view: View) -> None:
         self._view = view
         self._path = folder / f"{_PREFIX}{_key_of(view)}{_SUFFIX}"
-        self._before = [_stamp(file) for file in view.project]
+        self._before = [stamp_of(file) for file in view.project]
         self._start = _now()
 
     def get(self) -> Kept | None:
@@ -135,7 +135,7 @@ class Entry:
         """Keeps what was found, unless a file changed meanwhile: then some of it is about what was there before.
         ``unreadable``: files that could not be read or decoded."""
         files = self._view.project
-        if not files or self._before != [_stamp(file) for file in files]:
+        if not files or self._before != [stamp_of(file) for file in files]:
             return
         read = {str(path): digest for path, digest in asked.read.items()} | dict.fromkeys(unreadable, "")
         answers = _answers_of(asked)
@@ -157,7 +157,7 @@ class Entry:
         }
         _write(self._path, document)
 
-    def _stamps(self) -> list[_Stamp | None]:
+    def _stamps(self) -> list[Stamp | None]:
         """Those that tell whether a file is what it was when this run looked at it."""
         return [
             stamp if stamp is not None and max(stamp[1], stamp[2]) < self._start - _GRAIN else None
@@ -238,7 +238,8 @@ def _now() -> int:
     return time.time_ns()
 
 
-def _stamp(path: str) -> _Stamp | None:
+def stamp_of(path: str) -> Stamp | None:
+    """What tells whether a file has changed, None for one that is not there."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -610,6 +610,8 @@ class Framework:
     setting: str
     prepares: str
     clips: str
+    stands_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The functions of torch that it has methods of the same names for, with what these take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ def test_the_time_of_a_young_file_is_not_believed(
     """It may change again within a tick of the clock that files are stamped with."""
     monkeypatch.setattr(cache, "_GRAIN", 10)
     monkeypatch.setattr(cache, "_now", lambda: OLD + 1)
-    monkeypatch.setattr(cache, "_stamp", lambda path: stamp)
+    monkeypatch.setattr(cache, "stamp_of", lambda path: stamp)
     before = check(project)
     (project / "engine.py").write_text("def step(model, batch):\n    return model(batch).mean()\n")
     assert check(project) != before
@@ -338,7 +338,7 @@ def test_a_file_that_could_not_be_read_may_be_readable_later(
             patched.setattr(module, "read_bytes", refused)
         patched.setattr(Path, "read_bytes", refused_too)
         assert "AMP902" in {finding.code for finding in check(project).findings}
-    monkeypatch.setattr(cache, "_stamp", lambda path: [1, 2, 3, 4])
+    monkeypatch.setattr(cache, "stamp_of", lambda path: [1, 2, 3, 4])
     assert "AMP902" not in {finding.code for finding in check(project).findings}
 
 

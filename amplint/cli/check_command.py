@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from amplint.cache import Cache
+from amplint.cache import Cache, stamp_of
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
 from amplint.cli.failure import Failure
@@ -180,7 +180,7 @@ def _views(paths: list[str], settings: Settings, options: dict[str, Any], stdin:
 
 def _watch(paths: list[str], options: dict[str, Any]) -> int:
     """Checks again and again; the exit code is that of the last time."""
-    from amplint.cli.watch import changes, stamps_of
+    from amplint.cli.watch import changes
 
     for name in ("output_file", "show_files", "fix", "fix_only", "diff", "add_ignore"):
         if options[name] not in (None, False):
@@ -194,7 +194,9 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
         except (ConfigError, MissingPathError) as error:
             return {"": str(error)}
         sources = [str(view.settings.source) for view in given if view.settings.source is not None]
-        return stamps_of([*sources, *(file for view in given for file in view.project)])
+        return {
+            file: stamp_of(file) for file in [*sources, *(file for view in given for file in view.project)]
+        }
 
     code = 0
     try:

@@ -6,19 +6,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from amplint.events import Place
+from amplint.events import Framework, Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.parsed import Refusal
 from amplint.fixes.scaling import call_at, function_of, receiver_of
 from amplint.fixes.statements import exchanged
-
-_TAKES = {
-    "clip_grad_norm_": ("parameters", "max_norm", "norm_type"),
-    "clip_grad_value_": ("parameters", "clip_value"),
-}
-"""The methods of accelerate by the functions of torch that they stand for, with their parameters."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +21,13 @@ class ClipThroughFramework(FixBuilder):
 
     clip: Place
     backward: Place
-    method: str
-    """What the framework has for it: "accelerator.clip_grad_norm_"."""
+    framework: Framework
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Unsafe: the method unscales the gradients of all optimizers, and may do so once for each step."""
-        name = self.method.rpartition(".")[2]
-        if name not in _TAKES:
-            return Refusal(f"`{self.method}` takes other arguments")
+        taken = dict(self.framework.stands_for)
+        if not taken:
+            return Refusal(f"`{self.framework.clips}` takes other arguments")
         if self.clip.path != self.backward.path:
             return Refusal("the backward pass is in another file")
         file = files.parsed(self.clip.path)
@@ -42,20 +35,20 @@ class ClipThroughFramework(FixBuilder):
         if function_of(file, call) is not function_of(file, backward):
             return Refusal("the backward pass is in another function")
         own = (dotted(call.func) or "").rpartition(".")[2]
-        if own not in _TAKES:
+        if own not in taken:
             return Refusal(f"the framework has no method for `{file.code(call.func)}`")
-        if len(call.args) > len(_TAKES[own]) or any(
-            argument.star or (argument.keyword is not None and argument.keyword.value not in _TAKES[own])
+        if len(call.args) > len(taken[own]) or any(
+            argument.star or (argument.keyword is not None and argument.keyword.value not in taken[own])
             for argument in call.args
         ):
             return Refusal("the framework's method does not take all of the arguments")
-        framework = receiver_of(backward)
-        function = cst.parse_expression(f"{framework}.{own}")
+        method = f"{receiver_of(backward)}.{own}"
+        function = cst.parse_expression(method)
         module = exchanged(file, {call: call.with_changes(func=function)})
         return make_fix(
-            f"Clip with `{framework}.{own}`",
+            f"Clip with `{method}`",
             {file: module},
             [(file, file.statement(call))],
             unsafe="it divides the gradients of all prepared optimizers and may run once for each step: where "
-            f"gradients are accumulated, under `if {framework}.sync_gradients:`",
+            "gradients are accumulated, only in the round that steps",
         )

@@ -80,14 +80,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from amplint.amp.traits import SQUARING
 from amplint.events import Certainty, DType, Op, enabled_region
 from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.numerics import OutOfPlace
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 from amplint.rules.ledger import of_operand, of_regions
-
-_POWERS = frozenset({"__pow__", "pow", "square"})
 
 
 class InplaceOpSkipsAutocast(FlowRule):
@@ -130,7 +129,7 @@ class InplaceOpSkipsAutocast(FlowRule):
                 f"would run in float32 in the region that opens on {region_line}. Use that one."
             )
             assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
-            if event.name in _POWERS and half.dtype is not DType.BFLOAT16:
+            if event.name in SQUARING and half.dtype is not DType.BFLOAT16:
                 where = "if there are values beyond 255"
                 message += f" It matters {where}: their squares overflow in float16."
                 assumes += (Assumption(Assumed.VALUES, where),)

@@ -112,6 +112,7 @@ class DirectOptimizerStep(ProtocolRule):
     """A step around the scaler."""
 
     shown_by = (OptimizerStepped,)
+    never_without = (FrameworkScaled,)  # the scalers of the code are heard by the protocol
     evidence = ("scale", "norm")
     faults = frozenset({Fault.DIRECT_STEP, Fault.SECOND_STEP})
 

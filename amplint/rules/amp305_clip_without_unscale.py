@@ -96,16 +96,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import (
-    AmpHidden,
-    Backward,
-    FrameworkScaled,
-    FrameworkUnscaled,
-    GradientsRead,
-    GradientsZeroed,
-    OptimizerStepped,
-    ScalerUsed,
-)
+from amplint.events import Event, FrameworkScaled, GradientsRead, OptimizerStepped
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
 from amplint.fixes.frameworks import ClipThroughFramework
@@ -128,6 +119,7 @@ class ClipWithoutUnscale(ProtocolRule):
     """A limit that is compared with scaled gradients."""
 
     shown_by = (GradientsRead,)
+    never_without = (FrameworkScaled,)  # the scalers of the code are heard by the protocol
     evidence = ("scale", "norm")
     faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
 
@@ -137,24 +129,11 @@ class ClipWithoutUnscale(ProtocolRule):
         scaled = scaled_by(event)
         return State(scaled) if scaled is not None else None
 
-    def on_framework_unscaled(
-        self, state: State | None, event: FrameworkUnscaled, report: Report
-    ) -> State | None:
+    def _over(self, state: State | None, event: Event, report: Report) -> State | None:
+        """What was scaled is divided or dropped, or nobody knows."""
         return None
 
-    def on_backward(self, state: State | None, event: Backward, report: Report) -> State | None:
-        return None
-
-    def on_scaler_used(self, state: State | None, event: ScalerUsed, report: Report) -> State | None:
-        return None
-
-    def on_gradients_zeroed(
-        self, state: State | None, event: GradientsZeroed, report: Report
-    ) -> State | None:
-        return None
-
-    def on_amp_hidden(self, state: State | None, event: AmpHidden, report: Report) -> State | None:
-        return None
+    on_framework_unscaled = on_backward = on_scaler_used = on_gradients_zeroed = on_amp_hidden = _over
 
     def on_gradients_read(self, state: State | None, event: GradientsRead, report: Report) -> State | None:
         if state is None or event in state.reads or len(state.reads) == _MOST:
@@ -184,7 +163,7 @@ class ClipWithoutUnscale(ProtocolRule):
             (scaled.place, "the scaled backward pass"),
             (step.place, "the gradients are divided by the scale only here"),
         )
-        builder = ClipThroughFramework(place, scaled.place, scaled.framework.clips)
+        builder = ClipThroughFramework(place, scaled.place, scaled.framework)
         report.add(self, place, message, level=level, trail=trail, builder=builder, assumes=scaled.assumes)
 
     def level_of(self, violation: Violation) -> Level | None:

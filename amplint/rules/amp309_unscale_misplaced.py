@@ -121,6 +121,7 @@ class UnscaleMisplaced(ProtocolRule):
 
     shown_by = (ScalerUsed,)
     raises = r"unscale_\(\) (has already been called|is being called after step)"
+    never_without = (FrameworkUnscaled,)  # the scalers of the code are heard by the protocol
     faults = frozenset(
         {
             Fault.UNSCALED_TWICE,

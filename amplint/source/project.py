@@ -111,11 +111,11 @@ def _draw_up_decorators(tree: ast.Module, text: str) -> None:
                     decorator.lineno -= 1
 
 
-def _bytes_at(path: Path) -> bytes:
+def _bytes_at(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:
-        return b""
+        return None
 
 
 class Project:
@@ -240,7 +240,7 @@ class Project:
     def current_bytes(self, path: Path) -> bytes:
         """The bytes of a file, read now and not kept; empty if it cannot be read."""
         data = self.changed.get(str(path))
-        return _bytes_at(path) if data is None else data
+        return (_bytes_at(path) or b"") if data is None else data
 
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
@@ -264,10 +264,7 @@ class Project:
         """The bytes of a file that is not loaded, kept; empty if it cannot be read."""
         data = self._bytes.get(path) or self.changed.get(str(path))
         if data is None:
-            try:
-                data = path.read_bytes()
-            except OSError:
-                data = None
+            data = _bytes_at(path)
             self.asked.read.setdefault(path, digest_of_bytes(data) if data is not None else "")
             data = self._bytes[path] = data or b""
         return data

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.events import AmpHidden, DType, Framework
+from amplint.events import DType, Framework
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
@@ -22,7 +22,6 @@ from amplint.flow.models.frameworks.scales import (
     tell_precision,
     told_of_unscaling,
 )
-from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import MODULE, SCALER, Prepared, StateDict, Tensor
 from amplint.flow.state.symbols import Symbol, symbol
@@ -45,7 +44,15 @@ ACCELERATOR = "accelerator"
 _PRECISION = 2
 """The position of ``mixed_precision``, behind ``device_placement`` and ``split_batches``."""
 _SCALED: frozenset[object] = frozenset({"fp16"})
-_FRAMEWORK = Framework('mixed_precision="fp16"', "accelerator.prepare", "accelerator.clip_grad_norm_")
+_FRAMEWORK = Framework(
+    'mixed_precision="fp16"',
+    "accelerator.prepare",
+    "accelerator.clip_grad_norm_",
+    (
+        ("clip_grad_norm_", ("parameters", "max_norm", "norm_type")),
+        ("clip_grad_value_", ("parameters", "clip_value")),
+    ),
+)
 _TYPES = {"fp16": DType.FLOAT16, "bf16": DType.BFLOAT16}
 """What regions run matrix products in, by ``mixed_precision``."""
 _NO_REGION = ("no",)
@@ -130,10 +137,7 @@ def _told(arguments: tuple[Value, ...]) -> dict[str, Value] | None:
 def _prepare(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``model, optimizer = accelerator.prepare(model, optimizer)``."""
     note = Prepared(scaler_made(api, framework), float32_out=True)
-    if arguments.unclear:
-        api.emit(AmpHidden(api.place(node), regions(api)))  # any optimizer may be among them
-    for value in arguments.positional:
-        roles.prepare(api, value, note)
+    roles.prepare_all(api, replace(arguments, keywords=()), note, node)
     values = replace(arguments, keywords=()) if arguments.positional else arguments
     return roles.handed_back(values)
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.events import AmpHidden, DType, Framework
+from amplint.events import DType, Framework
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import precision_of, tell_precision
 from amplint.flow.models.torch import checkpoints
-from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Optimizer, Prepared
@@ -106,10 +105,7 @@ def _setup(api: Api, framework: Value, arguments: Arguments, node: Node) -> Valu
     # named arguments say how, but for these
     named = tuple(item for item in arguments.keywords if item[0] in ("module", "scheduler"))
     taken = replace(arguments, keywords=named)
-    if arguments.unclear:
-        api.emit(AmpHidden(api.place(node), regions(api)))  # any optimizer may be among them
-    for value in taken.all:
-        roles.prepare(api, value, Prepared(float32_out=True))
+    roles.prepare_all(api, taken, Prepared(float32_out=True), node)
     return roles.handed_back(taken)
 
 

@@ -183,6 +183,14 @@ HIDDEN = Role(hidden)
 # objects that a framework takes over -----------------------------------------------------------------------------
 
 
+def prepare_all(api: Api, arguments: Arguments, note: Note, node: Node) -> None:
+    """Notes it of all arguments. Where not all are in sight, any optimizer may be among them."""
+    if arguments.unclear:
+        api.emit(AmpHidden(api.place(node), regions(api)))
+    for value in arguments.all:
+        prepare(api, value, note)
+
+
 def prepare(api: Api, value: Value, note: Note) -> None:
     """Notes of a module or optimizer that a framework owns it from now on."""
     match value:
