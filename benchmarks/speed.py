@@ -1,11 +1,13 @@
 """Times amplint against ruff, TorchFix and Fixit, on real packages.
 
-    python benchmarks/speed.py [--root DIR] [--only ruff,warm,phases,growth,others,memory,startup]
+    python benchmarks/speed.py [--root DIR] [--only ruff,warm,hook,phases,growth,others,memory,startup]
 
 * ruff: `ruff check --isolated --no-cache --select E,F,B` and `amplint check --isolated --no-cache` on the
   transformers wheel, in turns, five pairs. No tool has a cache, the files are in memory.
 * warm: the same on a copy of transformers whose result amplint has kept, against ruff without a cache; then with
   another text in a file without AMP before each run, and in one with AMP.
+* hook: one file with AMP of --grow as a pre-commit hook gives it, with a result that amplint has kept, against `python -c
+  "import click"`; then with another text in it before each run.
 * phases: what a run on transformers spends its time on, by the rooms of amplint, under a profiler, whose own cost is
   spread over them.
 * growth: one, two, four and eight copies of --grow side by side, in one process.
@@ -132,6 +134,34 @@ def warm(amplint: list[str], ruff: list[str], folder: Path, pairs: int) -> None:
                 taken.append(checked([*amplint, *kept], copy).seconds)
             rows.append([f"one file {what} changed", f"{median(taken):.3f}"])
         print(table(["amplint", "median s"], rows), flush=True)
+
+
+def hook(amplint: list[str], folder: Path, pairs: int) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / folder.name
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".git"))
+        half = next(path for path in python_files(copy) if b"autocast(" in path.read_bytes())
+        files, _ = read_all(copy)
+        print(
+            f"\n== {folder.name}, {files} files: amplint on {half.relative_to(copy)} alone, against importing click"
+        )
+        words = (
+            "check",
+            "--isolated",
+            "--exit-zero",
+            "--project",
+            ".",
+            "--cache-dir",
+            str(Path(scratch) / "kept"),
+        )
+        command = [*amplint, *words, str(half.relative_to(copy))]
+        runs = in_turns(command, [sys.executable, "-c", "import click"], copy, pairs)
+        print(compare(("amplint, nothing changed", "import click"), runs))
+        taken = []
+        for number in range(3):
+            half.write_bytes(half.read_bytes() + f"# {number}\n".encode())
+            taken.append(checked(command, copy).seconds)
+        print(f"that file changed: {median(taken):.2f} s", flush=True)
 
 
 _PHASES = {
@@ -277,7 +307,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default="ruff,warm,phases,memory,startup,others", help="parts to run (%(default)s)"
     )
-    parser.add_argument("--grow", type=Path, help="a project with AMP, of which copies are linted")
+    parser.add_argument("--grow", type=Path, help="a project with AMP, for growth and hook")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--stop-after", type=float, default=STOP_AFTER, help="seconds (%(default)s)")
     parser.add_argument("--amplint", default=str(program("amplint")), help="command to run (%(default)s)")
@@ -297,9 +327,11 @@ def main() -> None:
         warm(amplint, ruff, options.root / "transformers", options.pairs)
     if "phases" in parts:
         phases(options.root / "transformers")
-    if "growth" in parts or options.grow is not None:
-        if options.grow is None:
-            sys.exit("growth needs --grow DIR")
+    if parts & {"growth", "hook"} and options.grow is None:
+        sys.exit("growth and hook need --grow DIR")
+    if "hook" in parts:
+        hook(amplint, options.grow.resolve(), options.pairs)
+    if "growth" in parts:
         growth(amplint, options.grow.resolve())
     if "memory" in parts:
         memory(amplint, ruff, options.root / "transformers")
