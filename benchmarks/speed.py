@@ -6,8 +6,8 @@
   transformers wheel, in turns, five pairs. No tool has a cache, the files are in memory.
 * warm: the same on a copy of transformers whose result amplint has kept, against ruff without a cache; then with
   another text in a file without AMP before each run, and in one with AMP.
-* hook: one file with AMP of --grow as a pre-commit hook gives it, with a result that amplint has kept, against `python -c
-  "import click"`; then with another text in it before each run.
+* hook: one file with AMP of --grow as a pre-commit hook gives it, with a result that amplint has kept, against
+  `python -c "import click"`; then with another text in it before each run.
 * phases: what a run on transformers spends its time on, by the rooms of amplint, under a profiler, whose own cost is
   spread over them.
 * growth: one, two, four and eight copies of --grow side by side, in one process.
