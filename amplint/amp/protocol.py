@@ -426,7 +426,8 @@ class _Move:
     def divide(self, event: ScalerUsed, known: Known) -> Known:
         """unscale_ or step: both divide the gradients that are not divided yet."""
         if known.made and not known.scaled:
-            self.violate(Fault.NEVER_SCALED, event.place, event.place, how=event.act, enabled=known.enabled)
+            backward = self.plain or event.place
+            self.violate(Fault.NEVER_SCALED, event.place, backward, how=event.act, enabled=known.enabled)
             return known._replace(made=False)
         if event.optimizer is None:
             # it may be any of them

@@ -18,6 +18,7 @@ from amplint.confirm import recording as recordings
 from amplint.confirm.recording import NoRecording, Recording
 from amplint.confirm.verdicts import CrossCheck, Status, cross_check
 from amplint.findings import Finding
+from amplint.requirements import bounds_of_setting
 from amplint.source.discovery import MissingPathError
 
 FORMATS = ("full", "json", "github")
@@ -89,6 +90,9 @@ def run_options(command: Any) -> Any:
     help="What makes the exit status 1: any finding that is not refuted, those that the run saw, or nothing.",
 )
 @click.option(
+    "--libraries", is_flag=True, help="Tell of what the run saw libraries do, too, not only how often."
+)
+@click.option(
     "--findings",
     "findings_file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -146,7 +150,10 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
             recordings.write(recording, options["record"])
         except OSError as error:
             raise Failure(f"cannot write {options['record']}: {error.strerror or error}") from error
-    crossed = judged(result, recording, settings, digests)
+    at_release = None if options["findings_file"] else _at_release(paths, settings, recording)
+    crossed = judged(
+        result, recording, settings, digests, libraries=options["libraries"], at_release=at_release
+    )
     _report(result, crossed, options["output_format"], options["output_file"])
     if result.crashes:
         tell_crashes(result)
@@ -155,14 +162,39 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
 
 
 def judged(
-    result: CheckResult, recording: Recording, settings: Settings, digests: dict[str, str | None]
+    result: CheckResult,
+    recording: Recording,
+    settings: Settings,
+    digests: dict[str, str | None],
+    *,
+    libraries: bool = False,
+    at_release: Sequence[Finding] | None = None,
 ) -> CrossCheck:
     """The verdicts on the findings of a result, and what the run saw besides, unless the project does not want to
-    hear of it."""
+    hear of it. ``libraries`` and ``at_release`` as in ``cross_check``."""
     from amplint.groups import Job, Wanted
     from amplint.rules import all_rules
 
-    return cross_check(result.findings, recording, all_rules(), digests, Wanted(Job(settings, ()), {}))
+    wanted = Wanted(Job(settings, ()), {})
+    return cross_check(
+        result.findings,
+        recording,
+        all_rules(),
+        digests,
+        wanted,
+        libraries=libraries,
+        at_release=at_release,
+    )
+
+
+def _at_release(paths: list[str], settings: Settings, recording: Recording) -> Sequence[Finding] | None:
+    """What linting says if the project asks for the very torch that ran; None if it does so anyway."""
+    from dataclasses import replace
+
+    bounds = bounds_of_setting(".".join(recording.torch.split(".")[:2]))
+    if bounds is None or bounds == settings.torch:
+        return None
+    return check(paths, replace(settings, torch=bounds)).findings
 
 
 def digests_of(result: CheckResult) -> dict[str, str | None]:

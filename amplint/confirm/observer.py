@@ -37,7 +37,7 @@ from amplint.events import (
 from amplint.findings import Span
 from amplint.rules.base import Draft, FlowRule, Report
 from amplint.rules.context import Context
-from amplint.rules.dispatcher import Dispatcher, findings_of
+from amplint.rules.dispatcher import Dispatcher, findings_of, shown_by
 
 _MOST_PIECES = 3
 """Different pieces of evidence that are kept for a finding."""
@@ -118,8 +118,8 @@ class Observer:
     ) -> None:
         self._within_library = within_library
         self._measure = measure
-        self._own_places: set[Place] = set()
-        self._library_places: set[Place] = set()
+        self._doers: dict[tuple[str, Place], bool] = {}
+        """For a kind of event and its place whether only libraries that the user's code calls were behind it."""
         self._optimizers: set[Hashable] = set()
         self._report = Report()
         self._dispatcher = Dispatcher(rules, self._report)
@@ -141,6 +141,11 @@ class Observer:
         """What is taken in after the program's end, which the probe then tells of."""
         self._ended = False
         self._last: Place | None = None
+        self.save: Callable[[], None] = lambda: None
+        """Called where a run that is killed should leave a record: when the first region is entered, at the first
+        backward pass, and after the steps 1, 2, 4 and so on."""
+        self._to_save: set[type[Event]] = {RegionEntered, Backward}
+        self._save_at = 1
 
     @property
     def skipped(self) -> int:
@@ -161,6 +166,10 @@ class Observer:
                     self._take(event)
                 except Exception as error:  # the user's program must not suffer from a bug of ours
                     self.note(f"internal error in amplint at {type(event).__name__}: {error!r}")
+        if type(event) in self._to_save or self.steps >= self._save_at:
+            self._to_save.discard(type(event))
+            self._save_at = max(2 * self.steps, 1)
+            self.save()
         if self._is_end(event):
             self.stopping = True
             raise Stopped(0)
@@ -239,12 +248,18 @@ class Observer:
             if len(self._tellings) >= _MOST_DRAFTS:
                 self.note("more findings than can be kept")
                 return
-            by_library = self._within_library() or (
-                draft.place in self._library_places and draft.place not in self._own_places
-            )
-            telling = self._tellings[key] = _Telling(draft, by_library=by_library)
+            telling = self._tellings[key] = _Telling(draft, by_library=self._is_of_library(draft, event))
         telling.add(pieces)
         self._add_numbers(telling, event)
+
+    def _is_of_library(self, draft: Draft, event: Event) -> bool:
+        """Whether what a draft is about is done by a library that the user's code calls. What counts is the place that
+        it speaks of, not the event that showed it: ``optimizer.step()`` of a framework shows that the user's own
+        ``clip_grad_norm_`` came too early."""
+        rule = draft.rule
+        kinds = shown_by(rule) if draft.place != event.place and isinstance(rule, FlowRule) else ()
+        known = [self._doers[kind, draft.place] for kind in kinds if (kind, draft.place) in self._doers]
+        return all(known) if known else self._within_library()
 
     def _add_numbers(self, telling: _Telling, event: Event) -> None:
         rule = telling.draft.rule
@@ -283,7 +298,11 @@ class Observer:
         visits = self._visits.get((kind, place))
         if visits is None:
             visits = self._visits[kind, place] = _Visits()
-            (self._library_places if self._within_library() else self._own_places).add(place)
+            within = self._within_library()
+            self._doers[kind.__name__, place] = within
+            for operand in _operands(event):
+                key = kind.__name__, operand.place
+                self._doers[key] = within and self._doers.get(key, True)
         visits.count += 1
         if enabled_region(event.regions) is not None:
             visits.inside += 1
@@ -323,8 +342,8 @@ class Observer:
         elif where:
             yield f"ran{where}"
 
-    def recording(self, made: Recording) -> Recording:
-        """What was seen so far, with the rest as in ``made``."""
+    def recording(self, made: Recording, *, numbers: bool = True) -> Recording:
+        """What was seen so far, with the rest as in ``made``; ``numbers`` are evidence that waits for the device."""
         from dataclasses import replace
 
         with self._lock:
@@ -332,7 +351,7 @@ class Observer:
                 made,
                 steps=self.steps,
                 skipped=self.skipped,
-                seen=tuple(self._seen()),
+                seen=tuple(self._seen(numbers)),
                 reached=tuple(self._reached()),
                 opened=tuple(
                     Opened(place.path, place.span, device, dtype, enabled, count)
@@ -341,7 +360,7 @@ class Observer:
                 notes=(*made.notes, *self.notes),
             )
 
-    def _seen(self) -> Iterator[Seen]:
+    def _seen(self, with_numbers: bool) -> Iterator[Seen]:
         tellings = [
             telling
             for telling in self._tellings.values()
@@ -355,8 +374,10 @@ class Observer:
                 and (telling.draft.place.path, telling.draft.place.span) == (finding.path, finding.span)
             ]
             evidence = dict.fromkeys(piece for telling in same for piece in telling.evidence)
-            numbers = _in_words([measured for telling in same for measured in telling.measured])
-            pieces = (*_standstill(same[0].losses), *numbers, *tuple(evidence)[:_MOST_PIECES])
+            pieces = tuple(evidence)[:_MOST_PIECES]
+            if with_numbers:
+                numbers = _in_words([measured for telling in same for measured in telling.measured])
+                pieces = (*_standstill(same[0].losses), *numbers, *pieces)
             by_library = all(telling.by_library for telling in same)
             by_text = all(telling.draft.told_by_text for telling in same)
             count = sum(telling.count for telling in same)

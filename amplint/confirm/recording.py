@@ -71,6 +71,16 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Hidden:
+    """Events of a kind that the run could not show at a place, although they may happen there elsewhere, and why."""
+
+    kind: str
+    path: str
+    span: Span
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpRow:
     """An op at a place with operands and a result of these types. ``region`` is the path and line of the innermost
     region, empty if there is none; ``region_type`` its type, or "off"."""
@@ -129,6 +139,8 @@ class Recording:
     """Steps that a scaler left out because a gradient was inf or nan; they are among ``steps``."""
     ended: str = FINISHED
     status: int = 0
+    is_cut: bool = False
+    """Whether a process was gone before it could write the end of its record: what follows is not known."""
     ranks: tuple[int, ...] = (0,)
     is_worker: bool = False
     """Whether another process that was observed started it."""
@@ -138,6 +150,7 @@ class Recording:
     reached: tuple[Reached, ...] = ()
     opened: tuple[Opened, ...] = ()
     raised: tuple[Raised, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
     lines: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Path -> line -> how often it ran, as far as lines were counted."""
     notes: tuple[str, ...] = ()
@@ -215,6 +228,7 @@ def merged(recordings: Sequence[Recording]) -> Recording:
         skipped=max(recording.skipped for recording in recordings),
         ended=max((recording.ended for recording in leading), key=order.index),
         status=next((recording.status for recording in leading if recording.status), 0),
+        is_cut=any(recording.is_cut for recording in recordings),
         ranks=tuple(sorted({rank for recording in recordings for rank in recording.ranks})),
         files=files,
         seen=_merged_seen(recordings),
@@ -224,6 +238,7 @@ def merged(recordings: Sequence[Recording]) -> Recording:
         raised=tuple(
             raised for recording in (*recordings[len(leading) :], *leading) for raised in recording.raised
         ),
+        hidden=tuple(dict.fromkeys(part for recording in recordings for part in recording.hidden)),
         lines=_merged_lines(recording.lines for recording in recordings),
         ops=_merged_ops(op for recording in recordings for op in recording.ops),
         casts=_merged_casts(cast for recording in recordings for cast in recording.casts),
@@ -245,6 +260,7 @@ def _merged_seen(recordings: Sequence[Recording]) -> tuple[Seen, ...]:
                     count=known.count + seen.count,
                     evidence=tuple(dict.fromkeys((*known.evidence, *seen.evidence))),
                     ranks=tuple(sorted({*known.ranks, *seen.ranks})),
+                    by_library=known.by_library and seen.by_library,
                 )
             found[key] = seen
     return tuple(found.values())
@@ -316,6 +332,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
         skipped=int(value["skipped"]),
         ended=str(value["ended"]),
         status=int(value["status"]),
+        is_cut=bool(value.get("is_cut")),
         ranks=tuple(map(int, value["ranks"])),
         is_worker=bool(value.get("is_worker")),
         files={str(path): str(digest) for path, digest in value["files"].items()},
@@ -329,6 +346,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
             Raised(**{**part, "stack": tuple((str(path), int(line)) for path, line in part["stack"])})
             for part in value["raised"]
         ),
+        hidden=tuple(Hidden(**{**part, "span": Span(**part["span"])}) for part in value.get("hidden", ())),
         lines={
             str(path): {int(line): int(count) for line, count in lines.items()}
             for path, lines in value["lines"].items()

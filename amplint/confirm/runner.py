@@ -16,7 +16,7 @@ from pathlib import Path
 
 from amplint.confirm.launchers import LAUNCHERS, as_module
 from amplint.confirm.order import ENVIRONMENT, GRACE, UNUSABLE, Order
-from amplint.confirm.recording import KILLED, NoRecording, Recording, merged, read
+from amplint.confirm.recording import FINISHED, KILLED, NoRecording, Recording, merged, read
 
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?(?:\.exe)?|pypy3?")
 _WITH_VALUE = ("-W", "-X")
@@ -87,7 +87,7 @@ def run(order: Order, command: Sequence[str], *, output_to_stderr: bool = False)
     if not found:
         raise NotRun(_why_nothing(status))
     recording = merged(found)
-    if status < 0 and recording.ended == "finished":
+    if recording.ended == FINISHED and (status < 0 or recording.is_cut):
         recording = replace(recording, ended=KILLED)
     return Run(replace(recording, status=status, command=tuple(command)), status)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from amplint.confirm import recording as recordings
 from amplint.confirm.order import PATIENCE, Order, Unusable, chosen_device
-from amplint.confirm.recording import KILLED, RAISED, SIMULATED, STOPPED, TIMED_OUT, Raised, Recording
+from amplint.confirm.recording import KILLED, RAISED, SIMULATED, STOPPED, TIMED_OUT, Hidden, Raised, Recording
 
 OUT_OF_TIME = 124
 """Exit status of a process that did not unwind, as that of timeout(1)."""
@@ -118,6 +118,7 @@ class Session:
             level=level,
         )
         self.observer.ask(self.probe.context)
+        self.observer.save = self._save
         self.probe.start()
         self.probe.waker = self._wake
         self._stop.enter_context(observe_processes(self, begin, join))
@@ -236,10 +237,16 @@ class Session:
             self._stop.close()
         Session.current = None
 
-    def write(self) -> None:
-        """Writes what is known so far."""
+    def write(self, *, is_cut: bool = False) -> None:
+        """Writes what is known so far; ``is_cut`` while the process goes on, which may be gone the next moment."""
         target = Path(self.order.folder) / f"{self.rank:05}-{self.process}.json"
-        recordings.write(self.recording(), target)
+        recordings.write(self.recording(is_cut=is_cut), target)
+
+    def _save(self) -> None:
+        """Writes what there is, in case that the process is killed; nothing that happens here concerns the program."""
+        with contextlib.suppress(Exception), self._lock:
+            if self._open and self.order.folder:
+                self.write(is_cut=True)
 
     @property
     def rank(self) -> int:
@@ -252,7 +259,7 @@ class Session:
         rank = os.environ.get("RANK", "")
         return int(rank) if rank.isdigit() else 0
 
-    def recording(self) -> Recording:
+    def recording(self, *, is_cut: bool = False) -> Recording:
         """What was seen so far."""
         counted = self.lines.counts()
         sites = self.probe.sites
@@ -266,13 +273,19 @@ class Session:
             told=events_told(),
             ended=self.ended,
             status=self.status,
+            is_cut=is_cut,
             ranks=(self.rank,),
             is_worker=self.is_worker,
             raised=tuple(self.raised),
+            hidden=tuple(
+                Hidden(kind, site.path, site.span, why)
+                for (kind, site), why in list(self.probe.hidden.items())
+            ),
             lines={sites.display(file): lines for file, lines in counted.items()},
             notes=tuple(self.probe.notes) + tuple(_internal(error) for error in self.probe.errors),
         )
-        seen = self.observer.recording(made)
+        # to look at numbers on a device is to wait for it, or to break what it is capturing
+        seen = self.observer.recording(made, numbers=not is_cut or self.device != recordings.REAL)
         names = {*made.lines, *(part.path for part in seen.reached)}
         digests = {name: recordings.digest_of(self.root / name) for name in sorted(names)}
         return recordings.with_files(seen, digests)
@@ -325,9 +338,7 @@ class Session:
             if told is not None and now > told + self.order.grace:
                 self._end_now()
             if now > written + pause:
-                with contextlib.suppress(Exception), self._lock:
-                    if self._open:
-                        self.write()
+                self._save()
                 written, pause = now, min(2 * pause, _SLOWEST_FLUSH)
 
     def _end_now(self) -> None:

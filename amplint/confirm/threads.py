@@ -22,6 +22,7 @@ def install(watch: Watch) -> None:
     watch.patches.wrap(ThreadPoolExecutor, "submit", lambda original: _handing(watch, original))
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
         watch.patches.wrap(Pool, name, lambda original: _handing(watch, original))
+    watch.patches.wrap(torch.nn.DataParallel, "forward", lambda original: _in_parallel(watch, original))
     watch.patches.wrap(torch, "compile", lambda original: _compile(watch, original))
     watch.patches.wrap(torch.nn.Module, "compile", lambda original: _compile_in_place(watch))
 
@@ -89,6 +90,16 @@ def _start(watch: Watch, original: Any) -> Any:
         original(thread)
 
     return start
+
+
+def _in_parallel(watch: Watch, original: Any) -> Any:
+    def forward(wrapper: Any, *inputs: Any, **kwargs: Any) -> Any:
+        if len(wrapper.device_ids) < 2:
+            why = "nn.DataParallel had one device here, and starts threads only for several"
+            watch.guarded(watch.hides, ThreadBegan, why)
+        return original(wrapper, *inputs, **kwargs)
+
+    return forward
 
 
 def _compile(watch: Watch, original: Any) -> Any:

@@ -46,7 +46,7 @@ class Tracer(Observer):
         self._ops.clear()
         self._casts.clear()
 
-    def recording(self, made: Recording) -> Recording:
+    def recording(self, made: Recording, *, numbers: bool = True) -> Recording:
         """What was seen so far, ops and casts included."""
         with self._lock:
             ops: dict[OpRow, int] = {}
@@ -59,7 +59,7 @@ class Tracer(Observer):
                 before = casts.get(cast, (0, 0))
                 casts[cast] = (before[0] + count, before[1] + size)
             return replace(
-                super().recording(made),
+                super().recording(made, numbers=numbers),
                 ops=tuple(replace(row, count=count) for row, count in ops.items()),
                 casts=tuple(replace(row, count=count, size=size) for row, (count, size) in casts.items()),
             )

@@ -7,13 +7,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from amplint.confirm.recording import CPU, KILLED, RAISED, SIMULATED, TIMED_OUT, Reached, Recording, Seen
+from amplint.confirm.recording import (
+    CPU,
+    KILLED,
+    RAISED,
+    SIMULATED,
+    TIMED_OUT,
+    Raised,
+    Reached,
+    Recording,
+    Seen,
+)
 from amplint.findings import Finding, Span
 from amplint.rules.base import FlowRule, Rule
 from amplint.rules.dispatcher import heard_by, shown_by
 
 _OPS = frozenset({"Op", "IndexPut", "Converted"})
 """Events that are told of only where half-precision tensors are part of them."""
+
+
+_CUT = "a process was killed, and what it did after its record was last written is not known"
 
 
 class Status(str, Enum):
@@ -48,6 +61,8 @@ class CrossCheck:
     recording: Recording
     findings: tuple[Verdict, ...]
     missed: tuple[Verdict, ...]
+    in_libraries: tuple[Verdict, ...] = ()
+    """What the run saw libraries do that the program calls. It counts for nothing unless it is asked for."""
 
     def with_status(self, *wanted: Status) -> list[Verdict]:
         """The verdicts of these kinds."""
@@ -60,24 +75,31 @@ def cross_check(
     rules: Iterable[Rule],
     digests: Mapping[str, str | None],
     is_wanted: Callable[[Finding], bool] = lambda finding: True,
+    *,
+    libraries: bool = False,
+    at_release: Sequence[Finding] | None = None,
 ) -> CrossCheck:
     """The verdict on each finding, and what the run saw besides.
 
     ``digests`` holds, for each path that findings name, the SHA-256 of the file as it was linted; None if that
-    is not known. ``is_wanted`` says of what the run saw whether the project wants to hear of it.
+    is not known. ``is_wanted`` says of what the run saw whether the project wants to hear of it. ``libraries``: what
+    libraries do is missed, too. ``at_release`` is what the static pass says if it takes the project to ask for the
+    torch that ran: what it says of other releases alone, this run cannot show. None: there is no difference.
     """
-    join = _Join(findings, recording, {rule.code: rule for rule in rules}, digests)
+    join = _Join(findings, recording, {rule.code: rule for rule in rules}, digests, at_release)
     verdicts = tuple(map(join.verdict, findings))
-    missed = tuple(
-        Verdict(seen.finding, Status.MISSED, seen.count, seen.evidence, "", join.ranks(seen))
+    more = [
+        seen
         for seen in recording.seen
         if id(seen) not in join.matched
-        and not seen.by_library
         and not join.gave_way(seen)
         and not join.needs_text(seen)
+        and not join.is_of_release(seen.finding)
         and is_wanted(seen.finding)
-    )
-    return CrossCheck(recording, verdicts, missed)
+    ]
+    told = [seen for seen in more if libraries or not seen.by_library or join.raised_by(seen.finding)]
+    hidden = [seen for seen in more if not any(seen is other for other in told)]
+    return CrossCheck(recording, verdicts, tuple(map(join.missed, told)), tuple(map(join.missed, hidden)))
 
 
 class _Join:
@@ -89,8 +111,10 @@ class _Join:
         recording: Recording,
         rules: Mapping[str, Rule],
         digests: Mapping[str, str | None],
+        at_release: Sequence[Finding] | None,
     ) -> None:
         self.findings = findings
+        self.at_release = None if at_release is None else frozenset(map(_name, at_release))
         self.recording = recording
         self.rules = rules
         self.digests = digests
@@ -101,17 +125,49 @@ class _Join:
         if not isinstance(rule, FlowRule):
             reason = "it is about what is written, and true of it; no run shows it"
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
+        if self.at_release is not None and _name(finding) not in self.at_release:
+            reason = f"not observable on torch {self.recording.torch}: it is true of other releases"
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
         path = self._path_in_run(finding.path)
         if path is None:
+            if self.recording.is_cut and finding.path not in self.recording.files:
+                return Verdict(finding, Status.INCONCLUSIVE, reason=_CUT)
             if finding.path in self.recording.files:
                 reason = "the file that ran is not the one that was linted"
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
             return Verdict(finding, Status.NOT_REACHED, reason="nothing of this file ran")
-        return (
-            self._confirmed(finding, path)
-            or self._raised(finding, path, rule)
-            or self._unseen(finding, path, rule)
-        )
+        confirmed = self._confirmed(finding, path)
+        if confirmed is not None:
+            return confirmed
+        raised = self.raised_by(finding)
+        if raised is not None:
+            return Verdict(finding, Status.CONFIRMED, 1, (_in_words(raised),), self._device())
+        unseen = self._unseen(finding, path, rule)
+        if self.recording.is_cut and unseen.status in (Status.NOT_REACHED, Status.REFUTED):
+            return Verdict(finding, Status.INCONCLUSIVE, reason=_CUT)
+        return unseen
+
+    def missed(self, seen: Seen) -> Verdict:
+        """That the run saw something which the static pass did not say."""
+        raised = self.raised_by(seen.finding)
+        evidence = (*seen.evidence, *([_in_words(raised)] if raised is not None else ()))
+        return Verdict(seen.finding, Status.MISSED, seen.count, evidence, "", self.ranks(seen))
+
+    def raised_by(self, finding: Finding) -> Raised | None:
+        """The exception that ended the run, if it is the one that torch raises for such a finding, on one of its lines.
+        Then it is the program's matter, whoever called torch."""
+        rule = self.rules.get(finding.code)
+        path = self._path_in_run(finding.path)
+        if not isinstance(rule, FlowRule) or not rule.raises or path is None:
+            return None
+        lines = [(path, finding.span), *((step.path, step.span) for step in finding.trail)]
+        for raised in self.recording.raised:
+            if not raised.stack or re.search(rule.raises, raised.text) is None:
+                continue
+            file, line = raised.stack[-1]
+            if any(file == other and span.line <= line <= span.end_line for other, span in lines):
+                return raised
+        return None
 
     def gave_way(self, seen: Seen) -> bool:
         """Whether the static pass lets another rule speak of the region that this one speaks of. A run that ends
@@ -125,6 +181,14 @@ class _Join:
                 for step in seen.finding.trail
             )
             for finding in self.findings
+        )
+
+    def is_of_release(self, seen: Finding) -> bool:
+        """Whether the static pass would say it of the torch that ran, and does not say it of those that the project
+        asks for."""
+        return self.at_release is not None and any(
+            (code, path) == (seen.code, seen.path) and self._meet(span, seen.span)
+            for code, path, span in self.at_release - set(map(_name, self.findings))
         )
 
     def needs_text(self, seen: Seen) -> bool:
@@ -167,22 +231,16 @@ class _Join:
             for step in seen.trail
         )
 
-    def _raised(self, finding: Finding, path: str, rule: FlowRule) -> Verdict | None:
-        if not rule.raises:
-            return None
-        lines = [(path, finding.span), *((step.path, step.span) for step in finding.trail)]
-        for raised in self.recording.raised:
-            if not raised.stack or re.search(rule.raises, raised.text) is None:
-                continue
-            file, line = raised.stack[-1]
-            if any(file == other and span.line <= line <= span.end_line for other, span in lines):
-                evidence = (f"raised {raised.type}: {raised.text}",)
-                return Verdict(finding, Status.CONFIRMED, 1, evidence, self._device())
-        return None
-
     def _unseen(self, finding: Finding, path: str, rule: FlowRule) -> Verdict:
         if rule.unseen:
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=rule.unseen)
+        for hidden in self.recording.hidden:
+            if (
+                hidden.kind in heard_by(rule)
+                and hidden.path == path
+                and self._meet(hidden.span, finding.span)
+            ):
+                return Verdict(finding, Status.NOT_OBSERVABLE, reason=hidden.reason)
         if rule.needs and self.recording.device != "cuda":
             reason = f"it takes {rule.needs}: run this on a CUDA device"
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
@@ -197,7 +255,11 @@ class _Join:
             if reached.kind in shown_by(rule) and self._covers(reached.span, finding.span)
         ]
         ran = self._times_run(path, finding.span)
-        cut_off = self._ended_in(path, finding.span)
+        ended = self._ended_in(path, finding.span)
+        cut_off = ended is not None
+        if ended is not None and (telling or ran or near):
+            reason = "its line raised an exception, and not one that the rule knows"
+            return Verdict(finding, Status.INCONCLUSIVE, evidence=(_in_words(ended),), reason=reason)
         harmless = ran if shown_by(rule) <= _OPS and not cut_off else 0
         if not telling and not harmless:
             if near or ran or cut_off:
@@ -221,6 +283,9 @@ class _Join:
                 f"its line ran, but a run does not tell all that the rule listens to ({', '.join(untold)})"
             )
             return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
+        idle = self._idle_step(finding)
+        if idle:
+            return Verdict(finding, Status.NOT_REACHED, reason=f"{idle}, of which it speaks, did not run")
         if telling:
             return self._refuted(finding, telling)
         evidence = ("it met no half-precision tensor",)
@@ -250,12 +315,25 @@ class _Join:
             for opened in self.recording.opened
         )
 
-    def _ended_in(self, path: str, span: Span) -> bool:
-        return any(
-            file == path and span.line <= line <= span.end_line
-            for raised in self.recording.raised
-            for file, line in raised.stack[-1:]
+    def _ended_in(self, path: str, span: Span) -> Raised | None:
+        """The exception that ended the run in a stretch."""
+        return next(
+            (
+                raised
+                for raised in self.recording.raised
+                for file, line in raised.stack[-1:]
+                if file == path and span.line <= line <= span.end_line
+            ),
+            None,
         )
+
+    def _idle_step(self, finding: Finding) -> str:
+        """The line of a part of the trail that did not run; empty if all of them ran, as far as lines were counted."""
+        for step in finding.trail:
+            path = self._path_in_run(step.path)
+            if path is not None and path in self.recording.lines and not self._times_run(path, step.span):
+                return f"line {step.span.line}" + (f" of {step.path}" if step.path != finding.path else "")
+        return ""
 
     def _device(self) -> str:
         match self.recording.device:
@@ -283,6 +361,14 @@ class _Join:
             inner.end_line,
             inner.end_column,
         ) <= (outer.end_line, outer.end_column)
+
+
+def _name(finding: Finding) -> tuple[str, str, Span]:
+    return finding.code, finding.path, finding.span
+
+
+def _in_words(raised: Raised) -> str:
+    return f"raised {raised.type}: {raised.text}"
 
 
 def _end(recording: Recording) -> str:

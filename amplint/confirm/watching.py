@@ -115,6 +115,8 @@ class Watch:
         self.modules = Names("module")
         self.notes: list[str] = []
         self.errors: list[str] = []
+        self.hidden: dict[tuple[str, Site], str] = {}
+        """Kinds of events that a run cannot show at a place, and why: "ThreadBegan" where there was one device."""
         self.running = False
         self.waker: Callable[[], None] | None = None
         self._forked = False
@@ -170,6 +172,7 @@ class Watch:
         self._lock = threading.RLock()
         self.errors.clear()
         self.notes.clear()
+        self.hidden.clear()
         self.numbers.forget()
 
     def wake(self) -> None:
@@ -214,6 +217,12 @@ class Watch:
         """Says something once."""
         if text not in self.notes:
             self.notes.append(text)
+
+    def hides(self, kind: type[Event], why: str, depth: int = 2) -> None:
+        """Says that where the user's code is such events would happen elsewhere, and here do not."""
+        site = self.sites.here(depth + 1)
+        if site is not None:
+            self.hidden[kind.__name__, site] = why
 
     def site(self, depth: int = 2) -> Site | None:
         """Where the user's code is."""

@@ -52,10 +52,12 @@ def render_json(result: CheckResult, crossed: CrossCheck, style: Style) -> str:
         "skipped": recording.skipped,
         "ended": recording.ended,
         "status": recording.status,
+        "is_cut": recording.is_cut,
         "ranks": list(recording.ranks),
         "notes": list(recording.notes),
         "findings": [_object(verdict, sources) for verdict in crossed.findings],
         "missed": [_object(verdict, sources) for verdict in crossed.missed],
+        "in_libraries": len(crossed.in_libraries),
     }
     return json.dumps(value, indent=2) + "\n"
 
@@ -142,6 +144,8 @@ def _last_lines(crossed: CrossCheck, style: Style) -> list[str]:
         text += f": {', '.join(counts)}"
     if crossed.missed:
         text += f"; the run saw {len(crossed.missed)} more"
+    if crossed.in_libraries:
+        text += f"; {len(crossed.in_libraries)} more in libraries (--libraries shows them)"
     notes = [style.paint(f"note: {escaped(note)}", "yellow") for note in recording.notes]
     return [*notes, described_run(recording), style.paint(text, "bold") if not style.color else text + "."]
 
@@ -158,13 +162,13 @@ def described_run(recording: Recording) -> str:
         "stopped": "stopped after as many as wanted",
         "timed out": "stopped when its time was over",
         "raised": f"it failed with status {recording.status}",
-        "killed": "it was killed",
+        "killed": "it was killed" + (f" by signal {-recording.status}" if recording.status < 0 else ""),
     }.get(recording.ended, recording.ended)
     for raised in recording.raised[:1]:
-        end = f"it raised {raised.type}: {raised.text}"
+        end = f"it raised {raised.type}: {raised.text}".rstrip(".")
     command = escaped(" ".join(recording.command))
     skipped = f", {recording.skipped} of them skipped by the scaler" if recording.skipped else ""
-    return (
-        f"Ran {command} on {place} (torch {recording.torch}{table}{ranks}): "
-        f"{counted(recording.steps, 'optimizer step')}{skipped}; {escaped(end)}."
-    )
+    steps = counted(recording.steps, "optimizer step") + skipped
+    if recording.is_cut:
+        steps = f"at least {steps}" if recording.steps else "no optimizer step was recorded"
+    return f"Ran {command} on {place} (torch {recording.torch}{table}{ranks}): {steps}; {escaped(end)}."

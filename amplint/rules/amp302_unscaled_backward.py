@@ -155,8 +155,9 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             return (
                 f"{call(violation.place)} runs before this scaler has scaled any loss: torch raises "
                 f"`AssertionError: Attempted {violation.how} but _scale is None.` Write "
-                "`scaler.scale(loss).backward()` with the same scaler.",
-                "here",
+                "`scaler.scale(loss).backward()` with the same scaler, or call backward through the framework that "
+                "made it.",
+                "here" if violation.other == violation.place else "the backward pass that is not scaled",
             )
         if violation.fault is Fault.OTHER_SCALER:
             return (

@@ -179,3 +179,33 @@ def test_a_rule_that_fails_does_not_fail_the_program() -> None:
     observer = Observer([Broken()])
     observer.hear(Backward(at(2), (), ".backward()"))
     assert any("internal error" in note for note in observer.notes)
+
+
+def test_numbers_that_wait_for_the_device_are_left_out_on_demand() -> None:
+    class OnDevice:
+        def item(self) -> float:
+            raise AssertionError("nobody looks at it here")
+
+    class Losing(FlowRule):
+        evidence = ("loss",)
+
+        def on_backward(self, state: object, event: Event, report: Report) -> object:
+            report.add(self, event.place, "wrong")
+            return state
+
+    observer = Observer([Losing()])
+    observer.loss(OnDevice())
+    observer.hear(Backward(at(2), (), ".backward()"))
+    assert len(observer.recording(MADE, numbers=False).seen) == 1
+    with pytest.raises(AssertionError):
+        observer.recording(MADE)
+
+
+def test_what_is_known_is_saved_at_the_first_backward_pass_and_after_ever_more_steps() -> None:
+    observer = Observer(RULES)
+    saved: list[int] = []
+    observer.save = lambda: saved.append(observer.steps)
+    for _ in range(9):
+        observer.hear(Backward(at(2), (), ".backward()"))
+        observer.hear(STEP)
+    assert saved == [0, 1, 2, 4, 8]

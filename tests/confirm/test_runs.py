@@ -221,3 +221,32 @@ def test_a_recording_names_the_op_table_of_its_torch(probed: Probed) -> None:
     done = probed(TRAIN + "step()\n")
     assert done.recording.op_table == name_of_table(of_release(done.recording.torch))
     assert f"(torch {done.recording.torch}, op table of torch " in described_run(done.recording)
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_process_that_is_killed_leaves_what_it_saw_so_far(probed: Probed, step: int) -> None:
+    done = probed(
+        f"""
+        import os
+        import signal
+        import torch
+        from torch import nn
+
+        model = nn.Linear(4, 1).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x = torch.ones(2, 4, device="cuda")
+        for step in range(6):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = model(x).square().mean()
+                loss.backward()
+            if step == {step}:
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.step()
+        """
+    )
+    assert done.status == -9
+    recording = done.recording
+    assert recording.is_cut
+    assert any(part.kind == "Backward" for part in recording.reached)
+    assert (recording.steps > 0) == (step > 0)
+    assert [seen.finding.name for seen in recording.seen if seen.finding.name == "backward-in-autocast"]

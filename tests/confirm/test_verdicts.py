@@ -10,6 +10,7 @@ import pytest
 from amplint.confirm.recording import (
     KILLED,
     RAISED,
+    Hidden,
     NoRecording,
     Opened,
     Raised,
@@ -90,7 +91,7 @@ def test_refuted_where_its_line_ran_and_it_was_false_each_time() -> None:
 
 
 def test_refuted_where_no_half_precision_tensor_met_the_op() -> None:
-    found = verdict(run(lines={"train.py": {5: 7}}), finding("missing-float"))
+    found = verdict(run(lines={"train.py": {3: 7, 5: 7}}), finding("missing-float"))
     assert (found.status, found.count) == (Status.REFUTED, 7)
 
 
@@ -223,3 +224,93 @@ def test_what_takes_a_cuda_device_is_not_refuted_without_one() -> None:
     wanted = finding("cuda-graph-with-cache")
     assert verdict(run(reached=(captured,)), wanted).status is Status.NOT_OBSERVABLE
     assert verdict(run(device="cuda", reached=(captured,)), wanted).status is Status.REFUTED
+
+
+def test_not_reached_where_a_part_of_its_trail_did_not_run() -> None:
+    lines = {"train.py": {5: 12}}
+    found = verdict(run(reached=(RAN,), lines=lines))
+    assert (found.status, found.reason) == (Status.NOT_REACHED, "line 3, of which it speaks, did not run")
+    assert verdict(run(reached=(RAN,), lines={"train.py": {3: 1, 5: 12}})).status is Status.REFUTED
+
+
+def test_an_exception_at_its_line_refutes_nothing() -> None:
+    raised = Raised("RuntimeError", "the device is gone", (("train.py", 5),))
+    found = verdict(run(reached=(RAN,), raised=(raised,)))
+    assert (found.status, found.evidence) == (
+        Status.INCONCLUSIVE,
+        ("raised RuntimeError: the device is gone",),
+    )
+
+
+def test_what_a_run_could_not_show_at_a_place_is_not_refuted() -> None:
+    lost = finding("autocast-lost-in-threads")
+    ran = Reached("Forward", "train.py", BACKWARD, 12)
+    assert verdict(run(reached=(ran,)), lost).status is Status.REFUTED
+    for kind, place, status in (
+        ("ThreadBegan", BACKWARD, Status.NOT_OBSERVABLE),
+        ("ThreadBegan", Span(9, 1, 9, 5), Status.REFUTED),
+        ("Op", BACKWARD, Status.REFUTED),
+    ):
+        hidden = Hidden(kind, "train.py", place, "there was one device")
+        assert verdict(run(reached=(ran,), hidden=(hidden,)), lost).status is status
+
+
+@pytest.mark.parametrize(
+    "seen", [{"reached": (RAN,)}, {}, {"files": {}}], ids=["refuted", "not reached", "no such file"]
+)
+def test_a_record_that_is_cut_says_nothing_of_what_it_does_not_hold(seen: dict[str, object]) -> None:
+    assert verdict(run(**seen)).status in (Status.REFUTED, Status.NOT_REACHED)
+    found = verdict(run(ended=KILLED, is_cut=True, **seen))
+    assert found.status is Status.INCONCLUSIVE
+
+
+def test_what_a_cut_record_holds_is_confirmed() -> None:
+    found = verdict(run(ended=KILLED, is_cut=True, seen=(Seen(finding(), 2),)))
+    assert (found.status, found.count) == (Status.CONFIRMED, 2)
+
+
+def test_what_is_true_of_other_releases_is_not_judged_by_this_one() -> None:
+    seen = run(seen=(Seen(finding(), 2),))
+    crossed = cross_check([finding()], seen, all_rules(), {"train.py": "abc"}, at_release=[])
+    [found] = crossed.findings
+    assert (found.status, found.reason) == (
+        Status.NOT_OBSERVABLE,
+        "not observable on torch 2.13.0: it is true of other releases",
+    )
+    same = cross_check([finding()], seen, all_rules(), {"train.py": "abc"}, at_release=[finding()])
+    assert same.findings[0].status is Status.CONFIRMED
+
+
+def test_what_is_true_of_the_release_that_ran_alone_is_not_missed() -> None:
+    seen = run(seen=(Seen(finding(), 2),))
+    assert len(cross_check([], seen, all_rules(), {}, at_release=[]).missed) == 1
+    assert cross_check([], seen, all_rules(), {}, at_release=[finding()]).missed == ()
+
+
+def test_what_libraries_do_is_counted_and_told_if_it_is_asked_for() -> None:
+    seen = run(seen=(Seen(finding(), 2, by_library=True),))
+    crossed = cross_check([], seen, all_rules(), {})
+    assert (len(crossed.missed), len(crossed.in_libraries)) == (0, 1)
+    crossed = cross_check([], seen, all_rules(), {}, libraries=True)
+    assert (len(crossed.missed), len(crossed.in_libraries)) == (1, 0)
+
+
+def test_what_ended_the_run_is_told_whoever_called_torch() -> None:
+    half = finding("half-model")
+    raised = Raised("ValueError", "Attempting to unscale FP16 gradients.", (("train.py", 3),))
+    seen = run(seen=(Seen(half, 1, by_library=True),), raised=(raised,), ended=RAISED)
+    [missed] = cross_check([], seen, all_rules(), {"train.py": "abc"}).missed
+    assert missed.evidence == ("raised ValueError: Attempting to unscale FP16 gradients.",)
+    other = run(seen=seen.seen, raised=(replace(raised, text="out of memory"),), ended=RAISED)
+    assert cross_check([], other, all_rules(), {"train.py": "abc"}).missed == ()
+
+
+def test_one_process_that_was_killed_cuts_the_record_of_all() -> None:
+    assert merged([run(), run(is_cut=True)]).is_cut
+    assert not merged([run(), run()]).is_cut
+
+
+def test_the_users_own_part_is_not_a_librarys_in_any_rank() -> None:
+    own, other = Seen(finding(), 1), Seen(finding(), 1, by_library=True)
+    [seen] = merged([run(seen=(other,)), run(seen=(own,), ranks=(1,))]).seen
+    assert not seen.by_library
