@@ -81,7 +81,7 @@ class _Watch:
 
     def pytest_report_header(self) -> str:
         """What the verdicts will rest on."""
-        return _header(self._session.device, self._session.device_name)
+        return _header(self._session.device)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, None]:
@@ -133,7 +133,7 @@ class _Workers:
         """What the verdicts will rest on."""
         from amplint.confirm.order import chosen_device
 
-        return _header(*chosen_device(self._order.device))
+        return _header(chosen_device(self._order.device))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -167,10 +167,10 @@ class _Workers:
         _report(terminalreporter, config, replace(made, notes=notes, steps=steps, skipped=skipped))
 
 
-def _header(device: str, name: str) -> str:
+def _header(device: str) -> str:
     import torch
 
-    place = {"simulated-cuda": "CUDA simulated on CPU", "cpu": "the CPU"}.get(device, name)
+    place = {"simulated-cuda": "CUDA simulated on CPU", "cpu": "the CPU"}.get(device, "CUDA")
     return f"amplint: watching torch.amp on {place} (torch {torch.__version__})"
 
 

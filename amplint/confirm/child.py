@@ -36,13 +36,13 @@ def main(command: Sequence[str]) -> None:
     session = Session(order, _script(command))
     try:
         if launcher is not None:
-            launch(launcher, command[2:], chosen_device(order.device)[0] == SIMULATED)
+            launch(launcher, command[2:], chosen_device(order.device) == SIMULATED)
             return
-        session.start()
     except (Unusable, NotLaunched) as error:
         sys.stderr.write(f"amplint: error: {error}\n")
         sys.exit(UNUSABLE)
     session.guard()
+    session.start_with_torch()
     try:
         _run(command)
     except SystemExit as error:

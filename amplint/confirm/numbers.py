@@ -105,7 +105,7 @@ class Numbers:
 
     def measured(self, kinds: Sequence[str], event: Event, place: Place) -> Measured | None:
         """What there is to measure when an event has made true what a rule says of a place."""
-        if not kinds or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+        if not kinds or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
             return None
         scale = size = zeros = None
         with _apart():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 
 from amplint.confirm.recording import REAL, SIMULATED
@@ -14,6 +15,7 @@ PATIENCE = 2.0
 """Seconds that a run which is out of time has until its next step begins; then it is interrupted."""
 GRACE = 10.0
 """Seconds that a run has to unwind after it was told to stop; then it is ended."""
+_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 UNUSABLE = 97
 """Exit status where the run could not begin; the reason is on standard error."""
 
@@ -49,14 +51,28 @@ class Unusable(Exception):  # noqa: N818
     """The wanted device is not to be had."""
 
 
-def chosen_device(wanted: str) -> tuple[str, str]:
-    """What a run takes place on, and its name. Raises Unusable."""
-    import torch
-
-    if wanted in ("auto", REAL) and torch.cuda.is_available():
-        return REAL, torch.cuda.get_device_name()
+def chosen_device(wanted: str) -> str:
+    """What a run takes place on. It does not start CUDA: the program may still say which devices it wants to see.
+    Raises Unusable."""
+    if wanted in ("auto", REAL) and _has_cuda():
+        return REAL
     if wanted == REAL:
         raise Unusable(
             "torch sees no CUDA device here; --device simulated-cuda runs the program on the CPU under CUDA's rules"
         )
-    return (SIMULATED if wanted == "auto" else wanted), ""
+    return SIMULATED if wanted == "auto" else wanted
+
+
+def _has_cuda() -> bool:
+    """Whether there is a device, asked in the way that leaves the driver alone."""
+    import torch
+
+    before = os.environ.get(_BY_NVML)
+    os.environ[_BY_NVML] = "1"
+    try:
+        return torch.cuda.is_available()
+    finally:
+        if before is None:
+            del os.environ[_BY_NVML]
+        else:
+            os.environ[_BY_NVML] = before

@@ -21,6 +21,7 @@ from types import CodeType, FrameType
 import torch
 
 from amplint.confirm.patches import UNCOUNTED
+from amplint.confirm.recording import displayed
 from amplint.events import Place
 from amplint.findings import Span
 
@@ -220,12 +221,7 @@ class Sites:
         """A path as it is shown."""
         shown = self._paths.get(file)
         if shown is None:
-            path = Path(file).resolve()
-            try:
-                shown = path.relative_to(self._root).as_posix()
-            except ValueError:
-                shown = path.as_posix()
-            self._paths[file] = shown
+            shown = self._paths[file] = displayed(file, self._root)
         return shown
 
 

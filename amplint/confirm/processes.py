@@ -101,9 +101,14 @@ class _Starter:
             house=str(Path(__file__).parents[2]), module=begin.__module__, name=begin.__qualname__
         )
         script = (str(session.script.parent),) if session.script is not None else ()
-        order = session.order
-        self.order = replace(order, device=session.device, paths=(*order.paths, *script)).written()
+        self._scripts = script
         self._starting = threading.local()
+
+    @property
+    def order(self) -> str:
+        """What the started process is told: it is on the same device."""
+        order = self.session.order
+        return replace(order, device=self.session.device, paths=(*order.paths, *self._scripts)).written()
 
     def start(self, original: Any) -> Any:
         """Wraps the method that starts a process."""

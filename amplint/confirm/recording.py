@@ -198,6 +198,15 @@ def read(source: Path) -> Recording:
     return from_text(text, source)
 
 
+def displayed(file: str, root: Path) -> str:
+    """A path as it is shown: relative to the root, if it lies below it."""
+    path = Path(file).resolve()
+    try:
+        return path.relative_to(root).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of a file, or None if it cannot be read."""
     try:
@@ -218,12 +227,19 @@ def merged(recordings: Sequence[Recording]) -> Recording:
     recordings = sorted(recordings, key=lambda recording: recording.is_worker)
     first = recordings[0]
     leading = [recording for recording in recordings if recording.is_worker == first.is_worker]
+    # one that never imported torch has nothing to say of it
+    on = next((recording for recording in recordings if recording.torch), first)
     files: dict[str, str] = {}
     for recording in recordings:
         files.update(recording.files)
     order = (FINISHED, STOPPED, TIMED_OUT, RAISED, KILLED)
     return replace(
         first,
+        device=on.device,
+        device_name=on.device_name,
+        torch=on.torch,
+        op_table=on.op_table,
+        told=on.told,
         steps=max(recording.steps for recording in recordings),
         skipped=max(recording.skipped for recording in recordings),
         ended=max((recording.ended for recording in leading), key=order.index),

@@ -13,13 +13,27 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from amplint.confirm import recording as recordings
-from amplint.confirm.order import PATIENCE, Order, Unusable, chosen_device
-from amplint.confirm.recording import KILLED, RAISED, SIMULATED, STOPPED, TIMED_OUT, Hidden, Raised, Recording
+from amplint.confirm.imported import imported
+from amplint.confirm.lines import LineCounts
+from amplint.confirm.order import PATIENCE, UNUSABLE, Order, Unusable, chosen_device
+from amplint.confirm.processes import observe_processes
+from amplint.confirm.recording import (
+    KILLED,
+    RAISED,
+    REAL,
+    SIMULATED,
+    STOPPED,
+    TIMED_OUT,
+    Hidden,
+    Raised,
+    Recording,
+)
 
 OUT_OF_TIME = 124
 """Exit status of a process that did not unwind, as that of timeout(1)."""
@@ -60,11 +74,13 @@ class Session:
         self.root = Path(order.root)
         inside = [order.root, *order.paths, *([str(self.script.parent)] if self.script else [])]
         self.is_user_file = user_files(inside)
+        self.device, self.torch, self.op_table = order.device, "", ""
+        self.lines = LineCounts(self.is_user_file)
         self.process = os.getpid()
         self.ended = recordings.FINISHED
         self.status = 0
         self.raised: list[Raised] = []
-        self._open = self._closing = False
+        self._open = self._closing = self._begun = self._waiting = False
         self._signal: int | None = None
         self._lock = threading.RLock()
         self._stop = contextlib.ExitStack()
@@ -75,22 +91,49 @@ class Session:
         self._watcher: threading.Thread | None = None
         self._held = threading.Event()
 
+    def start_with_torch(self) -> None:
+        """Puts the process under the probe as soon as the program imports torch: what it sets in the environment before
+        that counts. Its lines and its processes are observed at once."""
+        if "torch" in sys.modules:
+            self.start()
+        else:
+            self._begin()
+            self._waiting = True
+            Session.current = self
+            self._stop.enter_context(imported("torch", self._start_now))
+        self.release()
+
+    def _start_now(self) -> None:
+        if os.getpid() != self.process:
+            self.go_on()
+        try:
+            self.start()
+        except Unusable as error:
+            self._waiting = False  # there is nothing to record
+            sys.stderr.write(f"amplint: error: {error}\n")
+            sys.exit(UNUSABLE)
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self.lines.start()
+            self._stop.enter_context(observe_processes(self, begin, join))
+
     def start(self) -> None:
         """Puts the process under the probe. Raises Unusable."""
         import torch
 
         from amplint.amp.ops import name_of_table
-        from amplint.confirm.lines import LineCounts
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
-        from amplint.confirm.processes import observe_processes
         from amplint.confirm.release import TORCH
         from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept
         from amplint.confirm.tracer import Tracer
         from amplint.rules import rule_classes
         from amplint.rules.base import FlowRule, Setting
 
-        self.device, self.device_name = chosen_device(self.order.device)
+        self.device = chosen_device(self.order.device)
+        self._begin()
         self.torch, self.op_table = torch.__version__, name_of_table(TORCH)
         setting = Setting(TORCH, torch_stated=True)
         rules = [rule(setting) for rule in rule_classes() if issubclass(rule, FlowRule)]
@@ -121,13 +164,10 @@ class Session:
         self.observer.save = self._save
         self.probe.start()
         self.probe.waker = self._wake
-        self._stop.enter_context(observe_processes(self, begin, join))
         self._stop.enter_context(rank_kept(lambda: self.rank))
         self._stop.enter_context(compile_told(self.note))
         self._stop.enter_context(losses_told(self.observer.loss))
-        self.lines = LineCounts(self.is_user_file)
-        self.lines.start()
-        self._open = True
+        self._open, self._waiting = True, False
         Session.current = self
 
     def guard(self) -> None:
@@ -160,9 +200,10 @@ class Session:
         self.ended, self.status, self.raised = recordings.FINISHED, 0, []
         self._rank = self._watcher = None
         self._held = threading.Event()
-        self.observer.forget()
         self.lines.forget()
-        self.probe.go_on()
+        if self._open:
+            self.observer.forget()
+            self.probe.go_on()
         if self._leave is not None:
             self._begin_watch()
 
@@ -197,7 +238,7 @@ class Session:
 
     def release(self) -> None:
         """Undoes ``hold``."""
-        if self._rounds is None or not self._open or (self._watcher is not None and self._watcher.is_alive()):
+        if self._rounds is None or self._is_over or (self._watcher is not None and self._watcher.is_alive()):
             return
         self._held.clear()
         self._watcher = threading.Thread(target=self._go_round, daemon=True, name="amplint")
@@ -209,11 +250,15 @@ class Session:
             if self._held.wait(_ROUND):
                 return
 
+    @property
+    def _is_over(self) -> bool:
+        return not (self._open or self._waiting)
+
     def close(self, *, cut_off: bool = False) -> None:
         """Ends the observation and writes the recording; once, and only in the process that began it.
         ``cut_off``: the process is about to be gone, and torch may stay as it is."""
         with self._lock:
-            if not self._open or os.getpid() != self.process:
+            if self._is_over or os.getpid() != self.process:
                 return
             self._open = False
         self._closing = True
@@ -226,6 +271,13 @@ class Session:
 
     def _finish(self, cut_off: bool) -> None:
         self.lines.stop()
+        if self._waiting:
+            if self.order.folder:
+                self.write()
+            self._waiting = False
+            self._stop.close()
+            Session.current = None
+            return
         if self.observer.stopping and self.ended == recordings.FINISHED:
             self.ended = STOPPED
         self.observer.end(KILLED if cut_off else self.ended)
@@ -262,37 +314,50 @@ class Session:
     def recording(self, *, is_cut: bool = False) -> Recording:
         """What was seen so far."""
         counted = self.lines.counts()
-        sites = self.probe.sites
         made = Recording(
-            device=self.device,
-            device_name=self.device_name,
+            device=recordings.CPU if self._waiting else self.device,
+            device_name="" if self._waiting else self._device_name(),
             torch=self.torch,
             op_table=self.op_table,
             command=self.order.command,
             exact=sys.version_info >= (3, 11),
-            told=events_told(),
+            told=() if self._waiting else events_told(),
             ended=self.ended,
             status=self.status,
             is_cut=is_cut,
             ranks=(self.rank,),
             is_worker=self.is_worker,
             raised=tuple(self.raised),
-            hidden=tuple(
-                Hidden(kind, site.path, site.span, why)
-                for (kind, site), why in list(self.probe.hidden.items())
-            ),
-            lines={sites.display(file): lines for file, lines in counted.items()},
-            notes=tuple(self.probe.notes) + tuple(_internal(error) for error in self.probe.errors),
+            lines={self._displayed(file): lines for file, lines in counted.items()},
         )
-        # to look at numbers on a device is to wait for it, or to break what it is capturing
-        seen = self.observer.recording(made, numbers=not is_cut or self.device != recordings.REAL)
+        seen = made if self._waiting else self._seen(made, is_cut)
         names = {*made.lines, *(part.path for part in seen.reached)}
         digests = {name: recordings.digest_of(self.root / name) for name in sorted(names)}
         return recordings.with_files(seen, digests)
 
+    def _seen(self, made: Recording, is_cut: bool) -> Recording:
+        """The recording with what the probe and its listener know."""
+        hidden = tuple(
+            Hidden(kind, site.path, site.span, why) for (kind, site), why in list(self.probe.hidden.items())
+        )
+        notes = (*self.probe.notes, *map(_internal, self.probe.errors))
+        # to look at numbers on a device is to wait for it, or to break what it is capturing
+        numbers = not is_cut or self.device != recordings.REAL
+        return self.observer.recording(replace(made, hidden=hidden, notes=notes), numbers=numbers)
+
+    def _device_name(self) -> str:
+        """What the device is called, asked where the program has started CUDA by itself."""
+        import torch
+
+        return torch.cuda.get_device_name() if self.device == REAL and torch.cuda.is_initialized() else ""
+
+    def _displayed(self, file: str) -> str:
+        return recordings.displayed(file, self.root.resolve())
+
     def note(self, text: str) -> None:
         """Says something of the run once."""
-        self.observer.note(text)
+        if self._open:
+            self.observer.note(text)
 
     def failed(self, error: BaseException) -> None:
         """The program ended with an exception."""
@@ -302,9 +367,8 @@ class Session:
     def keep(self, error: BaseException) -> None:
         """Keeps an exception as evidence."""
         frames = traceback.extract_tb(error.__traceback__)
-        display = self.probe.sites.display
         stack = tuple(
-            (display(frame.filename), frame.lineno or 0)
+            (self._displayed(frame.filename), frame.lineno or 0)
             for frame in frames
             if self.is_user_file(frame.filename)
         )
@@ -319,9 +383,14 @@ class Session:
         deadline = self._deadline
         told: float | None = None
         interrupted = False
-        while self._open and os.getpid() == self.process:
+        while not self._is_over and os.getpid() == self.process:
             yield
             now = time.monotonic()
+            if not self._open:
+                if deadline is not None and now > deadline:
+                    self.ended = TIMED_OUT
+                    self._end_now()
+                continue
             if told is None and self.observer.stopping:
                 told = now
             if told is None and deadline is not None and now > deadline:
