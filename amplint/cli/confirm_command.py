@@ -280,10 +280,15 @@ def _recording(
         paths=tuple(str(Path(path).absolute()) for path in paths),
     )
     try:
-        done = run(order, program, output_to_stderr=options["output_format"] != "full")
+        done = run(order, program, output_to_stderr=_is_in_the_way(options))
     except NotRun as error:
         raise Failure(str(error)) from error
     return done.recording, exit_status(done.recording, done.status)
+
+
+def _is_in_the_way(options: dict[str, Any]) -> bool:
+    """Whether what the program prints would stand in the middle of a report for machines."""
+    return options["output_format"] != "full" and options["output_file"] is None
 
 
 def exit_status(recording: Recording, status: int) -> int:

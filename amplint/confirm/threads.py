@@ -106,10 +106,20 @@ def _compile(watch: Watch, original: Any) -> Any:
     def compile(model: Any = None, **settings: Any) -> Any:
         watch.note(_NO_COMPILER)
         if model is None:
-            return lambda function: function
-        return model
+            return _uncompiled
+        return _uncompiled(model)
 
     return compile
+
+
+def _uncompiled(model: Any) -> Any:
+    """What the program gets for something compiled: a module with ``_orig_mod``, which stands in the names of
+    parameters, or the function itself."""
+    if not isinstance(model, torch.nn.Module):
+        return model
+    from torch._dynamo.eval_frame import DisableContext, OptimizedModule
+
+    return OptimizedModule(model, DisableContext())
 
 
 def _compile_in_place(watch: Watch) -> Any:

@@ -158,7 +158,7 @@ def described_run(recording: Recording) -> str:
     table = f", {recording.op_table}" if recording.op_table else ""
     ranks = f", {len(recording.ranks)} ranks" if len(recording.ranks) > 1 else ""
     end = {
-        "finished": "it finished",
+        "finished": f"it exited with {recording.status}" if recording.status > 0 else "it finished",
         "stopped": "stopped after as many as wanted",
         "timed out": "stopped when its time was over",
         "raised": f"it failed with status {recording.status}",

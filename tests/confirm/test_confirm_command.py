@@ -201,3 +201,14 @@ def test_spawned_workers_are_observed(tmp_path: Path) -> None:
     value = json.loads(done.stdout)
     assert (value["status"], value["steps"]) == (0, 3)
     assert [found["verdict"] for found in value["findings"]] == ["confirmed", "confirmed"]
+
+
+def test_the_programs_own_output_stays_where_it_is_if_the_report_goes_to_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("print('own words')")
+    options = ["--isolated", "--output-format", "json"]
+    apart = amplint(tmp_path, "confirm", *options, "--output-file", "report.json", "--", "train.py")
+    assert (apart.stdout, apart.stderr) == ("own words\n", "")
+    assert json.loads((tmp_path / "report.json").read_text())["findings"] == []
+    together = amplint(tmp_path, "confirm", *options, "--", "train.py")
+    assert (json.loads(together.stdout)["findings"], together.stderr) == ([], "own words\n")

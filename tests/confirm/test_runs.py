@@ -217,6 +217,29 @@ def test_compiling_is_off_and_said(probed: Probed) -> None:
     assert any("torch.compile was off" in note for note in done.recording.notes)
 
 
+def test_a_compiled_model_has_the_names_that_it_has_without_a_probe(probed: Probed) -> None:
+    done = probed(
+        TRAIN
+        + """
+        kept = model
+        model = torch.compile(model)
+        step()
+        names = ["_orig_mod." + name for name in kept.state_dict()]
+        print(model._orig_mod is kept, list(model.state_dict()) == names)
+        twice = torch.compile(lambda x: x * 2)
+        print(twice(torch.ones(1)).item())
+        """.replace("\n        ", "\n")
+    )
+    assert done.stdout.splitlines()[-2:] == ["True True", "2.0"]
+    assert (done.status, done.recording.steps) == (0, 1)
+
+
+@pytest.mark.parametrize(("left_with", "said"), [("3", "it exited with 3"), ("None", "it finished")])
+def test_the_exit_status_of_a_program_is_told(probed: Probed, left_with: str, said: str) -> None:
+    done = probed(f"import torch, sys\nsys.exit({left_with})")
+    assert described_run(done.recording).endswith(f"{said}.")
+
+
 def test_a_recording_names_the_op_table_of_its_torch(probed: Probed) -> None:
     done = probed(TRAIN + "step()\n")
     assert done.recording.op_table == name_of_table(of_release(done.recording.torch))

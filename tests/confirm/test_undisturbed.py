@@ -143,8 +143,9 @@ def test_the_compiler_is_off_and_the_probe_says_so() -> None:
     _, probe = observe()
     layer = nn.Linear(2, 2)
     with probe:
-        assert torch.compile(layer) is layer
-        assert torch.compile(layer) is layer
+        assert torch.compile(layer)._orig_mod is layer
+        assert torch.compile(len) is len
+        assert torch.compile()(len) is len
     assert len(probe.notes) == 1
 
 
