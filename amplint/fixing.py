@@ -14,7 +14,7 @@ from amplint.fixes.edits import applied
 from amplint.fixes.rounds import CHANGED, NotForFixing, Outcome, Rounds
 from amplint.scope import View, added_to
 from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
-from amplint.source.writing import Replacement, Unwritable, Writer, encoded, remove_leftovers
+from amplint.source.writing import Replacement, Unwritable, Writer, encoded, obstacle, remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,9 @@ def ignore(
     for path, findings in silenced.items():
         try:
             text = session.text(path)
-        except NotForFixing:
-            continue  # it cannot be read, which stays a finding
+        except NotForFixing as error:
+            outcome.skipped[path] = error.reason
+            continue
         places = [(finding.span.line, finding.name) for finding in findings]
         edits = [Edit(path, start, end, new) for start, end, new in insertions(text, places, reason)]
         if not edits:
@@ -165,6 +166,7 @@ class _Session:
         self._stdin = stdin
         self._progress = progress
         self._files = {display_name(path): path for view in views for path in view.files}
+        self._roots = {path: view.root for view in views for path in view.files}
         self._before: dict[str, bytes] = {}
         self._stamps: dict[str, Stamp | None] = {}
         if stdin is None:
@@ -192,13 +194,19 @@ class _Session:
         """The text on the disk of the file that reports call by a name. Raises NotForFixing."""
         try:
             if name not in self._before:
-                self._before[name] = read_bytes(self._path(name))
+                path = self._path(name)
+                reason = obstacle(path, self._roots.get(path))
+                if reason:
+                    raise Unwritable(reason)
+                self._before[name] = read_bytes(path)
             text = decode(self._before[name])
             encoded(text, self._before[name])
         except Unreadable as error:
             raise NotForFixing(error.message) from error
         except Unwritable as error:
             raise NotForFixing(error.reason) from error
+        except OSError as error:
+            raise NotForFixing(error.strerror or str(error)) from error
         return text
 
     def unsteady(self) -> dict[str, str]:
