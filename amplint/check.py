@@ -62,6 +62,8 @@ class CheckResult(NamedTuple):
     """Entry points that were walked."""
     cut: int = 0
     """Those of them that have more statements or paths than are walked: findings may be missing there."""
+    skipped: Mapping[str, str] = {}
+    """Displayed name -> why a file that was to be fixed is left as it is."""
 
 
 def check(

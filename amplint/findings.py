@@ -156,7 +156,7 @@ class Finding:
 
     ``path`` is relative to the working directory, with forward slashes. ``fingerprint`` stays the same
     while the rule, the path and the text of the line stay the same. ``fix_note`` says why there is no fix
-    where a reader would expect one; ``assumes`` what has to hold beside what the text says.
+    where a reader would expect one, or why it was not made; ``assumes`` what has to hold beside what the text says.
     """
 
     code: str

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amplint.cache import Cache
+from amplint.cache import Cache, Stamp, stamp_of
 from amplint.check import CheckResult, Progress, Stdin, check_stdin, check_views
 from amplint.findings import Edit, Finding
 from amplint.fixes.edits import applied
-from amplint.fixes.rounds import NotForFixing, Outcome, Rounds
-from amplint.scope import View
+from amplint.fixes.rounds import CHANGED, NotForFixing, Outcome, Rounds
+from amplint.scope import View, added_to
 from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
-from amplint.source.writing import Replacement, Unwritable, Writer, encoded, remove_leftovers
+from amplint.source.writing import Replacement, Unwritable, Writer, encoded, obstacle, remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,37 @@ class Fixing:
     """What fixing came to: what is left, what is fixed, and what has to be written for it."""
 
     result: CheckResult
-    """What linting says of the changed files; ``crashes`` holds the fixes that were taken back as well."""
+    """What linting says of the changed files. A finding whose fix was not made has none, and a note that says why;
+    ``skipped`` has the files that are left as they are although something in them could be fixed."""
+    lint: Callable[[], CheckResult]
+    """Says it anew of the files as they are on the disk."""
     changes: tuple[Change, ...] = ()
     fixed: tuple[Finding, ...] = ()
-    skipped: dict[str, str] = field(default_factory=dict)
-    """Files that are left as they are although something in them could be fixed, and why."""
+    unmade: tuple[Finding, ...] = ()
+    """The findings that are left because their fixes were taken back; their notes say why."""
     together: tuple[frozenset[str], ...] = ()
     source: bytes | None = None
     """What came from standard input, as it is now."""
 
-    def write(self) -> bool:
-        """Writes the files, each at once, those that one fix changed together all or none. Files that cannot
-        be written are put into ``skipped``. Whether all went well."""
-        well = True
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """Files that are left as they are, and why."""
+        return self.result.skipped
+
+    def write(self) -> None:
+        """Writes the files, each at once, those that one fix changed together all or none. Where one cannot be
+        written, ``result`` becomes what linting says of the files then."""
+        failed: dict[str, str] = {}
         remove_leftovers({str(Path(change.path).resolve().parent) for change in self.changes})
         with Writer() as writer:
             for changes in _joined(self.changes, self.together):
                 replacements = [Replacement(change.path, change.before, change.after) for change in changes]
                 reason = writer.replace_all(replacements)
                 if reason:
-                    well = False
-                    self.skipped |= {change.name: reason for change in changes}
-        return well
+                    failed |= {change.name: reason for change in changes}
+        if failed:
+            skipped = {**self.skipped, **failed}
+            self.result = _noted(self.lint(), {}, skipped, self.result.unsafe_fixes)
 
     @property
     def written(self) -> tuple[Finding, ...]:
@@ -84,7 +93,7 @@ def fix(
     """Fixes what can be fixed in the files of the views, or in the text from standard input that stands for the one
     file of the view, with the unsafe fixes if they are wanted."""
     session = _Session(views, jobs, stdin, progress, cache)
-    rounds = Rounds(session.lint, session.text, unsafe=unsafe, yields=_Yields())
+    rounds = Rounds(session.lint, session.text, unsafe=unsafe, yields=_Yields(), unsteady=session.unsteady)
     return session.fixing(rounds.run(), unsafe=unsafe)
 
 
@@ -122,8 +131,9 @@ def ignore(
     for path, findings in silenced.items():
         try:
             text = session.text(path)
-        except NotForFixing:
-            continue  # it cannot be read, which stays a finding
+        except NotForFixing as error:
+            outcome.skipped[path] = error.reason
+            continue
         places = [(finding.span.line, finding.name) for finding in findings]
         edits = [Edit(path, start, end, new) for start, end, new in insertions(text, places, reason)]
         if not edits:
@@ -156,7 +166,11 @@ class _Session:
         self._stdin = stdin
         self._progress = progress
         self._files = {display_name(path): path for view in views for path in view.files}
+        self._roots = {path: view.root for view in views for path in view.files}
         self._before: dict[str, bytes] = {}
+        self._stamps: dict[str, Stamp | None] = {}
+        if stdin is None:
+            self._stamps = {path: stamp_of(path) for view in views for path in view.project}
         if stdin is not None:
             name = display_name(stdin.path)
             self._files[name] = str(stdin.path.absolute())
@@ -180,14 +194,30 @@ class _Session:
         """The text on the disk of the file that reports call by a name. Raises NotForFixing."""
         try:
             if name not in self._before:
-                self._before[name] = read_bytes(self._path(name))
+                path = self._path(name)
+                reason = obstacle(path, self._roots.get(path))
+                if reason:
+                    raise Unwritable(reason)
+                self._before[name] = read_bytes(path)
             text = decode(self._before[name])
             encoded(text, self._before[name])
         except Unreadable as error:
             raise NotForFixing(error.message) from error
         except Unwritable as error:
             raise NotForFixing(error.reason) from error
+        except OSError as error:
+            raise NotForFixing(error.strerror or str(error)) from error
         return text
+
+    def unsteady(self) -> dict[str, str]:
+        """The files of the projects that are no longer what they were when this began, and what became of them."""
+        found = {}
+        for path, stamp in self._stamps.items():
+            now = stamp_of(path)
+            if now != stamp:
+                gone = now is None and stamp is not None
+                found[display_name(path)] = "it has vanished since it was read" if gone else CHANGED
+        return found
 
     def bytes(self, texts: Mapping[str, str]) -> dict[str, bytes]:
         """The bytes of texts, each in the encoding of its file. Raises Unwritable."""
@@ -203,22 +233,58 @@ class _Session:
             for name, data in sorted(after.items())
             if data != self._before[name]
         )
-        result = result._replace(
-            crashes=(*result.crashes, *outcome.failures),
-            texts={**result.texts, **outcome.texts},
-            unsafe_fixes=unsafe,
+        skipped = {
+            name: reason
+            for name, reason in outcome.skipped.items()
+            if name in self._files or reason != CHANGED  # others of the project change at their own risk
+        }
+        if self._stdin is None:
+            for path in added_to(self._views):
+                skipped[display_name(path)] = "it has appeared since the files were listed"
+        result = result._replace(texts={**result.texts, **outcome.texts})
+        result = _noted(result, outcome.notes, skipped, unsafe)
+        unmade = tuple(
+            one
+            for old, one in zip(outcome.last.findings, result.findings, strict=True)
+            if old in outcome.notes
         )
-        left = set(result.findings)
+        left = set(outcome.last.findings)
         fixed = outcome.fixed or [finding for finding in silenced if finding not in left]
         source = None
         if self._stdin is not None:
             source = next(iter(after.values()), self._stdin.data)
-        return Fixing(result, changes, tuple(fixed), outcome.skipped, tuple(outcome.together), source)
+        return Fixing(
+            result,
+            lambda: self.lint({}),
+            changes,
+            tuple(fixed),
+            unmade,
+            tuple(outcome.together),
+            source,
+        )
 
     def _path(self, name: str) -> str:
         if name not in self._files:
             raise NotForFixing("it is not among the files that were given")
         return self._files[name]
+
+
+def _noted(
+    result: CheckResult, notes: Mapping[Finding, str], skipped: Mapping[str, str], unsafe: bool
+) -> CheckResult:
+    """The result with the reason for each fix that was not made instead of the fix, and with the files that were
+    skipped."""
+
+    def noted(finding: Finding) -> Finding:
+        note = notes.get(finding, "")
+        fix = finding.fix.chosen(unsafe) if finding.fix is not None else None
+        for path, _ in fix.bases if fix is not None else ():
+            if path in skipped:
+                note = note or f"{path} is left as it is: {skipped[path]}"
+        return replace(finding, fix=None, fix_note=note) if note else finding
+
+    findings = tuple(map(noted, result.findings))
+    return result._replace(findings=findings, skipped=dict(skipped), unsafe_fixes=unsafe)
 
 
 def _joined(changes: Sequence[Change], together: Iterable[frozenset[str]]) -> list[list[Change]]:

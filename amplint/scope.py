@@ -158,6 +158,27 @@ def is_marked(root: Path, settings: Settings) -> bool:
     return settings.project_root == root or has_settings(root) or _is_package(root) or _is_repository(root)
 
 
+def added_to(views: Sequence[View]) -> list[str]:
+    """The files that have appeared since the views were made, in directories of which they have all files."""
+    found: list[str] = []
+    for view in views:
+        known = {*view.project, *map(os.path.realpath, view.project)}
+        given = _by_folder(view.files)
+        for folder, files in _by_folder(view.project).items():
+            beside = {str(folder / name) for name in _names(folder) if name.endswith(SUFFIXES)}
+            if len(files) == len(given.get(folder, ())) and not beside <= known:
+                listed = set(_given([folder], view.settings).files)
+                found += sorted(path for path in beside & listed if os.path.realpath(path) not in known)
+    return found
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+
+
 def _below(root: Path, files: Iterable[str]) -> list[str]:
     return [file for file in files if Path(file).is_relative_to(root)]
 

@@ -127,7 +127,7 @@ class Package:
         failures: dict[str, str] = {}
         while tally.rounds < MOST_ROUNDS:
             outcome = self._round(texts, unsafe)
-            failures |= {f"{crash.path}: {crash.reason}": crash.rule for crash in outcome.failures}
+            failures |= {f"{one.path}:{one.span.line}: {reason}": one.name for one, reason in outcome.refused}
             tally.notes += [f"{path}: {reason}" for path, reason in outcome.skipped.items()]
             changed = {name: text for name, text in outcome.texts.items() if text != self._now(texts, name)}
             if not changed:

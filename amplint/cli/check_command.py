@@ -229,6 +229,8 @@ def _fix(
             result = result._replace(done=done)
         elif done:
             click.echo(done, err=True)
+        if output_format == "json":
+            fixes.tell_left_alone(result)
         _report(result, output_format, output_file, options["statistics"], err=stdin is not None)
 
     return fixes.run(given, options, stdin, progress, _cache(options), report)

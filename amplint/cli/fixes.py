@@ -102,19 +102,19 @@ def run(
         _write_source(fixing)
     else:
         fixing.write()
-    _tell_skipped(fixing)
     done = summary_of(fixing.written, "Silenced" if ignoring else "Fixed")
     result = fixing.result
     if options["fix_only"]:
+        _tell_what_is_left(fixing)
         if done:
             click.echo(done, err=True)
-        code = 0
+        is_left = bool(fixing.skipped or fixing.unmade)
     else:
         report(result, done)
-        code = 1 if result.findings and not options["exit_zero"] else 0
+        is_left = bool(result.findings or fixing.skipped)
     if options["exit_non_zero_on_fix"] and fixing.written:
-        code = 1
-    return result, 2 if fixing.skipped else code
+        return result, 1
+    return result, 1 if is_left and not options["exit_zero"] else 0
 
 
 def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
@@ -125,12 +125,11 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
         "".join(unified_diff(change.name, *change.texts, style) for change in fixing.changes),
         options["output_file"],
     )
-    _tell_skipped(fixing)
+    _tell_what_is_left(fixing)
     done = summary_of(fixing.written, "Would silence" if ignoring else "Would fix")
     click.echo(done or f"Nothing to {'silence' if ignoring else 'fix'}.", err=True)
-    if fixing.skipped:
-        return 2
-    return 1 if fixing.changes and not options["exit_zero"] else 0
+    is_left = bool(fixing.changes or fixing.skipped or fixing.unmade)
+    return 1 if is_left and not options["exit_zero"] else 0
 
 
 def _write_source(fixing: Fixing) -> None:
@@ -143,11 +142,21 @@ def _write_source(fixing: Fixing) -> None:
         write("")
 
 
-def _tell_skipped(fixing: Fixing) -> None:
-    from amplint.report.text import escaped
+def _tell_what_is_left(fixing: Fixing) -> None:
+    """What could be fixed and is not, where no report says so."""
+    from amplint.report.text import escaped, place_of
 
-    for name, reason in fixing.skipped.items():
-        click.echo(f"amplint: {escaped(name)} is left as it is: {escaped(reason)}", err=True)
+    tell_left_alone(fixing.result)
+    for finding in fixing.unmade:
+        click.echo(f"amplint: {place_of(finding)}: {escaped(finding.fix_note)}", err=True)
+
+
+def tell_left_alone(result: CheckResult) -> None:
+    """The files that are left as they are, where the report has no room for them."""
+    from amplint.report.text import left_alone
+
+    for line in left_alone(result):
+        click.echo(f"amplint: {line}", err=True)
 
 
 def summary_of(findings: tuple[Finding, ...], act: str) -> str:

@@ -25,23 +25,39 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
 
 
 class Move:
-    """Where the lines of a text are after edits."""
+    """Where the lines of a text are after edits that lie apart."""
 
     def __init__(self, text: str, edits: Iterable[Edit]) -> None:
         self._edits = sorted(set(edits))
+        self._ends = [edit.end for edit in self._edits]
+        growths = (len(edit.text) - (edit.end - edit.start) for edit in self._edits)
+        self._shifts = [0, *accumulate(growths)]
         self._starts = [0, *accumulate(map(len, split_lines(text)))]
         self._new_starts = [0, *accumulate(map(len, split_lines(applied(text, self._edits))))]
 
-    def line(self, line: int, column: int = 1) -> int:
-        """The new line of what stood at a place."""
+    def line(self, line: int, column: int = 1, *, with_inserted: bool = False) -> int:
+        """The new line of what stood at a place, or of what is put in right before it."""
+        return bisect_right(self._new_starts, self.offset(line, column, with_inserted=with_inserted))
+
+    def offset(self, line: int, column: int = 1, *, with_inserted: bool = False) -> int:
+        """Where in the new text it is that stood at a place, or that is put in right before it."""
         offset = self._starts[min(line, len(self._starts)) - 1] + column - 1
-        shift = 0
-        for edit in self._edits:
-            if edit.end <= offset:
-                shift += len(edit.text) - (edit.end - edit.start)
-            elif edit.start < offset:
-                offset = edit.start
-        return bisect_right(self._new_starts, offset + shift) if self._new_starts else 1
+        number = bisect_right(self._ends, offset)
+        if with_inserted:
+            while number and self._edits[number - 1].start == offset:
+                number -= 1
+        elif number < len(self._edits) and self._edits[number].start < offset:
+            offset = self._edits[number].start
+        return offset + self._shifts[number]
+
+    def offset_in_new(self, line: int, column: int) -> int:
+        """The offset of a place in the new text."""
+        return self._new_starts[min(line, len(self._new_starts)) - 1] + column - 1
+
+    def written(self) -> list[tuple[int, int]]:
+        """The stretches of the new text that the edits have put there, in order."""
+        starts = (edit.start + shift for edit, shift in zip(self._edits, self._shifts, strict=False))
+        return [(start, start + len(edit.text)) for start, edit in zip(starts, self._edits, strict=True)]
 
 
 def comments_of(text: str) -> Counter[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
-from amplint.report.text import Style, escaped, place_of, summary
+from amplint.report.text import Style, escaped, left_alone, place_of, summary
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
 
@@ -24,7 +24,14 @@ SUMMARY_LIMIT = 1 << 20
 def render(result: CheckResult, style: Style) -> str:
     """The workflow commands and a last line that counts them."""
     lines = [command(finding) for finding in _by_weight(result)]
-    return "\n".join([*lines, summary(result.findings, result.checked)]) + "\n"
+    lines += [_left_alone(name, reason) for name, reason in sorted(result.skipped.items())]
+    return "\n".join([*lines, summary(result)]) + "\n"
+
+
+def _left_alone(name: str, reason: str) -> str:
+    """The annotation for a file that was to be fixed and is left as it is."""
+    file = _property(_path_in_repository(name))
+    return f"::warning file={file},title=not fixed::{_data(f'{name} is left as it is: {reason}')}"
 
 
 def write_step_summary(result: CheckResult, target: Path) -> None:
@@ -38,7 +45,8 @@ def write_step_summary(result: CheckResult, target: Path) -> None:
 
 
 def _step_summary(result: CheckResult, room: int) -> str:
-    head = f"### amplint\n\n{_markdown(summary(result.findings, result.checked))}\n"
+    lines = [summary(result), *left_alone(result)]
+    head = "### amplint\n\n" + "\n\n".join(map(_markdown, lines)) + "\n"
     if result.findings:
         head += "\n| level | rule | place | message |\n| --- | --- | --- | --- |\n"
     rest = "\n\nThere is no room for more findings here; the log has them all.\n"
@@ -79,6 +87,8 @@ def command(finding: Finding, more: Sequence[str] = ()) -> str:
 def _message(finding: Finding) -> str:
     trail = [f"{step.path}:{step.span.line}:{step.span.column}: {step.message}" for step in finding.trail]
     fix = [f"help: {finding.fix.title}"] if finding.fix else []
+    if finding.fix is None and finding.fix_note:
+        fix = [f"no fix: {finding.fix_note}"]
     return "\n".join(
         [f"{finding.path}:{finding.span.line}:{finding.span.column}: {finding.message}", *trail, *fix]
     )

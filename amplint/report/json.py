@@ -6,8 +6,9 @@ why it is unsafe (else empty), and ``edits`` lists replacements, each with the `
 first character that stays) and the ``content`` to put there, with the line ends of the file. The ranges speak
 of the file as it was read and do not overlap. ``minimum`` is null, or for some unsafe fixes the safe one that is
 made instead where unsafe ones are not wanted. ``fix_note`` says why there is no fix where one could be
-expected. ``assumes`` lists what has to hold beside what the text says: the ``kind`` of each ("flag", "torch", "likely",
-"type", "reaches", "values", "caller") and a clause as its ``text``.
+expected; after `--fix`, also why a fix was not made: then ``fix`` is null. ``assumes`` lists what has to hold beside
+what the text says: the ``kind`` of each ("flag", "torch", "likely", "type", "reaches", "values", "caller") and a clause
+as its ``text``.
 """
 
 from __future__ import annotations

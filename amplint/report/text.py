@@ -118,15 +118,31 @@ def fixable_summary(findings: tuple[Finding, ...], unsafe: bool) -> str:
 def ending(result: CheckResult, style: Style, mark: str = "") -> list[str]:
     """The last lines of a report: what was fixed, what there is, what can be fixed, with the mark that such
     findings have."""
-    last = style.paint(summary(result.findings, result.checked), "bold" if result.findings else "green")
+    good = not result.findings and not result.skipped
+    last = style.paint(summary(result), "green" if good else "bold")
     fixable = fixable_summary(result.findings, result.unsafe_fixes)
-    return [*([result.done] if result.done else []), last, *([mark + fixable] if fixable else [])]
+    return [
+        *([result.done] if result.done else []),
+        *left_alone(result),
+        last,
+        *([mark + fixable] if fixable else []),
+    ]
 
 
-def summary(findings: tuple[Finding, ...], checked: int) -> str:
+def left_alone(result: CheckResult) -> list[str]:
+    """A line for each file that was to be fixed and is left as it is."""
+    return [
+        f"{escaped(name)} is left as it is: {escaped(reason)}."
+        for name, reason in sorted(result.skipped.items())
+    ]
+
+
+def summary(result: CheckResult) -> str:
     """The line of a report that counts the findings."""
+    findings, checked = result.findings, result.checked
     if not findings:
-        return f"All good: no findings; checked {counted(checked, 'file')}."
+        good = f"{counted(len(result.skipped), 'file')} left alone" if result.skipped else "All good"
+        return f"{good}: no findings; checked {counted(checked, 'file')}."
     levels = Counter(finding.level.value for finding in findings)
     weights = ", ".join(counted(levels[level], level) for level in LEVEL_COLORS if levels[level])
     files = len({finding.path for finding in findings})

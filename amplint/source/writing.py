@@ -5,6 +5,10 @@ over it. Between these two system calls a second name exists. So that not even S
 are made by a process of its own, which does nothing else and finishes what it has begun when its parent is
 gone; should that one die too, the next run takes the leftover away. Where the system lacks any of this, the
 file has a name from the start and only an ordinary end of the process is provided for.
+
+Before that it looks once more whether the target holds what was read. Two processes that do so at once cannot undo
+each other's work: each locks the directories that it writes in. An editor that takes no lock is overwritten only if it
+saves between that look and the renaming, which follows at once.
 """
 
 # paths are strings here, as the reading side has them:
@@ -19,6 +23,7 @@ import signal
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -27,6 +32,9 @@ from amplint.source.decoding import Unreadable, decode, encoding_of, read_bytes
 
 _MARK = b"\xef\xbb\xbf"
 _PREFIX, _SUFFIX = ".amplint-", ".tmp"
+_ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+_PATIENCE = 10.0
+"""Seconds to wait for another process that writes in the same directory."""
 
 
 class Unwritable(Exception):  # noqa: N818
@@ -64,9 +72,37 @@ def encoded(text: str, like: bytes) -> bytes:
     raise Unwritable(f"the text would not be read back as {encoding}")
 
 
+def obstacle(path: str, root: str | os.PathLike[str] | None = None) -> str:
+    """Why a file is not to be replaced, although it could be read: that it is write-protected (for root, too), that it
+    has other names, which would keep the old text, or that it is a link out of the directory ``root``. Else empty.
+    Raises OSError where it cannot be looked at."""
+    real = os.path.realpath(path)
+    if root is not None and not _is_within(real, os.path.realpath(root)):
+        return "it is a link to a file outside of the project"
+    status = os.stat(real)
+    if not status.st_mode & _ANY_WRITE or not os.access(real, os.W_OK):
+        return "it is write-protected"
+    if status.st_nlink > 1:
+        return "it has several names (hard links), and the others would keep the old text"
+    return ""
+
+
+def _is_within(path: str, root: str) -> bool:
+    return path == root or path.startswith(os.path.join(root, ""))
+
+
 def replace_all(replacements: Sequence[Replacement]) -> str:
     """Replaces all of these files, or none; gives the reason for none, else "". Only a file that changes
     while this is at work can be left out of step with the others, and then it is said."""
+    folders = {os.path.dirname(os.path.realpath(replacement.path)) for replacement in replacements}
+    with contextlib.ExitStack() as stack:
+        for folder in sorted(folders):
+            if not stack.enter_context(_FolderLock(folder)):
+                return "another process is writing in its directory"
+        return _replaced(replacements)
+
+
+def _replaced(replacements: Sequence[Replacement]) -> str:
     targets: list[_Target] = []
     done: list[_Target] = []
     try:
@@ -98,24 +134,18 @@ class _Target:
         self._descriptor = -1
         if read_bytes(self.path) != self.before:
             raise Unwritable("it has changed on the disk since it was read")
-        if not os.access(self.path, os.W_OK):
-            raise Unwritable("it is write-protected")
+        reason = obstacle(self.path)
+        if reason:
+            raise Unwritable(reason)
         self._status = os.stat(self.path)
-        self._open()
-        try:
-            self._fill()
-        except BaseException:
-            self.close()
-            raise
+        self._prepare(named=False)
 
     def exchange(self) -> None:
         """Makes the new file the file."""
         if read_bytes(self.path) != self.before:
             raise Unwritable("it has changed on the disk since it was read")
         if not self._name:
-            self._name = _unused_name(self._folder)
-            # only with a directory does Python call linkat, which can follow the link in /proc
-            os.link(f"/proc/self/fd/{self._descriptor}", self._name, src_dir_fd=self._descriptor)
+            self._give_name()
         os.replace(self._name, self.path)
         self._name = ""
         _sync_folder(self._folder)
@@ -130,8 +160,28 @@ class _Target:
                 os.unlink(self._name)
             self._name = ""
 
-    def _open(self) -> None:
-        if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+    def _give_name(self) -> None:
+        """Gives the new file a name beside the target; where that cannot be, makes it anew with one."""
+        name = _unused_name(self._folder)
+        try:
+            # only with a directory does Python call linkat, which can follow the link in /proc
+            os.link(f"/proc/self/fd/{self._descriptor}", name, src_dir_fd=self._descriptor)
+        except (OSError, NotImplementedError):
+            self.close()
+            self._prepare(named=True)
+        else:
+            self._name = name
+
+    def _prepare(self, *, named: bool) -> None:
+        try:
+            self._open(named=named)
+            self._fill()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, *, named: bool) -> None:
+        if not named and hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
             try:
                 self._descriptor = os.open(self._folder, os.O_TMPFILE | os.O_RDWR, 0o600)
             except OSError:
@@ -182,7 +232,7 @@ def _remove_unlocked(name: str) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Takes the lock that a file has while somebody writes it; whether nobody else had it."""
+    """Takes the lock that a file or directory has while somebody writes it; whether nobody else had it."""
     try:
         import fcntl
     except ImportError:
@@ -192,6 +242,46 @@ def _lock(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+class _FolderLock:
+    """Keeps other processes of amplint from writing in a directory, waiting for one that does; as a context it says
+    whether it may go on: ``with _FolderLock("src") as mine: …``. The lock is on the directory itself, so that nothing
+    is left behind; where a system has no such locks, as Windows and some network file systems, it goes on without
+    one."""
+
+    def __init__(self, folder: str, patience: float | None = None) -> None:
+        """``patience``: seconds to wait."""
+        self._folder = folder
+        self._patience = _PATIENCE if patience is None else patience
+        self._descriptor = -1
+
+    def __enter__(self) -> bool:
+        try:
+            import fcntl
+
+            self._descriptor = os.open(self._folder, os.O_RDONLY)
+        except (ImportError, OSError):
+            return True
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(0.01)
+            except OSError:
+                return True
+            else:
+                return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def _unused_name(folder: str) -> str:

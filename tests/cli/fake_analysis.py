@@ -6,11 +6,15 @@ WAIT reads a FIFO; CRASH is what it says.
 What can be fixed is a word too: UNTIDY becomes TIDY by a safe fix, RISKY becomes TIDY by an unsafe one.
 BROKEN, EATEN and SPREADING have safe fixes that break the syntax, lose a comment and bring a BAD. TWIN_A becomes
 TIDY together with the TWIN_B of twin.py beside it.
+
+By the environment, the disk has no space for one file (AMPLINT_TEST_FULL), or files appear, vanish and change once
+while the first lint is at work (AMPLINT_TEST_MEANWHILE).
 """
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +24,14 @@ from amplint.config import Settings
 from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Span, TrailStep, digest_of
 from amplint.source.decoding import SourceFile, lines_of, read_source
 from amplint.source.nesting import too_deep
+
+_replace = os.replace
+
+
+def _full(source: str, target: str) -> None:
+    if target.endswith(os.environ["AMPLINT_TEST_FULL"]):
+        raise OSError(28, "No space left on device")
+    _replace(source, target)
 
 
 @dataclass
@@ -47,6 +59,13 @@ class Analysis:
 
     def run(self, keep: Callable[[Finding], bool] = lambda finding: True) -> Judged:
         judged = Judged([], [])
+        if os.environ.pop("AMPLINT_TEST_MEANWHILE", ""):
+            with Path("changes.py").open("a") as file:
+                file.write("# more\n")
+            Path("vanishes.py").unlink()
+            Path("appears.py").write_text("x = 1\n")
+        if os.environ.get("AMPLINT_TEST_FULL"):
+            os.replace = _full  # type: ignore[assignment]
         for file in self.files:
             if "CRASH" in file.text:
                 try:

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,15 +176,15 @@ def test_standard_input_as_a_diff(amplint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("word", "new", "reason"),
     [
-        ("BROKEN", "the result does not compile"),
-        ("EATEN", "the result has lost the comment '# eaten'"),
-        ("SPREADING", "it brings a new finding: backward-in-autocast on line 3 of a.py"),
+        ("BROKEN", "((", "the result does not compile"),
+        ("EATEN", "TIDY", "the result has lost the comment '# eaten'"),
+        ("SPREADING", "BAD", "it brings a new finding: backward-in-autocast on line 3 of a.py"),
     ],
 )
 def test_a_fix_that_goes_wrong_is_taken_back_and_the_others_are_made(
-    amplint, project: Path, word: str, reason: str
+    amplint, project: Path, word: str, new: str, reason: str
 ) -> None:
     text = f"{UNTIDY}    y = {word}  # eaten\n    z = UNTIDY\n"
     (project / "a.py").write_text(text)
@@ -191,13 +192,19 @@ def test_a_fix_that_goes_wrong_is_taken_back_and_the_others_are_made(
     done = amplint("--fix")
     assert (project / "a.py").read_text() == text.replace("UNTIDY", "TIDY")
     assert (project / "b.py").read_text() == TIDY
-    assert done.returncode == 2
-    assert (
-        f"amplint: internal error in the rule step-in-autocast: a.py: the fix of line 3 was taken back: {reason}"
-        in (done.stderr)
-    )
-    assert done.stderr.count("internal error") == 1
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f'  = no fix: "write {new}" was not made: {reason}' in done.stdout
     assert "Fixed 3 findings in 2 files" in done.stdout
+    assert "can be fixed" not in done.stdout
+    (project / "a.py").write_text(text)
+    [finding] = json.loads(amplint("--fix", "--output-format=json").stdout)
+    assert finding["fix"] is None
+    assert finding["fix_note"].startswith(f'"write {new}" was not made: {reason}')
+    for option in ("--diff", "--fix-only"):
+        (project / "a.py").write_text(text)
+        done = amplint(option)
+        assert done.returncode == 1
+        assert f'amplint: a.py:3:9: "write {new}" was not made: {reason}' in done.stderr
 
 
 def test_files_that_one_fix_changes_are_written_together(amplint, project: Path) -> None:
@@ -208,18 +215,100 @@ def test_files_that_one_fix_changes_are_written_together(amplint, project: Path)
     assert (project / "twin.py").read_text() == "x = TIDY\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everything")
+def protected(path: Path) -> str:
+    path.chmod(0o444)
+    return "it is write-protected"
+
+
+def with_another_name(path: Path) -> str:
+    os.link(path, path.with_suffix(".txt"))
+    return "it has several names (hard links), and the others would keep the old text"
+
+
+def linked_from_outside(path: Path) -> str:
+    outside = path.parents[1] / f"{path.parent.name}-outside.txt"
+    path.rename(outside)
+    path.symlink_to(outside)
+    return "it is a link to a file outside of the project"
+
+
+OBSTACLES = [protected, with_another_name, linked_from_outside]
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES, ids=lambda one: one.__name__)
+def test_a_file_that_may_not_be_rewritten_is_left_alone_and_said_so(
+    amplint, project: Path, obstacle: Callable[[Path], str]
+) -> None:
+    """Whoever runs it: root may write everything."""
+    (project / "a.py").write_text(UNTIDY)
+    (project / "b.py").write_text(UNTIDY)
+    reason = obstacle(project / "a.py")
+    before = (project / "a.py").stat()
+    done = amplint("--fix")
+    after = (project / "a.py").stat()
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"a.py is left as it is: {reason}.\n" in done.stdout
+    assert "Fixed 1 finding in 1 file" in done.stdout
+    assert f"  = no fix: a.py is left as it is: {reason}\n" in done.stdout
+    assert "All good" not in done.stdout
+    assert (project / "a.py").read_text() == UNTIDY
+    assert (before.st_ino, before.st_nlink, before.st_mode) == (after.st_ino, after.st_nlink, after.st_mode)
+    assert (project / "b.py").read_text() == TIDY
+    for output_format in ("concise", "github", "json"):
+        done = amplint("--fix", f"--output-format={output_format}")
+        assert done.returncode == 1
+        assert f"a.py is left as it is: {reason}" in done.stdout
+    [finding] = json.loads(done.stdout)
+    assert (finding["fix"], finding["fix_note"]) == (None, f"a.py is left as it is: {reason}")
+    done = amplint("--fix-only")
+    assert (done.returncode, done.stderr) == (1, f"amplint: a.py is left as it is: {reason}.\n")
+    done = amplint("--diff")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"amplint: a.py is left as it is: {reason}." in done.stderr
+    done = amplint("--add-ignore")
+    assert done.returncode == 1
+    assert f"a.py is left as it is: {reason}." in done.stdout
+
+
 def test_a_write_protected_file_is_left_alone_with_its_twin(amplint, project: Path) -> None:
     (project / "a.py").write_text("with autocast():\n    x = TWIN_A\n")
     (project / "b.py").write_text(UNTIDY)
     (project / "twin.py").write_text("x = TWIN_B\n")
     (project / "twin.py").chmod(0o444)
     done = amplint("--fix")
-    assert done.returncode == 2
-    assert "amplint: a.py is left as it is: " in done.stderr
+    assert done.returncode == 1
+    assert "= no fix: twin.py is left as it is: it is write-protected" in done.stdout
     assert "TWIN_A" in (project / "a.py").read_text()
     assert "TWIN_B" in (project / "twin.py").read_text()
     assert (project / "b.py").read_text() == TIDY
+
+
+@pytest.mark.parametrize("output_format", ["full", "concise", "github", "json"])
+def test_what_cannot_be_written_in_the_end_is_found_again(amplint, project: Path, output_format: str) -> None:
+    (project / "a.py").write_text(UNTIDY)
+    (project / "full.py").write_text(UNTIDY)
+    done = amplint("--fix", f"--output-format={output_format}", env={"AMPLINT_TEST_FULL": "full.py"})
+    assert done.returncode == 1
+    assert "full.py is left as it is: No space left on device" in done.stdout
+    assert "All good" not in done.stdout
+    assert "Fixed 1 finding in 1 file" in done.stdout + done.stderr
+    assert (project / "full.py").read_text() == UNTIDY
+    assert (project / "a.py").read_text() == TIDY
+
+
+def test_what_appears_vanishes_or_changes_meanwhile_is_named(amplint, project: Path) -> None:
+    (project / ".git").mkdir()
+    for name in ("a.py", "changes.py", "vanishes.py"):
+        (project / name).write_text(UNTIDY)
+    (project / "quiet.py").write_text("x = 1\n")
+    done = amplint("--fix", env={"AMPLINT_TEST_MEANWHILE": "1"})
+    assert done.returncode == 1
+    assert "changes.py is left as it is: it has changed on the disk since it was read.\n" in done.stdout
+    assert "vanishes.py is left as it is: " in done.stdout
+    assert "appears.py is left as it is: it has appeared since the files were listed.\n" in done.stdout
+    assert "Fixed 1 finding in 1 file" in done.stdout
+    assert (project / "a.py").read_text() == TIDY
+    assert (project / "changes.py").read_text() == UNTIDY + "# more\n"
 
 
 FORMS = {

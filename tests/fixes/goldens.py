@@ -122,6 +122,7 @@ def fix_folder(folder: Path, rule: str, *, unsafe: bool) -> tuple[dict[str, str]
     fixing = fix([alone([str(folder)], settings)], unsafe=unsafe, jobs=1)
     fixing.write()
     problems = [crash.reason for crash in fixing.result.crashes] + list(fixing.skipped.values())
+    problems += [finding.fix_note for finding in fixing.unmade]
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
     return texts, [finding for finding in fixing.result.findings if finding.name == rule], problems
 

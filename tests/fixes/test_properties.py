@@ -112,6 +112,7 @@ def test_fixes_keep_what_they_are_not_about(part: int) -> None:
             fixing = amplint.fixing.fix([VIEW], unsafe=unsafe, stdin=Stdin(Path("program.py"), data))
             assert fixing.result.crashes == ()
             assert fixing.skipped == {}
+            assert fixing.unmade == ()
             assert fixing.source is not None
             if not fixing.changes:
                 assert fixing.source == data

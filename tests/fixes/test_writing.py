@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from amplint.source import writing
 from amplint.source.writing import (
     Replacement,
     Unwritable,
@@ -58,12 +59,45 @@ def test_what_was_replaced_before_a_failure_comes_back(
     assert names_in(tmp_path) == ["a.py", "b.py", "c.py"]
 
 
-def test_without_unnamed_files_it_works_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+def test_two_at_once_do_not_undo_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one comes between the last look of the first one and its renaming."""
+    pytest.importorskip("fcntl")
+    monkeypatch.setattr(writing, "_PATIENCE", 0.0)
+    path = tmp_path / "a.py"
+    path.write_bytes(b"old")
+    real, reasons = os.replace, []
+
+    def late(source: str, target: str) -> None:
+        if not reasons:
+            reasons.append("")
+            reasons[0] = replace_all([Replacement(str(path), b"old", b"second")])
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", late)
+    assert replace_all([Replacement(str(path), b"old", b"first")]) == ""
+    assert reasons == ["another process is writing in its directory"]
+    assert path.read_bytes() == b"first"
+    assert replace_all([Replacement(str(path), b"old", b"second")]).startswith("it has changed")
+    assert names_in(tmp_path) == ["a.py"]
+
+
+@pytest.mark.parametrize("missing", ["link", "O_TMPFILE", "fork"])
+def test_where_a_system_lacks_something_it_works_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    def refusing(*arguments: object, **options: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if missing == "link":
+        monkeypatch.setattr(os, "link", refusing)
+    else:
+        monkeypatch.delattr(os, missing, raising=False)
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
     path = tmp_path / "a.py"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    assert replace_all([Replacement(str(path), b"old", b"new")]) == ""
+    with Writer() as writer:
+        assert writer.replace_all([Replacement(str(path), b"old", b"new")]) == ""
     assert path.read_bytes() == b"new"
     assert path.stat().st_mode & 0o777 == 0o640
     assert names_in(tmp_path) == ["a.py"]

@@ -135,5 +135,7 @@ def test_what_is_shown_as_an_escape() -> None:
 
 def test_the_summary_counts() -> None:
     one = finding(Span(1, 1, 1, 2))
-    assert summary((), 2) == "All good: no findings; checked 2 files."
-    assert summary((one, one), 120) == "Found 2 findings (2 errors) in 1 file; checked 120 files."
+    assert summary(CheckResult((), 2)) == "All good: no findings; checked 2 files."
+    assert (
+        summary(CheckResult((one, one), 120)) == "Found 2 findings (2 errors) in 1 file; checked 120 files."
+    )
