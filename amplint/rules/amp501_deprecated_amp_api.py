@@ -154,7 +154,7 @@ class _Uses(cst.CSTVisitor):
             statement.visit(self)
             if (
                 isinstance(statement, cst.If)
-                and self.view.guard(statement.test) == "depends"
+                and self.view.guard(statement.test) in ("depends", "always")
                 and _ends(statement.body)
             ):
                 # the rest of the block is for the other releases
