@@ -36,11 +36,10 @@ _DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
 @dataclass(frozen=True)
 class ReplaceDeprecated(FixBuilder):
     """Replaces one use of a deprecated name, and its import once nothing else uses that. The arms of a conditional
-    expression are replaced together. ``doubt`` says why the new name may not be there."""
+    expression are replaced together."""
 
     use: Place
     old: str
-    doubt: str = ""
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the new call does what the old one did."""
@@ -48,7 +47,7 @@ class ReplaceDeprecated(FixBuilder):
         node = file.find(cst.Name, self.use.span) or file.find(cst.Attribute, self.use.span)
         if node is None:
             return Refusal("the name is not found again")
-        change = _Change(files, file, [self.doubt] if self.doubt else [])
+        change = _Change(files, file)
         for use in _together(file, node, DEPRECATED[self.old].new):
             change.use(use)
         new = DEPRECATED[self.old]
@@ -81,10 +80,10 @@ def _together(file: ParsedFile, node: cst.Name | cst.Attribute, new: str) -> lis
 class _Change:
     """What has to be exchanged in a file for some uses, why somebody has to look at it, and what else is claimed."""
 
-    def __init__(self, files: Files, file: ParsedFile, doubts: list[str]) -> None:
+    def __init__(self, files: Files, file: ParsedFile) -> None:
         self.files = files
         self.file = file
-        self.doubts = doubts
+        self.doubts: list[str] = []
         self.changes: dict[cst.CSTNode, Exchange] = {}
         self.claims: list[Claim] = []
         self._done: set[cst.Name] = set()
