@@ -124,6 +124,12 @@ def has_settings(directory: Path) -> bool:
     return False
 
 
+def configured(settings: Settings) -> frozenset[str]:
+    """The keys that the configuration file of the settings has. Raises ConfigError."""
+    table = _table_of(settings.source, required=True) if settings.source is not None else None
+    return frozenset(table or ())
+
+
 def fixable_codes(settings: Settings) -> frozenset[str]:
     """The codes of the rules whose findings may be fixed."""
     from amplint.catalog import rule_names
@@ -195,8 +201,8 @@ def _settings(source: Path, table: Mapping[str, Any]) -> Settings:
 
 
 def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
-    if key not in _KEYS:
-        raise ConfigError(f'{place}: unknown key "{key}"{suggestion(key, _KEYS)}')
+    if key not in KEYS:
+        raise ConfigError(f'{place}: unknown key "{key}"{suggestion(key, KEYS)}')
     if key == "torch-version":
         from amplint.requirements import bounds_of_setting
 
@@ -207,7 +213,7 @@ def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
                 'write one such as "2.4" or bounds such as ">=2.3,<2.9"'
             )
         return replace(settings, torch=bounds, torch_from=place)
-    checked = _KEYS[key](value, place)
+    checked = KEYS[key](value, place)
     if key == "project-root":
         checked = _directory(checked, settings, place)
     return replace(settings, **{key.replace("-", "_"): checked})
@@ -310,7 +316,7 @@ def _shown(value: object) -> str:
             return str(value)
 
 
-_KEYS: dict[str, Callable[[object, str], Any]] = {
+KEYS: dict[str, Callable[[object, str], Any]] = {
     "select": _selectors,
     "extend-select": _selectors,
     "ignore": _selectors,

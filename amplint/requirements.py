@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amplint.bounds import TORCH_DEFAULT, TorchBounds, Version
+from amplint.installed import of_environment, of_lock, of_pixi, of_pixi_lock
 
 _ANY_MINOR = 99
 """Stands for "any 2.x": ``<3`` is the highest version (2, 99)."""
 
 _OPERATORS = ("===", "==", "~=", "!=", "<=", ">=", "<", ">", "^", "~")
+_LARGEST_LOCK = 1 << 24
+"""Bytes of a lock file beyond which it is not read."""
 _MOST_DIGITS = 9
 """A number with more of them is no release."""
 
 
 def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
     """The torch versions that the project around ``start`` asks for and the file that says so: the nearest
-    pyproject.toml, setup.cfg, setup.py or requirements*.txt upwards that names torch with a version, up to
-    the root of the git repository."""
+    pyproject.toml, setup.cfg, setup.py, requirements*.txt, pixi.toml or environment file of conda upwards that names
+    torch with a version, up to the root of the git repository. A lock file counts where none of these beside it says
+    anything: what is declared is what the project is to run with, what is locked only what its authors run."""
     start = start.resolve()
     for directory in (start, *start.parents):
         for path, read in _sources(directory):
@@ -49,11 +53,19 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
     for name in sorted(names):
         if name.startswith("requirements") and name.endswith(".txt"):
             yield directory / name, _requirements
+    if "pixi.toml" in names:
+        yield directory / "pixi.toml", _pixi
+    for name in sorted(names):
+        if name.startswith(("environment", "conda.")) and name.endswith((".yml", ".yaml")):
+            yield directory / name, _environment
+    for name in ("uv.lock", "poetry.lock", "pdm.lock", "pixi.lock"):
+        if name in names:
+            yield directory / name, _lock
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, most: int = 1 << 20) -> str:
     try:
-        if not path.is_file() or path.stat().st_size > 1 << 20:
+        if not path.is_file() or path.stat().st_size > most:
             return ""
         text = path.read_text("utf-8", "replace")
     except OSError:
@@ -77,6 +89,7 @@ def _pyproject(path: Path) -> Iterator[TorchBounds]:
     ):
         for requirement in _strings(group):
             yield from _requirement(requirement)
+    yield from _each(of_pixi(_section(_section(document, "tool"), "pixi")))
     poetry = _section(_section(document, "tool"), "poetry")
     tables = [poetry, *(group for group in _section(poetry, "group").values() if isinstance(group, dict))]
     for table in tables:
@@ -86,6 +99,33 @@ def _pyproject(path: Path) -> Iterator[TorchBounds]:
             bounds = _bounds(version, bare="^")
             if bounds is not None:
                 yield bounds
+
+
+def _pixi(path: Path) -> Iterator[TorchBounds]:
+    from amplint.toml import loads
+
+    try:
+        document = loads(_read(path))
+    except (ValueError, RecursionError):
+        return
+    yield from _each(of_pixi(document))
+
+
+def _environment(path: Path) -> Iterator[TorchBounds]:
+    for text, of_pip in of_environment(_read(path)):
+        yield from _requirement(text) if of_pip else _each([text])
+
+
+def _lock(path: Path) -> Iterator[TorchBounds]:
+    text = _read(path, _LARGEST_LOCK)
+    yield from _each(of_pixi_lock(text) if path.name == "pixi.lock" else of_lock(text))
+
+
+def _each(clauses: Iterable[str]) -> Iterator[TorchBounds]:
+    for text in clauses:
+        bounds = _bounds(text, bare="==")
+        if bounds is not None:
+            yield bounds
 
 
 def _setup_cfg(path: Path) -> Iterator[TorchBounds]:

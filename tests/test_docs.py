@@ -14,7 +14,7 @@ import pytest
 
 from amplint.bounds import TORCH_DEFAULT
 from amplint.check import check
-from amplint.config import _KEYS as SETTINGS
+from amplint.config import KEYS as SETTINGS
 from amplint.config import Settings, load_settings
 from amplint.rules.base import Rule
 

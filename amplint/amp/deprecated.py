@@ -1,7 +1,8 @@
 """Deprecated spellings of torch.amp and what replaces them.
 
-Source: the FutureWarnings of torch 2.4.0 to 2.13.0 (``torch/cuda/amp``, ``torch/cpu/amp``); torch 2.3 has the
-new GradScaler but not yet the new custom_fwd and custom_bwd.
+Source: the FutureWarnings of torch 2.4.0 to 2.13.0 (``torch/cuda/amp``, ``torch/cpu/amp``), and which of the new names
+are in the wheels of 1.10.2, 1.11.0, 1.12.1, 2.2.2, 2.3.1 and 2.4.1: 1.10 and 1.11 have ``torch.autocast`` without a
+package ``torch.amp``, 2.3 has the new GradScaler but not yet the new custom_fwd and custom_bwd.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SCALER = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "
 
 
 def _for_device(device: str) -> dict[str, Replacement]:
-    autocast = Replacement("torch.amp.autocast", device, (1, 10), _AUTOCAST)
+    autocast = Replacement("torch.amp.autocast", device, (1, 12), _AUTOCAST)
     scaler = Replacement("torch.amp.GradScaler", device, (2, 3), _SCALER)
     return {
         f"torch.{device}.amp.autocast": autocast,

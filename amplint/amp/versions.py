@@ -1,4 +1,4 @@
-"""Which torch release brought what. Source: the release wheels named in each row's comment."""
+"""Which torch release brought what. Source: the wheels of 1.9.1, 1.10.2, 1.11.0, 1.12.1, 2.2.2, 2.3.1 and 2.4.1."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ _RELEASE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?")
 
 _SINCE: dict[str, Version] = {
     "torch.autocast": (1, 10),
-    "torch.amp": (1, 10),
-    "torch.amp.autocast": (1, 10),
+    "torch.amp": (1, 12),
+    "torch.amp.autocast": (1, 12),
+    "torch.amp.is_autocast_available": (2, 4),
+    "torch.cpu.amp": (1, 10),
+    "torch.cpu.amp.autocast": (1, 10),
+    "torch.cpu.amp.GradScaler": (2, 3),
     "torch.cuda.amp": (1, 6),
     "torch.cuda.amp.autocast": (1, 6),
     "torch.cuda.amp.GradScaler": (1, 6),

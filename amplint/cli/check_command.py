@@ -112,6 +112,11 @@ class _CheckCommand(click.Command):
 @click.option("--statistics", is_flag=True, help="Show the number of findings for each rule instead of them.")
 @click.option("--show-files", is_flag=True, help="Show the files that would be checked, and exit.")
 @click.option(
+    "--show-settings",
+    is_flag=True,
+    help="Show the settings for the paths and where each comes from, and exit.",
+)
+@click.option(
     "--watch", is_flag=True, help="Check again whenever a file of the project changes, until Ctrl-C."
 )
 @click.option(
@@ -137,6 +142,8 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
     fixes.refuse_contradictions(options)
     if options["watch"]:
         return _watch(paths, options)
+    if options["show_settings"]:
+        return _show_settings(paths, options)
     settings = settings_from(paths, options)
     stdin = _stdin(stdin_name) if paths == ["-"] and not options["show_files"] else None
     given = _views(paths, settings, options, stdin)
@@ -182,7 +189,7 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
     """Checks again and again; the exit code is that of the last time."""
     from amplint.cli.watch import changes
 
-    for name in ("output_file", "show_files", "fix", "fix_only", "diff", "add_ignore"):
+    for name in ("output_file", "show_files", "show_settings", "fix", "fix_only", "diff", "add_ignore"):
         if options[name] not in (None, False):
             raise Failure(f"--watch cannot be combined with --{name.replace('_', '-')}")
     if paths == ["-"]:
@@ -269,6 +276,16 @@ def _show_files(given: list[View]) -> int:
 
     names = sorted(escaped(display_name(path)) for view in given for path in view.files)
     write("".join(f"{name}\n" for name in names))
+    return 0
+
+
+def _show_settings(paths: list[str], options: dict[str, Any]) -> int:
+    from amplint.cli.settings_shown import shown
+
+    for path in paths:
+        if path != "-" and not Path(path).exists():
+            raise MissingPathError(path)
+    write("\n".join(shown(path, settings_from([path], options), options) for path in paths))
     return 0
 
 

@@ -43,8 +43,9 @@ def refuse_contradictions(options: dict[str, Any]) -> None:
     if options["statistics"] and (options["diff"] or options["fix_only"]):
         name = "diff" if options["diff"] else "fix_only"
         raise Failure(f"--statistics and {_option(name)} exclude each other: nothing is counted then")
-    if options["show_files"] and (fixing or ignoring):
-        raise Failure("--show-files shows files; it cannot be combined with options that change them")
+    for name in ("files", "settings"):
+        if options[f"show_{name}"] and (fixing or ignoring):
+            raise Failure(f"--show-{name} shows {name}; it cannot be combined with options that change files")
 
 
 def _option(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -10,6 +10,7 @@ import libcst as cst
 from amplint.findings import Claim, Edit, Fix, digest_of
 from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.source.project import Project
 
 __all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", "offered"]
 
@@ -17,27 +18,18 @@ __all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", 
 class Files:
     """The files that fixes may look at, parsed when they are asked for and kept while their text stays."""
 
-    def __init__(
-        self,
-        text_of: Callable[[str], str | None],
-        is_imported: Callable[[str, str], bool] = lambda path, name: False,
-        origin: Callable[[str, str], str] = lambda path, target: target,
-    ) -> None:
-        """``text_of`` gives the text of the file that reports call by a name, or None; ``is_imported`` says
-        whether another file may import a name from such a file, ``origin`` where what such a file imports is defined
-        (``Project.origin``)."""
-        self._text_of = text_of
-        self.is_imported = is_imported
-        self.origin = origin
+    def __init__(self, project: Project) -> None:
+        """``project`` is that of the files, in which other files may use what a fix takes away."""
+        self.project = project
         self._parsed: dict[str, ParsedFile] = {}
 
     def text(self, path: str) -> str | None:
         """The text of a file, or None if it was not read."""
-        return self._text_of(path)
+        return self.project.text_of(path)
 
     def parsed(self, path: str) -> ParsedFile:
         """The file that reports call by this name, such as ``Place.path``. Raises Refusal."""
-        text = self._text_of(path)
+        text = self.project.text_of(path)
         if text is None:
             raise Refusal(f"{path} cannot be read")
         known = self._parsed.get(path)

@@ -11,10 +11,10 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted, needs_region
-from amplint.fixes.imports import bound_in
 from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import bound_in
 from amplint.fixes.statements import Statement, block, exchanged, statements_of
 from amplint.fixes.weight_cache import making
 
@@ -88,7 +88,7 @@ class OpenInCallee(FixBuilder):
             return Refusal("the region is not made where it is opened")
         where = home.around(cst.FunctionDef, self.region.span)
         same_class = where is not None and _class_of(home, where) is _class_of(file, function) is not None
-        here, there = module_bindings(home, files.origin), module_bindings(file, files.origin)
+        here, there = module_bindings(home, files.project.origin), module_bindings(file, files.project.origin)
         for name in names_in(context):
             local = where is not None and name in bound_in(where)
             if name == "self" and same_class:

@@ -12,7 +12,7 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted, needs_region
-from amplint.fixes.imports import function_named, qualified_name, torch_added, torch_name, uses_of
+from amplint.fixes.imports import function_named, qualified_name, torch_at, uses_of
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, Statement, comment_line, exchanged, preceded, spliced
@@ -76,7 +76,7 @@ class AddFloat(FixBuilder):
         name = function.name.value
         uses = [use for use in uses_of(file, name) if use is not function.name]
         alone = function_named(file, name) is function and len(uses) == 1
-        if alone and not files.is_imported(file.path, name):
+        if alone and not files.project.is_used(file.path, name):
             return ""
         return f"every caller of `{name}` gets the value in float32 then, outside the region too"
 
@@ -322,10 +322,8 @@ class DisabledAround(FixBuilder):
         if other is not None:
             return Refusal(f"`{shortened(file.code(other))}` in the same statement would run in float32, too")
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_name(file)
-        if torch is None:
-            changes.update(torch_added(file))
-        context = cst.parse_expression(f"{torch or 'torch'}.autocast({tensor}.device.type, enabled=False)")
+        torch = torch_at(file, node, changes)
+        context = cst.parse_expression(f"{torch}.autocast({tensor}.device.type, enabled=False)")
         inner = statement.with_changes(leading_lines=())
         changed = with_item(context, [inner]).with_changes(leading_lines=statement.leading_lines)
         changes.update(spliced(file, statement, [changed]))

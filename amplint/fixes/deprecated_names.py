@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -11,71 +12,134 @@ from amplint.events import Place
 from amplint.findings import Claim, Fix
 from amplint.fixes.arguments import keyword, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.dependence import dotted
+from amplint.fixes.entries import dtype_may_differ
 from amplint.fixes.imports import (
-    Binding,
     binding_of,
     is_exported,
-    rebound,
+    is_named_in_text,
+    qualified_name,
     removed,
-    root_name,
+    root_of,
     torch_added,
     torch_name,
     uses_of,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import Binding, scopes_of
 from amplint.fixes.statements import Replacement as Exchange
-from amplint.fixes.statements import exchanged
+from amplint.fixes.statements import Statement, exchanged, preceded
+from amplint.source.project import module_of
 
 _DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
-_REGIONS = ("autocast", "amp", "precision")
 
 
 @dataclass(frozen=True)
 class ReplaceDeprecated(FixBuilder):
-    """Replaces one use of a deprecated name, and its import once nothing else uses that. ``doubt`` says why
-    the new name may not be there."""
+    """Replaces one use of a deprecated name, and its import once nothing else uses that. The arms of a conditional
+    expression are replaced together."""
 
     use: Place
     old: str
-    doubt: str = ""
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the new call does what the old one did."""
         file = files.parsed(self.use.path)
-        new = DEPRECATED[self.old]
         node = file.find(cst.Name, self.use.span) or file.find(cst.Attribute, self.use.span)
         if node is None:
             return Refusal("the name is not found again")
-        doubts = [doubt for doubt in (self.doubt, self._doubt_class(file, node)) if doubt]
-        changes: dict[cst.CSTNode, Exchange] = {}
-        root = root_name(node)
-        binding = binding_of(file, root)
-        torch = self._torch(file, binding, changes)
-        target = _name(torch, new)
-        changes.update(_use(file, node, target, new, torch, doubts))
-        statements: list[tuple[ParsedFile, cst.CSTNode]] = []
-        claims: list[Claim] = []
-        if binding.target != "torch":
-            uses = uses_of(file, root)
-            if len(uses) == 1:
-                if not files.is_imported(file.path, root):
-                    self._without_import(file, binding, changes)
-            elif _lies_in(uses[-1], node):
-                # the last use goes when the others are gone, and takes the import along
-                claims = [file.claim(file.statement(use)) for use in uses]
-                claims.append(file.claim(binding.line))
-        module = exchanged(file, changes)
+        change = _Change(files, file)
+        for use in _together(file, node, DEPRECATED[self.old].new):
+            change.use(use)
+        new = DEPRECATED[self.old]
         title = f'Write `{new.new}` for the device type "{new.device}"'
-        fix = make_fix(title, {file: module}, statements, unsafe="; ".join(doubts))
-        return Fix(fix.applicability, fix.title, fix.edits, (*fix.claims, *claims), fix.note)
+        fix = make_fix(
+            title, {file: exchanged(file, change.changes)}, unsafe="; ".join(dict.fromkeys(change.doubts))
+        )
+        return replace(fix, claims=(*fix.claims, *change.claims))
 
-    def _doubt_class(self, file: ParsedFile, node: cst.CSTNode) -> str:
-        """Why an object of the new class may not do: the file asks for the old one, which is a subclass."""
-        if not self.old.endswith(".GradScaler"):
-            return ""
+
+def _together(file: ParsedFile, node: cst.Name | cst.Attribute, new: str) -> list[cst.Name | cst.Attribute]:
+    """The uses of old names for the same new one in the conditional expression around one of them, that one included:
+    with one arm in the new spelling, the other one looks as if it was there for older releases."""
+    outermost = next((part for part in reversed([*file.parents(node)]) if isinstance(part, cst.IfExp)), None)
+    if outermost is None:
+        return [node]
+    parts: list[cst.Name | cst.Attribute] = [
+        *file.inside(cst.Name, file.span(outermost)),
+        *file.inside(cst.Attribute, file.span(outermost)),
+    ]
+    found = []
+    for part in parts:
+        around = file.parent(part)
+        old = DEPRECATED.get(qualified_name(file, part) or "")
+        if old is not None and old.new == new and isinstance(around, cst.Call) and around.func is part:
+            found.append(part)
+    return found if node in found else [node]
+
+
+class _Change:
+    """What has to be exchanged in a file for some uses, why somebody has to look at it, and what else is claimed."""
+
+    def __init__(self, files: Files, file: ParsedFile) -> None:
+        self.files = files
+        self.file = file
+        self.doubts: list[str] = []
+        self.changes: dict[cst.CSTNode, Exchange] = {}
+        self.claims: list[Claim] = []
+        self._done: set[cst.Name] = set()
+
+    def use(self, node: cst.Name | cst.Attribute) -> None:
+        """Takes in one use. Raises Refusal."""
+        file, root = self.file, root_of(node)
+        old = qualified_name(file, node)
+        binding = binding_of(file, root)
+        if old not in DEPRECATED:
+            raise Refusal("the name stands for something else here")
+        if binding.target != "torch" and file.statement(node) is binding.line:
+            raise Refusal("the name is used on the line that imports it")
+        if any(isinstance(part, cst.FormattedString) for part in file.parents(node)):
+            raise Refusal("the name is used in an f-string, whose quotes the new call may end")
+        self._doubt_others(node, old, binding)
+        new = DEPRECATED[old]
+        torch = self._torch(node, binding)
+        self.changes.update(_use(self.files, file, node, _name(torch, new), new, self.doubts))
+        self._done.add(root)
+        if binding.target != "torch":
+            self._leave_import(root, binding)
+
+    def _leave_import(self, root: cst.Name, binding: Binding) -> None:
+        """Takes the import along with its last use. The last one of several goes when the others are gone."""
+        file = self.file
+        scope = scopes_of(file).found(root.value, root)
+        uses = uses_of(file, root.value, scope)
+        if self._done.issuperset(uses):
+            local = scope is not scopes_of(file).module
+            if local or not self.files.project.is_used(file.path, root.value):
+                self._without_import(binding)
+        elif uses[-1] in self._done:
+            self.claims += [file.claim(file.statement(use)) for use in uses]
+            self.claims.append(file.claim(binding.line))
+
+    def _doubt_others(self, node: cst.Name | cst.Attribute, old: str, binding: Binding) -> None:
+        """Doubts that the new name will do where code puts something else in the place of the old one, or asks for its
+        class."""
+        module, _, name = old.rpartition(".")
+        others = set(self.files.project.uses(module.partition(".")[2], name))
+        if (
+            binding.target != "torch"
+            and scopes_of(self.file).found(binding.name, node) is scopes_of(self.file).module
+        ):
+            others |= self.files.project.uses(module_of(self.file.path), binding.name, self.file.path)
+        if "replaces" in others:
+            self.doubts.append(f"some file puts something else in the place of `{name}`")
+        if name == "GradScaler" and not self._doubt_class(node) and "asks" in others:
+            self.doubts.append("another file asks for the old class, and the new one is no subclass of it")
+
+    def _doubt_class(self, node: cst.Name | cst.Attribute) -> bool:
+        """Doubts that an object of the new class will do where the file asks for the old one, which is a subclass."""
+        file, root = self.file, root_of(node)
         text = file.code(node)
-        for use in uses_of(file, root_name(node)):
+        for use in uses_of(file, root.value, scopes_of(file).found(root.value, root)):
             whole: cst.CSTNode = use
             around = file.parent(whole)
             while isinstance(around, cst.Attribute):
@@ -83,53 +147,51 @@ class ReplaceDeprecated(FixBuilder):
             is_made = isinstance(around, cst.Call) and around.func is whole
             if whole is not node and not is_made and file.code(whole) == text:
                 line = file.span(whole).line
-                return f"line {line} names the old class, and the new one is no subclass of it"
-        return ""
+                self.doubts.append(f"line {line} names the old class, and the new one is no subclass of it")
+                return True
+        return False
 
-    def _torch(self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]) -> str:
+    def _torch(self, node: cst.Name | cst.Attribute, binding: Binding) -> str:
+        """The name of torch for one use, which is imported if need be."""
+        file, changes = self.file, self.changes
         if binding.target == "torch":
             return binding.name
-        name = torch_name(file)
+        name = torch_name(file, node, binding)
         if name is not None:
             return name
-        if not binding.at_top(file):
-            raise Refusal("the file does not import torch at its top")
-        changes.update(torch_added(file))
+        if binding.at_top(file):
+            below = file.span(binding.statement).line > file.span(node).line
+            added = torch_added(file, binding.statement if below else node)
+        else:
+            added = _added_beside(file, binding)
+        if not added.keys() & changes.keys():
+            changes.update(added)
         return "torch"
 
-    def _without_import(
-        self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]
-    ) -> None:
+    def _without_import(self, binding: Binding) -> None:
         """Takes the import away that nothing uses any more."""
+        file, changes, line = self.file, self.changes, binding.line
         if is_exported(file, binding):
             return
         rest = removed(file, binding)
         if rest is None:
             return
-        if binding.line in changes:
-            added = changes[binding.line]
+        if line in changes:
+            added = changes[line]
             assert isinstance(added, cst.FlattenSentinel)
-            first = next(iter(added))
-            if isinstance(rest, cst.RemovalSentinel):
-                changes[binding.line] = first.with_changes(
-                    leading_lines=first.leading_lines or binding.line.leading_lines
-                )
-            else:
-                lines = list(added)[-1].leading_lines
-                changes[binding.line] = cst.FlattenSentinel([first, rest.with_changes(leading_lines=lines)])
+            changes[line] = cst.FlattenSentinel(_with_rest(line, list(added), rest))
             return
         if isinstance(rest, cst.RemovalSentinel):
-            around = file.parent(binding.line)
+            around = file.parent(line)
             if not isinstance(around, cst.Module | cst.IndentedBlock) or len(around.body) == 1:
                 return
-            self._hand_on_lines(around, binding.line, changes)
-        changes[binding.line] = rest
+            self._hand_on_lines(around, line)
+        changes[line] = rest
 
     def _hand_on_lines(
         self,
         around: cst.Module | cst.IndentedBlock,
         line: cst.SimpleStatementLine,
-        changes: dict[cst.CSTNode, Exchange],
     ) -> None:
         """Gives the blank lines above a line that goes to the import below it, if that has none."""
         at = list(around.body).index(line)
@@ -138,9 +200,32 @@ class ReplaceDeprecated(FixBuilder):
             line.leading_lines
             and isinstance(following, cst.SimpleStatementLine)
             and not following.leading_lines
-            and following not in changes
+            and following not in self.changes
         ):
-            changes[following] = following.with_changes(leading_lines=line.leading_lines)
+            self.changes[following] = following.with_changes(leading_lines=line.leading_lines)
+
+
+def _with_rest(
+    line: cst.SimpleStatementLine, parts: list[Statement], rest: Statement | cst.RemovalSentinel
+) -> list[Statement]:
+    """Lines one of which is an import that gives way to what is left of it, if anything."""
+    at = next(number for number, part in enumerate(parts) if part.body is line.body)
+    old = parts.pop(at)
+    if not isinstance(rest, cst.RemovalSentinel):
+        parts.insert(at, rest.with_changes(leading_lines=old.leading_lines))
+    elif not parts[0].leading_lines:
+        parts[0] = parts[0].with_changes(leading_lines=line.leading_lines)
+    return parts
+
+
+def _added_beside(file: ParsedFile, binding: Binding) -> dict[cst.CSTNode, Exchange]:
+    """What to exchange for `import torch` to stand above an import inside a function. Raises Refusal."""
+    scope = scopes_of(file).around(binding.statement)
+    if any(scopes_of(file).around(use) is scope for use in uses_of(file, "torch")):
+        raise Refusal("`torch` is used in the same function, and not imported at the top of the file")
+    line = cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=cst.Name("torch"))])])
+    first = preceded(line, binding.line.leading_lines)
+    return {binding.line: cst.FlattenSentinel([first, binding.line.with_changes(leading_lines=())])}
 
 
 def _name(torch: str, new: Replacement) -> cst.BaseExpression:
@@ -148,11 +233,11 @@ def _name(torch: str, new: Replacement) -> cst.BaseExpression:
 
 
 def _use(
+    files: Files,
     file: ParsedFile,
     node: cst.Name | cst.Attribute,
     target: cst.BaseExpression,
     new: Replacement,
-    torch: str,
     doubts: list[str],
 ) -> dict[cst.CSTNode, Exchange]:
     """What to exchange for one use."""
@@ -160,7 +245,7 @@ def _use(
     kind = new.new.rpartition(".")[2]
     if isinstance(around, cst.Call) and around.func is node:
         if kind == "autocast":
-            call = _autocast(file, around, target, new, torch)
+            call = _autocast(files, file, around, target, new, doubts)
         elif kind == "GradScaler":
             call = put_first(around.with_changes(func=target), cst.Arg(value=_text(new.device)))
         else:
@@ -171,8 +256,16 @@ def _use(
         return {node: cst.Call(func=target, args=[arg])}
     if isinstance(around, cst.Arg):
         outer = file.parent(around)
-        if isinstance(outer, cst.Call) and outer.args[0] is around and _is_partial(file, outer):
-            return {outer: _partial(outer, target, new, kind, doubts)}
+        if (
+            isinstance(outer, cst.Call)
+            and outer.args[0] is around
+            and qualified_name(file, outer.func) == "functools.partial"
+        ):
+            if kind == "autocast" and not _by_keyword(files, file, outer):
+                doubts.append(
+                    "where the partial is called with positional arguments, they mean something else then"
+                )
+            return {outer: _partial(outer, target, new, kind)}
     if isinstance(around, cst.Decorator):
         raise Refusal(f"`{kind}` decorates without being called")
     raise Refusal("the name is handed on without a call, and what calls it later gives no device")
@@ -191,22 +284,45 @@ def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
         if arg.keyword is None and not arg.star:
             if number >= len(parameters):
                 raise Refusal("there are more arguments than the old signature has")
-            named = keyword(parameters[number], arg.value)
-            arg = arg.with_changes(keyword=named.keyword, equal=named.equal)
+            named = keyword(parameters[number], _in_brackets(arg.value))
+            arg = arg.with_changes(keyword=named.keyword, equal=named.equal, value=named.value)
         result.append(arg)
     return result
 
 
+def _in_brackets(value: cst.BaseExpression) -> cst.BaseExpression:
+    """A value as it may stand behind ``=``."""
+    if value.lpar or not isinstance(value, cst.NamedExpr | cst.GeneratorExp):
+        return value
+    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
 def _autocast(
-    file: ParsedFile, call: cst.Call, target: cst.BaseExpression, new: Replacement, torch: str
+    files: Files,
+    file: ParsedFile,
+    call: cst.Call,
+    target: cst.BaseExpression,
+    new: Replacement,
+    doubts: list[str],
 ) -> cst.Call:
-    original, args = call, _named(list(call.args), new.old_parameters)
-    given = {arg.keyword.value for arg in args if arg.keyword is not None}
-    dtype_known = "dtype" in given or any(arg.star for arg in args) or _is_off(args)
-    call = call.with_changes(func=target, args=args)
-    if not dtype_known and _may_be_inside(file, original):
-        call = put_first(call, keyword("dtype", cst.parse_expression(f"{torch}.{_DTYPES[new.device]}")))
-    return put_first(call, cst.Arg(value=_text(new.device)))
+    args = _named(list(call.args), new.old_parameters)
+    changed = call.with_changes(func=target, args=args)
+    if not _gives_dtype(args) and not _is_off(args) and dtype_may_differ(files, file, call):
+        if any(arg.star for arg in args):
+            doubts.append("`**` hides whether the dtype is given, which the old name sets in any case")
+        else:
+            changed = put_first(changed, _dtype(target, new))
+    return put_first(changed, cst.Arg(value=_text(new.device)))
+
+
+def _gives_dtype(args: Iterable[cst.Arg]) -> bool:
+    return any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in args)
+
+
+def _dtype(target: cst.BaseExpression, new: Replacement) -> cst.Arg:
+    """The dtype that the old name has by default."""
+    torch = cst.Name(root_of(target).value)
+    return keyword("dtype", cst.Attribute(value=torch, attr=cst.Name(_DTYPES[new.device])))
 
 
 def _is_off(args: list[cst.Arg]) -> bool:
@@ -217,42 +333,6 @@ def _is_off(args: list[cst.Arg]) -> bool:
         and arg.value.value == "False"
         for arg in args
     )
-
-
-def _may_be_inside(file: ParsedFile, call: cst.Call) -> bool:
-    """Whether another region may be open where a context is made: one that is written around it, or, in a
-    file that is there to be imported, the caller's."""
-    function = None
-    for node in file.parents(call):
-        if isinstance(node, cst.With) and any(
-            _is_region(file, item.item) and not _lies_in(call, item) for item in node.items
-        ):
-            return True
-        if isinstance(node, cst.FunctionDef):
-            function = function or node
-            if any(_is_region(file, part.decorator) and not _lies_in(call, part) for part in node.decorators):
-                return True
-    if function is None:
-        return False
-    return function.name.value == "forward" or not _is_program(file)
-
-
-def _is_region(file: ParsedFile, node: cst.CSTNode) -> bool:
-    return "autocast" in file.code(node)
-
-
-def _is_program(file: ParsedFile) -> bool:
-    """Whether a file is run rather than imported: it calls something for its effect at its top."""
-    for statement in file.module.body:
-        if isinstance(statement, cst.If) and "__main__" in file.code(statement.test):
-            return True
-        if isinstance(statement, cst.For | cst.While | cst.With):
-            return True
-        if isinstance(statement, cst.SimpleStatementLine) and any(
-            isinstance(part, cst.Expr) and isinstance(part.value, cst.Call) for part in statement.body
-        ):
-            return True
-    return False
 
 
 def _custom(call: cst.Call, target: cst.BaseExpression, new: Replacement) -> cst.Call:
@@ -273,33 +353,44 @@ def _custom(call: cst.Call, target: cst.BaseExpression, new: Replacement) -> cst
     return call.with_changes(func=target, args=[*positional, arg, *rest])
 
 
-def _is_partial(file: ParsedFile, call: cst.Call) -> bool:
-    name = dotted(call.func)
-    if name is None:
+def _by_keyword(files: Files, file: ParsedFile, partial: cst.Call) -> bool:
+    """Whether a partial has a name under which it is only ever called, and with no positional arguments."""
+    assign = file.parent(partial)
+    match assign:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]):
+            scope = scopes_of(file).found(name, target)
+        case _:
+            return False
+    if (
+        scope is None
+        or isinstance(scope.node, cst.ClassDef)
+        or name in scope.imports
+        or len(scope.others[name]) > 1
+        or (scope is scopes_of(file).module and files.project.is_used(file.path, name))
+        or is_named_in_text(file, name)
+    ):
         return False
-    root, _, rest = name.partition(".")
-    if root in rebound(file):
-        return False
-    target = binding_of(file, root).target
-    return f"{target}.{rest}".strip(".") == "functools.partial"
+    calls = [file.parent(use) for use in uses_of(file, name, scope)]
+    return all(
+        isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Name)
+        and call.func.value == name
+        and all(arg.keyword is not None or arg.star == "**" for arg in call.args)
+        for call in calls
+    )
 
 
-def _partial(
-    call: cst.Call, target: cst.BaseExpression, new: Replacement, kind: str, doubts: list[str]
-) -> cst.Call:
+def _partial(call: cst.Call, target: cst.BaseExpression, new: Replacement, kind: str) -> cst.Call:
     first, rest = call.args[0], list(call.args[1:])
+    named = kind.startswith("custom")
+    added = [keyword("device_type", _text(new.device)) if named else cst.Arg(value=_text(new.device))]
     if kind == "autocast":
         rest = _named(rest, new.old_parameters)
-        doubts.append("where the partial is called with positional arguments, they mean something else then")
-    if kind.startswith("custom"):
-        device = keyword("device_type", _text(new.device))
-    else:
-        device = cst.Arg(value=_text(new.device))
+        if not _gives_dtype(rest):  # a later call may give it, and runs who knows where
+            added.append(_dtype(target, new))
     space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    comma = first.comma if isinstance(first.comma, cst.Comma) and rest else space
-    device = device.with_changes(comma=comma if rest else first.comma)
-    return call.with_changes(args=[first.with_changes(value=target, comma=comma), device, *rest])
-
-
-def _lies_in(part: cst.CSTNode, node: cst.CSTNode) -> bool:
-    return part is node or any(_lies_in(part, child) for child in node.children)
+    between = first.comma if isinstance(first.comma, cst.Comma) and rest else space
+    added = [arg.with_changes(comma=between) for arg in added]
+    if not rest:
+        added[-1] = added[-1].with_changes(comma=first.comma)
+    return call.with_changes(args=[first.with_changes(value=target, comma=between), *added, *rest])

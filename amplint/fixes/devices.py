@@ -11,8 +11,9 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.imports import bindings, qualified_name, rebound, torch_added, torch_name
+from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import bindings, rebound
 from amplint.fixes.statements import Replacement, exchanged
 
 _BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
@@ -78,10 +79,8 @@ def device_type(
     if isinstance(node, cst.Call) and _is_str(file, node):
         node = node.args[0].value
     if not _is_device(file, node, 3):
-        torch = torch_name(file)
-        if torch is None:
-            changes.update(torch_added(file))
-        func = cst.Attribute(value=cst.Name(torch or "torch"), attr=cst.Name("device"))
+        torch = torch_at(file, node, changes)
+        func = cst.Attribute(value=cst.Name(torch), attr=cst.Name("device"))
         if node.lpar:
             node = node.with_changes(lpar=node.lpar[1:], rpar=node.rpar[1:])
         node = cst.Call(func=func, args=[cst.Arg(value=node)])

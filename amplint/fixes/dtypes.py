@@ -10,7 +10,7 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.imports import torch_added, torch_name
+from amplint.fixes.imports import torch_at
 from amplint.fixes.parsed import Refusal
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
@@ -40,13 +40,11 @@ class WriteDtype(FixBuilder):
         if meant is None:
             return Refusal(f"autocast has no type of the name {self.name!r}")
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_name(file)
-        if torch is None:
-            changes.update(torch_added(file))
+        torch = torch_at(file, node, changes)
         if isinstance(node, cst.SimpleString):
-            new: cst.BaseExpression = cst.parse_expression(f"{torch or 'torch'}.{meant}")
+            new: cst.BaseExpression = cst.parse_expression(f"{torch}.{meant}")
         elif self.name in ("float16", "half", "bfloat16"):
-            given = [cst.Name(torch or "torch"), node]
+            given = [cst.Name(torch), node]
             new = cst.Call(func=cst.Name("getattr"), args=[cst.Arg(value=part) for part in given])
         else:
             return Refusal(f"torch has no type of the name {self.name!r}, and the string is made elsewhere")

@@ -11,15 +11,12 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import (
-    Binding,
     binding_of,
-    bindings,
     qualified_name,
-    rebound,
-    torch_added,
-    torch_name,
+    torch_at,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import Binding, bindings, rebound
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
 _TWINS = {"custom_fwd": "custom_bwd", "custom_bwd": "custom_fwd"}
@@ -100,11 +97,9 @@ class DecorateBoth(FixBuilder):
         if other is not file or file.parent(forward) is not file.parent(backward):
             return Refusal("forward and backward stand in different classes")
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_name(file)
-        if torch is None:
-            changes.update(torch_added(file))
+        torch = torch_at(file, forward, changes)
         for name, function in (("custom_fwd", forward), ("custom_bwd", backward)):
-            call = cst.parse_expression(f'{torch or "torch"}.amp.{name}(device_type="{self.device}")')
+            call = cst.parse_expression(f'{torch}.amp.{name}(device_type="{self.device}")')
             changes[function] = _decorated(function, call)
         note = (
             f'both methods run in the type of a region on "{self.device}" then, and in no other device\'s; only the '
@@ -145,7 +140,7 @@ def _renamed(
     if isinstance(node, cst.Attribute):
         return node.with_changes(attr=cst.Name(wanted))
     assert isinstance(node, cst.Name)
-    binding = binding_of(file, node.value)
+    binding = binding_of(file, node)
     target = f"{binding.target.rpartition('.')[0]}.{wanted}"
     known = [other for other in bindings(file) if other.target == target and other.at_top(file)]
     if known and known[0].name not in rebound(file):

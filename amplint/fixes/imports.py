@@ -3,105 +3,66 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from amplint.fixes.dependence import dotted
 from amplint.fixes.names import imported_from
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import Binding, Scope, bindings, rebound, scopes_of
 from amplint.fixes.statements import Replacement, Statement, comments_of, preceded
 
 _TORCH = "torch"
 
 
-@dataclass(frozen=True)
-class Binding:
-    """The import that binds a name: its statement, the line on which that stands, and its part of it."""
-
-    name: str
-    statement: cst.Import | cst.ImportFrom
-    line: cst.SimpleStatementLine
-    alias: cst.ImportAlias
-    target: str
-
-    def at_top(self, file: ParsedFile) -> bool:
-        """Whether it is imported whenever the file is."""
-        return file.parent(self.line) is file.module
+_CONDITIONS = (cst.Try, cst.TryStar, cst.If, cst.With, cst.For, cst.While, cst.Match)
 
 
-def bindings(file: ParsedFile) -> Iterator[Binding]:
-    """All that the import statements of a file bind, wherever they stand."""
-    for statement in file.nodes(cst.Import):
-        for alias in statement.names:
-            name = alias.evaluated_name
-            local = alias.evaluated_alias
-            target = name if local is not None else name.partition(".")[0]
-            yield Binding(local or target, statement, _line(file, statement), alias, target)
-    for source in file.nodes(cst.ImportFrom):
-        if not isinstance(source.names, cst.ImportStar):
-            for alias in source.names:
-                name = alias.evaluated_name
-                target = f"{imported_from(source)}.{name}"
-                yield Binding(alias.evaluated_alias or name, source, _line(file, source), alias, target)
-
-
-def _line(file: ParsedFile, statement: cst.CSTNode) -> cst.SimpleStatementLine:
-    line = file.parent(statement)
-    if not isinstance(line, cst.SimpleStatementLine):
-        raise Refusal("an import stands on the line of something else")
-    return line
-
-
-def binding_of(file: ParsedFile, name: str) -> Binding:
-    """The one import that binds a name. Raises Refusal where there are several, where it is not always
-    executed, or where the name is bound by other means as well."""
-    found = [binding for binding in bindings(file) if binding.name == name]
-    if name in rebound(file):
-        raise Refusal(f"`{name}` is bound to something else as well")
-    if not found:
+def binding_of(file: ParsedFile, root: cst.Name) -> Binding:
+    """The one import that binds a name where it is read. Raises Refusal where there are several, where it is not
+    always executed, or where the name is bound by other means as well."""
+    name = root.value
+    scope = scopes_of(file).found(name, root)
+    if scope is None:
         raise Refusal(f"the import of `{name}` is not in this file")
+    if name in scope.others:
+        raise Refusal(_how_else(file, scope.others[name]))
+    found = scope.imports.get(name, [])
     if len({id(binding.statement) for binding in found}) > 1 and not (
         isinstance(found[0].statement, cst.Import) and len({binding.target for binding in found}) == 1
     ):
         raise Refusal(f"`{name}` is imported in several places")
     top = [binding for binding in found if binding.at_top(file)]
     binding = (top or found)[0]
-    if any(isinstance(node, cst.Try | cst.TryStar | cst.If) for node in file.parents(binding.line)):
-        raise Refusal(f"`{name}` is imported under a condition")
+    for node in file.parents(binding.line):
+        if node is scope.node:
+            break
+        if isinstance(node, _CONDITIONS):
+            raise Refusal(f"`{name}` is imported under a condition")
     return binding
 
 
-def bound_in(node: cst.CSTNode) -> set[str]:
-    """The names that a piece of code binds by other means than an import."""
-    visitor = _Bound()
-    node.visit(visitor)
-    return set(visitor.names)
+def _how_else(file: ParsedFile, places: Sequence[cst.Name]) -> str:
+    """Why a name does not stand for its import alone."""
+    name = places[0].value
+    if any(isinstance(node, cst.Del) for place in places for node in file.parents(place)):
+        return f"`{name}` is deleted somewhere"
+    return f"`{name}` is bound to something else as well"
 
 
-def rebound(file: ParsedFile) -> Counter[str]:
-    """The names that a file binds anywhere by other means than an import, and how often."""
-    known = _REBOUND.get(file)
-    if known is None:
-        _REBOUND.clear()
-        visitor = _Bound()
-        for kind in _BINDING:
-            for node in file.nodes(kind):
-                if not isinstance(file.parent(node), cst.ImportAlias):
-                    visitor.on_visit(node)
-        known = _REBOUND[file] = visitor.names
-    return known
+def root_of(node: cst.CSTNode) -> cst.Name:
+    """The name at the beginning of ``a.b.c``. Raises Refusal where there is none."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    if not isinstance(node, cst.Name):
+        raise Refusal("the code begins with no name")
+    return node
 
 
 def function_named(file: ParsedFile, name: str) -> cst.FunctionDef | None:
     """The plain function at the top of a file that a name stands for everywhere in it, or None."""
-    try:
-        imported = any(binding.name == name for binding in bindings(file))
-    except Refusal:
-        return None
-    if imported or rebound(file)[name] != 1:
+    if any(binding.name == name for binding in bindings(file)) or rebound(file)[name] != 1:
         return None
     return next(
         (
@@ -116,73 +77,19 @@ def function_named(file: ParsedFile, name: str) -> cst.FunctionDef | None:
     )
 
 
-_REBOUND: dict[ParsedFile, Counter[str]] = {}
-_BINDING = (
-    cst.AssignTarget,
-    cst.AnnAssign,
-    cst.AugAssign,
-    cst.For,
-    cst.CompFor,
-    cst.NamedExpr,
-    cst.AsName,
-    cst.Param,
-    cst.FunctionDef,
-    cst.ClassDef,
-)
+def uses_of(file: ParsedFile, name: str, scope: Scope | None = None) -> list[cst.Name]:
+    """The places that look a name up or bind it, in the order of the text, imports excepted; those that read the name
+    of one scope, if that is given."""
+    return [
+        node
+        for node in file.nodes(cst.Name)
+        if node.value == name and _is_looked_up(file, node) and (scope is None or _reads(file, node, scope))
+    ]
 
 
-class _Bound(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: Counter[str] = Counter()
-
-    def _add(self, target: cst.CSTNode) -> None:
-        if isinstance(target, cst.Name):
-            self.names[target.value] += 1
-        elif isinstance(target, cst.Tuple | cst.List):
-            for element in target.elements:
-                self._add(element.value)
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._add(node.target)
-
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._add(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self._add(node.target)
-
-    def visit_For(self, node: cst.For) -> None:
-        self._add(node.target)
-
-    def visit_CompFor(self, node: cst.CompFor) -> None:
-        self._add(node.target)
-
-    def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
-        self._add(node.target)
-
-    def visit_AsName(self, node: cst.AsName) -> None:
-        self._add(node.name)
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        return False
-
-    def visit_Param(self, node: cst.Param) -> None:
-        self._add(node.name)
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.names[node.name.value] += 1
-
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
-        self.names[node.name.value] += 1
-
-
-def uses_of(file: ParsedFile, name: str) -> list[cst.Name]:
-    """The places that look a name up, in the order of the text, imports excepted."""
-    return [node for node in file.nodes(cst.Name) if node.value == name and _is_looked_up(file, node)]
+def _reads(file: ParsedFile, node: cst.Name, scope: Scope) -> bool:
+    scopes = scopes_of(file)
+    return node not in scopes.bound and scopes.found(node.value, node) is scope
 
 
 def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
@@ -194,47 +101,80 @@ def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
     return not any(isinstance(outer, cst.Import | cst.ImportFrom) for outer in file.parents(node))
 
 
-def torch_name(file: ParsedFile) -> str | None:
-    """The name under which `import torch` binds torch at the top of a file, or None. Raises Refusal where
-    another thing has the name."""
-    for binding in bindings(file):
-        if isinstance(binding.statement, cst.Import) and binding.target == _TORCH and binding.at_top(file):
-            if binding.name in rebound(file):
-                raise Refusal(f"`{binding.name}` is bound to something else as well")
-            return binding.name
-    if _TORCH in rebound(file) or any(
-        binding.name == _TORCH and binding.target != _TORCH for binding in bindings(file)
+def torch_name(file: ParsedFile, place: cst.CSTNode, old: Binding | None = None) -> str | None:
+    """The name under which `import torch` binds torch where code at a place runs, or None; ``old`` is an import that
+    the code needs in any case. Raises Refusal where another thing has the name."""
+    scopes = scopes_of(file)
+    latest = max(_top(file, place), _top(file, old.statement) if old is not None else 0)
+    for name, found in scopes.module.imports.items():
+        torch = [part for part in found if _is_torch(part) and part.at_top(file)]
+        if not torch:
+            continue
+        if name in scopes.module.others:
+            raise Refusal(_how_else(file, scopes.module.others[name]))
+        if any(part.target != _TORCH for part in found) or scopes.found(name, place) is not scopes.module:
+            raise Refusal(f"`{name}` is bound to something else as well")
+        if any(_top(file, part.statement) < latest for part in torch):
+            return name
+    around = scopes.found(_TORCH, place)
+    if around is not None and (
+        _TORCH in around.others or not all(map(_is_torch, around.imports.get(_TORCH, ())))
     ):
         raise Refusal("`torch` is the name of something else here")
     return None
 
 
-def torch_added(file: ParsedFile) -> dict[cst.CSTNode, Replacement]:
-    """What to exchange for `import torch` to stand before the first import of something in torch, or after the
-    docstring and what has to come first."""
-    body = file.module.body
+def torch_at(file: ParsedFile, place: cst.CSTNode, changes: dict[cst.CSTNode, Replacement]) -> str:
+    """The name of torch where code at a place runs. Adds what to exchange where it is not imported yet. Raises
+    Refusal."""
+    name = torch_name(file, place)
+    if name is None:
+        changes.update(torch_added(file, place))
+    return name or _TORCH
+
+
+def _is_torch(binding: Binding) -> bool:
+    return isinstance(binding.statement, cst.Import) and binding.target == _TORCH
+
+
+def _top(file: ParsedFile, node: cst.CSTNode) -> int:
+    """The number of the statement at the top of the file that holds a node."""
+    for outer in (node, *file.parents(node)):
+        if file.parent(outer) is file.module:
+            return file.module.body.index(outer)
+    return len(file.module.body)
+
+
+def torch_added(file: ParsedFile, place: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
+    """What to exchange for `import torch` to stand above a place: before the first import of something in torch, or
+    after the other imports, the docstring and what has to come first. Raises Refusal."""
     line = cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=cst.Name(_TORCH))])])
-    before = next((part for part in body if _imports(part, _TORCH)), None)
-    if before is None:
-        before = next(
-            (part for part in body if _imports(part, "") and not _imports(part, "__future__")), None
-        )
-    if before is None:
-        return _added_first(file, line)
-    assert isinstance(before, cst.SimpleStatementLine)
-    if any(empty.comment is not None for empty in before.leading_lines):
-        return {before: cst.FlattenSentinel([line, before])}
-    first = preceded(line, before.leading_lines)
-    return {before: cst.FlattenSentinel([first, before.with_changes(leading_lines=())])}
+    own = None if isinstance(place, cst.Import | cst.ImportFrom) else file.statement(place)
+    above = file.module.body[: _top(file, place) + 1]
+    torch = next((part for part in above if _imports(part, _TORCH)), None)
+    others = [part for part in above if _imports(part, "")]
+    if torch is not None and torch is not own and not _comes_first(file, torch):
+        assert isinstance(torch, cst.SimpleStatementLine)
+        if any(empty.comment is not None for empty in torch.leading_lines):
+            return {torch: cst.FlattenSentinel([line, torch])}
+        first = preceded(line, torch.leading_lines)
+        return {torch: cst.FlattenSentinel([first, torch.with_changes(leading_lines=())])}
+    after = torch or (others[-1] if others else None)
+    if after is not None and after is own:
+        raise Refusal("the code stands on the line of an import")
+    if after is None:
+        after = next(iter(file.module.body), None)
+        if after is None or file.module.get_docstring(clean=False) is None:
+            raise Refusal("the file imports nothing at its top")
+        line = line.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    assert isinstance(after, cst.SimpleStatementLine)
+    return {after: cst.FlattenSentinel([after, line])}
 
 
-def _added_first(file: ParsedFile, line: cst.SimpleStatementLine) -> dict[cst.CSTNode, Replacement]:
-    """What to exchange for an import to stand in a file that has none, after its docstring."""
-    first = next(iter(file.module.body), None)
-    if first is None or file.module.get_docstring(clean=False) is None:
-        raise Refusal("the file imports nothing at its top")
-    line = line.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    return {first: cst.FlattenSentinel([first, line])}
+def _comes_first(file: ParsedFile, line: cst.CSTNode) -> bool:
+    """Whether nothing may stand above a line: it has the docstring or an import from ``__future__``."""
+    has_docstring = line is file.module.body[0] and file.module.get_docstring(clean=False) is not None
+    return has_docstring or _imports(line, "__future__")
 
 
 def _imports(statement: cst.CSTNode, root: str) -> bool:
@@ -256,13 +196,23 @@ def imports_in(statement: cst.CSTNode) -> Iterator[tuple[cst.Import | cst.Import
 
 
 def is_exported(file: ParsedFile, binding: Binding) -> bool:
-    """Whether others may import a name from this file: `__init__.py`, `__all__`, a type in quotes, an import
-    that is marked as meant."""
-    if file.path.rpartition("/")[2].startswith("__init__.") or "noqa" in "".join(comments_of(binding.line)):
+    """Whether others may use a name of this file: `__init__.py`, `__all__`, a type in quotes, an attribute of a class,
+    an import that is marked as meant."""
+    scope = scopes_of(file).around(binding.statement)
+    if isinstance(scope.node, cst.ClassDef) or "noqa" in "".join(comments_of(binding.line)):
         return True
-    word = re.compile(rf"\b{re.escape(binding.name)}\b")
-    strings: Sequence[cst.SimpleString] = file.nodes(cst.SimpleString)
-    return any(len(text.value) < 200 and word.search(text.value) for text in strings)
+    if scope.around is None and file.path.rpartition("/")[2].startswith("__init__."):
+        return True
+    return is_named_in_text(file, binding.name)
+
+
+def is_named_in_text(file: ParsedFile, name: str) -> bool:
+    """Whether a string has a name in it; one that is a statement, such as a docstring, only if it is run as a test."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return any(
+        word.search(text.value) and (not isinstance(file.parent(text), cst.Expr) or ">>>" in text.value)
+        for text in file.nodes(cst.SimpleString)
+    )
 
 
 def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentinel | None:
@@ -292,18 +242,14 @@ def _multiline(statement: cst.Import | cst.ImportFrom) -> bool:
     return isinstance(statement, cst.ImportFrom) and "\n" in cst.Module(body=()).code_for_node(statement)
 
 
-def root_name(node: cst.CSTNode) -> str:
-    """The first name of ``a.b.c``."""
-    return (dotted(node) or "").partition(".")[0]
-
-
 def qualified_name(file: ParsedFile, node: cst.CSTNode) -> str | None:
     """The dotted name that a name or attribute stands for by the imports of its file, or None."""
     text = dotted(node)
     if text is None:
         return None
     root, _, rest = text.partition(".")
-    targets = {binding.target for binding in bindings(file) if binding.name == root}
-    if len(targets) != 1 or root in rebound(file):
+    scope = scopes_of(file).found(root, root_of(node))
+    targets = {binding.target for binding in scope.imports.get(root, ())} if scope is not None else set()
+    if scope is None or len(targets) != 1 or root in scope.others:
         return None
     return f"{targets.pop()}.{rest}".rstrip(".")

@@ -11,7 +11,7 @@ from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, shortened
 from amplint.fixes.dependence import dotted, needs_region
-from amplint.fixes.imports import qualified_name, torch_added, torch_name
+from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, comments_of, exchanged, replaced, spliced
@@ -88,12 +88,8 @@ class LeaveLoss(FixBuilder):
             and not (isinstance(node, cst.Call) and _name(node) in ("float", "double"))
         }
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_name(file)
-        if torch is None:
-            changes.update(torch_added(file))
-        context = cst.parse_expression(
-            f"{torch or 'torch'}.autocast({self._device(file, arguments)}, enabled=False)"
-        )
+        torch = torch_at(file, call, changes)
+        context = cst.parse_expression(f"{torch}.autocast({self._device(file, arguments)}, enabled=False)")
         inner = replaced(statement, casts).with_changes(leading_lines=())
         changed = with_item(context, [inner]).with_changes(leading_lines=statement.leading_lines)
         changes.update(spliced(file, statement, [changed]))

@@ -13,9 +13,10 @@ from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, shortened
 from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import bound_in, qualified_name, torch_added, torch_name
+from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.names import module_bindings
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import bound_in
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.AddAssign, cst.SubtractAssign, cst.MultiplyAssign)
@@ -48,11 +49,9 @@ class LimitOfType(FixBuilder):
         if dtype is None and (tensor is None or dotted(tensor) is None):
             return Refusal(f"`{self.tensor.text}` has no name whose dtype could be asked for")
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_name(file)
-        if torch is None:
-            changes.update(torch_added(file))
+        torch = torch_at(file, call, changes)
         of = file.code(dtype) if dtype is not None else f"{dotted(tensor)}.dtype"  # type: ignore[arg-type]
-        limit = f"{torch or 'torch'}.finfo({of}).{'min' if self.negative else 'max'}"
+        limit = f"{torch}.finfo({of}).{'min' if self.negative else 'max'}"
         changes[number] = cst.parse_expression(limit)
         if comments_of(number):
             return Refusal("a comment stands in the number")

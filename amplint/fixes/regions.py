@@ -13,10 +13,11 @@ from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix, offered
 from amplint.fixes.custom_functions import unprotected_function
 from amplint.fixes.dependence import acts_in, needs_region
-from amplint.fixes.imports import bound_in, function_named, torch_added, torch_name
+from amplint.fixes.imports import function_named, torch_added, torch_name
 from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import Opening, chain_in, opening, with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import bound_in
 from amplint.fixes.statements import (
     Replacement,
     Statement,
@@ -273,7 +274,7 @@ class _Plan:
         name in it means nothing there."""
         file = self.opened.file
         given = _given(call, function)
-        origin = self.files.origin
+        origin = self.files.project.origin
         here, there = module_bindings(file, origin), module_bindings(other, origin)
         caller = file.around(cst.FunctionDef, file.span(call))
         local = bound_in(caller) if caller is not None else set()
@@ -284,8 +285,11 @@ class _Plan:
                 renamed[name] = cst.Name(given[text])
             elif text == "self" or text in local or (text not in here and not hasattr(builtins, text)):
                 raise Refusal(f"`{text}` is not known in `{function.name.value}`")
-            elif here.get(text) == text == "torch" != there.get(text) and torch_name(other) is None:
-                self._exchange(other, torch_added(other))
+            elif (
+                here.get(text) == text == "torch" != there.get(text)
+                and torch_name(other, function.body) is None
+            ):
+                self._exchange(other, torch_added(other, function.body))
             elif here.get(text) != there.get(text) or text in bound_in(function):
                 raise Refusal(f"`{text}` is something else in `{function.name.value}`")
         changed = self.opened.context.visit(_Renamer(renamed))

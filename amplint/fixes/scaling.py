@@ -14,9 +14,10 @@ from amplint.fixes.arguments import keyword, set_argument
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, kept_beside, removed_statement, shortened
 from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import bound_in, qualified_name
+from amplint.fixes.imports import qualified_name
 from amplint.fixes.names import names_in, roots
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import bound_in
 from amplint.fixes.statements import Exchange, Replacement, Statement, exchanged, preceded, spliced
 
 

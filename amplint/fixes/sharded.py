@@ -11,19 +11,17 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import (
     binding_of,
-    bindings,
     imports_in,
     is_exported,
     qualified_name,
-    rebound,
     removed,
     uses_of,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at
+from amplint.fixes.scopes import bindings, rebound, scopes_of
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
 _MODULE, _, _NAME = SHARDED.rpartition(".")
@@ -45,7 +43,7 @@ class ShardScaler(FixBuilder):
         if any(arg.star for arg in call.args):
             return Refusal("a star hides which arguments are given")
         changes: dict[cst.CSTNode, Replacement] = {}
-        name = _imported(file, call, changes)
+        name = _imported(files, file, call, changes)
         new = call.with_changes(func=cst.Name(name), args=_by_name(call, parameters_of(made)))
         if not new.args:
             new = new.with_changes(whitespace_before_args=cst.SimpleWhitespace(""))
@@ -79,7 +77,7 @@ def _by_name(call: cst.Call, parameters: tuple[str, ...]) -> list[cst.Arg]:
     return args
 
 
-def _imported(file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Replacement]) -> str:
+def _imported(files: Files, file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Replacement]) -> str:
     """The name of the class in the file, which is imported if need be; an import that nothing else uses goes.
     Raises Refusal."""
     name = next(
@@ -93,12 +91,12 @@ def _imported(file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Repla
     elif name in rebound(file):
         raise Refusal(f"`{name}` is bound to something else as well")
     else:
-        _remove_old(file, call, changes)
+        _remove_old(files, file, call, changes)
         return name
     line = cst.parse_statement(f"from {_MODULE} import {_NAME}")
     assert isinstance(line, cst.SimpleStatementLine)
     after = _line_above(file)
-    _remove_old(file, call, changes)
+    _remove_old(files, file, call, changes)
     old = changes.get(after, after)
     if isinstance(old, cst.SimpleStatementLine):
         changes[after] = cst.FlattenSentinel([old, line])
@@ -107,12 +105,18 @@ def _imported(file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Repla
     return name
 
 
-def _remove_old(file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Replacement]) -> None:
+def _remove_old(
+    files: Files, file: ParsedFile, call: cst.Call, changes: dict[cst.CSTNode, Replacement]
+) -> None:
     """Takes the import of the plain class away if it was for this call alone."""
-    root = dotted(call.func)
-    if root is None or "." in root or len(uses_of(file, root)) > 1:
+    root = call.func
+    if not isinstance(root, cst.Name):
         return
     binding = binding_of(file, root)
+    if len(uses_of(file, root.value, scopes_of(file).found(root.value, root))) > 1:
+        return
+    if files.project.is_used(file.path, root.value):
+        return
     if not is_exported(file, binding):
         rest = removed(file, binding)
         if rest is not None:

@@ -13,10 +13,10 @@ from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import kept_beside, removed_statement
 from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import bound_in
 from amplint.fixes.names import names_in, roots
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at, calls_of, first_argument, function_of, receiver_of
+from amplint.fixes.scopes import bound_in
 from amplint.fixes.statements import Replacement, Statement, exchanged, preceded
 
 

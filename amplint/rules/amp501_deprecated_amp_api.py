@@ -37,9 +37,9 @@ Measured with torch 2.13.0:
 * `isinstance(scaler, torch.cuda.amp.GradScaler)` is False for a `torch.amp.GradScaler`, of which it is a
   subclass.
 
-The new names came with different releases: `torch.autocast` with 1.10 (from torch's documentation),
-`torch.amp.GradScaler` with 2.3, `torch.amp.custom_fwd` and `torch.amp.custom_bwd` with 2.4 (measured: 2.3.1
-lacks them).
+The new names came with different releases: `torch.amp` with `torch.amp.autocast` in 1.12 (torch 1.10 and 1.11 have
+`torch.autocast` alone), `torch.amp.GradScaler` in 2.3, `torch.amp.custom_fwd` and `torch.amp.custom_bwd` in 2.4
+(read from the wheels of 1.9.1, 1.10.2, 1.11.0, 1.12.1, 2.2.2, 2.3.1 and 2.4.1).
 
 ## Example
 
@@ -70,17 +70,20 @@ and `@torch.cuda.amp.custom_bwd` becomes `@torch.amp.custom_bwd(device_type="cud
 ## Fix safety
 
 The fix writes the new name with its device and maps the arguments by the signatures. It adds `import torch`
-where that is missing, and takes the old import away once nothing uses it; `__init__.py`, names in `__all__` or
-in quotes, and imports marked `noqa` keep theirs. Where another region may be open around the call (one is
-written around it, or the file is there to be imported), it adds `dtype=torch.float16`, or `torch.bfloat16` for
-the CPU, since the old call always set its own type. The flag of the cache is not kept in that way.
+where that is missing, and takes the old import away once nothing uses it; `__init__.py`, names in `__all__`, in
+strings or in other files of the project (`base.autocast`, `getattr(base, "autocast")`, `mock.patch("base.autocast")`),
+and imports marked `noqa` keep theirs. Unless all that leads to the call is in sight and has no region open (the file
+is run, nobody imports it, and its functions are called by their names), it adds `dtype=torch.float16`, or
+`torch.bfloat16` for the CPU, since the old call always set its own type. The flag of the cache is not kept in that way.
 
-The fix is safe if the project asks for a torch that has the new name, and unsafe if it does not say which
-torch it asks for; `torch-version` in the settings says so. It is unsafe for `partial`, whose later calls may
-give positional arguments. There is no fix where the project admits a torch without the new name, where the
-name is handed on without a call, where `*args` hides the positions, and where the name is bound by a ladder of
-imports or under a condition. `isinstance` checks and annotations are left alone; a `GradScaler` in a file that has
-some is changed by an unsafe fix only.
+The fix is safe if the project asks for a torch that has the new name. Where neither the settings nor the project say
+which torch is asked for, 2.4 is assumed, the first release in which the old names warn. It is unsafe for a `partial`
+that may be called with positional arguments, where `**` may hide the dtype, and where some file puts something else in
+the place of the old name. There is no fix where the project admits a torch without the new name, where the
+name is handed on without a call, where `*args` hides the positions, where the name is bound by a ladder of
+imports or under a condition, and where `torch` is the name of something else. `isinstance` checks and annotations are
+left alone; a `GradScaler` that the file names otherwise than to make one, or that another file asks for by
+`isinstance`, is changed by an unsafe fix only.
 
 ## References
 
@@ -154,7 +157,7 @@ class _Uses(cst.CSTVisitor):
             statement.visit(self)
             if (
                 isinstance(statement, cst.If)
-                and self.view.guard(statement.test) == "depends"
+                and self.view.guard(statement.test) in ("depends", "always")
                 and _ends(statement.body)
             ):
                 # the rest of the block is for the other releases
@@ -250,7 +253,7 @@ class _Uses(cst.CSTVisitor):
         message = f"`{name}` is deprecated: torch prints a FutureWarning since 2.4. Write `{call}`"
         if new.old_parameters and "autocast" in short:
             message += ", and give `enabled` and `dtype` by keyword: their positions have changed"
-        if compare(self.rule.setting.torch, ">=", new.since) is not True and new.since > (2, 0):
+        if compare(self.rule.setting.torch, ">=", new.since) is not True:
             message += f" (from torch {new.since[0]}.{new.since[1]} on)"
         imported = self.view.import_place(node)
         trail = ((imported, "it is imported here"),) if imported is not None else ()
@@ -259,17 +262,11 @@ class _Uses(cst.CSTVisitor):
 
     def _builder(self, place: Place, name: str, new: Replacement) -> FixBuilder:
         setting = self.rule.setting
-        if compare(setting.torch, ">=", new.since) is True:
+        if not setting.torch_stated or compare(setting.torch, ">=", new.since) is True:
             return ReplaceDeprecated(place, name)
         since = ".".join(map(str, new.since))
         low = ".".join(map(str, setting.torch[0]))
-        if setting.torch_stated:
-            return NoFix(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")
-        return ReplaceDeprecated(
-            place,
-            name,
-            f"`{new.new}` needs torch {since}, and the project does not say which torch it asks for",
-        )
+        return NoFix(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")
 
 
 def _ends(suite: cst.BaseSuite) -> bool:

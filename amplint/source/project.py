@@ -19,11 +19,12 @@ from amplint.source.decoding import (
     read_source,
     split_lines,
 )
+from amplint.source.handing_on import Use, uses
 from amplint.source.modules import Modules
 from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
-from amplint.source.words import Asked, defined_names, imported_names
+from amplint.source.words import STAR, Asked, defined_names, imported_names, mentions
 
 _MOST_HANDED_ON = 5
 """So many files may import a name from each other."""
@@ -111,6 +112,12 @@ def _draw_up_decorators(tree: ast.Module, text: str) -> None:
                     decorator.lineno -= 1
 
 
+def module_of(display: str) -> str:
+    """The last part of the name of the module that a file is."""
+    file = PurePosixPath(display)
+    return file.parent.name if file.stem == "__init__" else file.stem
+
+
 def _bytes_at(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
@@ -131,6 +138,7 @@ class Project:
         self._displayed: dict[str, ProjectFile] = {}
         self._imported: dict[tuple[str, str], list[Path]] | None = None
         self._defining: dict[str, list[Path]] | None = None
+        self._mentioned: dict[tuple[str, str], list[Path]] = {}
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
         self.changed: Mapping[str, bytes] = {}
@@ -210,16 +218,62 @@ class Project:
             file, name = loaded, self.absolute(loaded, onward)
         return name
 
-    def is_imported(self, display: str, name: str) -> bool:
-        """Whether some file of the project may import a name from the file that reports call ``display``, judged
-        by the last part of the module alone. All files are searched once."""
+    def may_be_imported(self, display: str) -> bool:
+        """Whether the file that reports call ``display`` is there for others: a part of a package, or named by an
+        import somewhere in the project, judged by the last part of its module alone. All files are searched once."""
+        file = self._displayed.get(display)
+        packaged = file is not None and self._is_package(file.path.parent)
+        return packaged or self._imports((("", module_of(display)),))
+
+    def is_used(self, display: str, name: str) -> bool:
+        """Whether some other file of the project may use a name of the file that reports call ``display``."""
+        last = module_of(display)
+        return self._imports(((last, name), (last, "*"))) or bool(self.uses(last, name, besides=display))
+
+    def uses(self, module: str, name: str, besides: str = "") -> frozenset[Use]:
+        """What files of the project may do with a name of a module, which is known by the last parts of its own name;
+        ``besides`` is left out."""
+        found: set[Use] = set()
+        for path in self._mentioning(name, module.rpartition(".")[2]):
+            if display_name(path) != besides:
+                tree = self._tree(path)
+                found |= uses(tree, module, name) if tree is not None else {"reads"}
+        return frozenset(found)
+
+    def mentions(self, word: str) -> bool:
+        """Whether a word occurs in some file of the project. All files are read once for each word."""
+        return bool(self._mentioning(word, word))
+
+    def _imports(self, asked: Sequence[tuple[str, str]]) -> bool:
         if self._imported is None:
             self._imported = self._by_word(imported_names)
-        file = PurePosixPath(display)
-        last = file.parent.name if file.stem == "__init__" else file.stem
-        asked = ((last, name), (last, "*"))
         self.asked.imported.update((pair, tuple(self._imported.get(pair, ()))) for pair in asked)
         return any(pair in self._imported for pair in asked)
+
+    def _mentioning(self, word: str, beside: str) -> list[Path]:
+        """The files that mention both words; what stands in them counts then, so that they are read."""
+        asked = {word.encode(): {beside.encode()}}
+        known = self._mentioned.get((word, beside))
+        if known is None:
+            every = ((path, self.current_bytes(path)) for path in self._paths)
+            known = self._mentioned[word, beside] = [
+                path
+                for path, data in every
+                if (word.encode() in data or STAR in data) and mentions(path, data, asked)
+            ]
+            self.asked.mentioned.setdefault(word.encode(), set()).add(beside.encode())
+            for path in known:
+                self.bytes_of(path)
+        return known
+
+    def _tree(self, path: Path) -> ast.Module | None:
+        """The tree of a file, or None if it cannot be parsed."""
+        if self._loaded.get(path) is not None:
+            return self._loaded[path].outline.tree  # type: ignore[union-attr]
+        try:
+            return _parse(decode(self.bytes_of(path)))
+        except (Unparsable, Unreadable):
+            return None
 
     def files_defining(self, name: str) -> list[Path]:
         """The files in which a function of that name may be defined, as their bytes show. All files are read once."""

@@ -10,9 +10,10 @@ from pathlib import Path
 from amplint.source.gate import identifiers
 
 _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
+_IMPORT = re.compile(rb"^[ \t]*import[ \t]+([^\n]*)", re.MULTILINE)
 _DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
-_STAR = b"import *"
+STAR = b"import *"
 """A file with one may hand on names that do not occur in it."""
 
 
@@ -31,12 +32,17 @@ class Asked:
 
 
 def imported_names(data: bytes) -> set[tuple[str, str]]:
-    """The names that ``from ... import`` may bring, each behind the last part of its module: ``{("amp", "f")}``."""
-    return {
-        (module.rpartition(b".")[2].decode("utf-8", "replace"), found.decode("utf-8", "replace"))
+    """The names that ``from ... import`` may bring, each behind the last part of its module: ``{("amp", "f")}``; and
+    behind "" all that may be a module which an import is about: ``{("", "torch"), ("", "amp"), ("", "f")}``."""
+    found = {
+        (module.rpartition(b".")[2], name)
         for module, names in _FROM_IMPORT.findall(data)
-        for found in _IMPORTED.findall(names)
+        for name in _IMPORTED.findall(names)
     }
+    modules = {part for module, _ in _FROM_IMPORT.findall(data) for part in module.split(b".")}
+    modules |= {word for names in _IMPORT.findall(data) for word in identifiers(names)}
+    found |= {(b"", name) for name in modules | {name for _, name in found}}
+    return {(module.decode("utf-8", "replace"), name.decode("utf-8", "replace")) for module, name in found}
 
 
 def defined_names(data: bytes) -> set[str]:
@@ -48,7 +54,7 @@ def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]])
     """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
     folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``."""
     words = identifiers(data)
-    met = wanted.keys() if _STAR in data else words & wanted.keys()
+    met = wanted.keys() if STAR in data else words & wanted.keys()
     if not met:
         return False
     places = words | {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}

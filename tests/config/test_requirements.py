@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -78,6 +79,138 @@ SOURCES = {
     "setup.py": ("setup.py", "raise SystemExit\nsetup(install_requires=['torch>=2.1, <2.7'])\n"),
     "requirements": ("requirements-gpu.txt", "torchvision\ntorch>=2.1,<2.7  # why\n"),
 }
+
+
+_LOCK = """version = 1
+
+[[package]]
+name = "torch-geometric"
+version = "2.9"
+
+[[package]]
+name = "torch"
+version = "2.1.2"
+source = { registry = "https://pypi.org/simple" }
+dependencies = [
+    { name = "filelock" },
+]
+
+[[package]]
+name = "torch"
+version = "2.6.0+cu124"
+
+[[package]]
+name = "triton"
+version = "3.2.0"
+"""
+_PIXI_LOCK = """version: 6
+packages:
+- conda: https://conda.anaconda.org/conda-forge/linux-64/pytorch-2.1.2-cuda118.conda
+  sha256: 0
+- conda: https://conda.anaconda.org/nvidia/noarch/pytorch-cuda-11.8-h7e8668a_5.tar.bz2
+- pypi: https://download.pytorch.org/whl/torch-2.6.0%2Bcu124-cp312-none-linux_x86_64.whl
+  name: torch
+  version: 2.6.0+cu124
+"""
+_CONDA = """name: train
+channels:
+  - pytorch
+dependencies:
+  - python=3.10
+  - pytorch-cuda=11.8
+  {}
+"""
+SOURCES |= {
+    "uv": ("uv.lock", _LOCK),
+    "poetry.lock": ("poetry.lock", _LOCK),
+    "pdm.lock": ("pdm.lock", _LOCK),
+    "pixi.lock": ("pixi.lock", _PIXI_LOCK),
+    "conda": ("environment.yml", _CONDA.format("- pytorch>=2.1,<2.7")),
+    "conda pip": ("environment.yaml", _CONDA.format("- pip:\n    - torch >=2.1, <2.7 # why\n  - git")),
+    "conda file": ("conda.yaml", _CONDA.format("- 'pytorch::pytorch >=2.1,<2.7'  # why")),
+    "pixi": ("pixi.toml", "[dependencies]\npytorch = '>=2.1,<2.7'\npytorch-cuda = '11.8'\n"),
+    "pixi pypi": ("pixi.toml", "[feature.gpu.pypi-dependencies]\ntorch = {version = '>=2.1,<2.7'}\n"),
+    "pixi platform": ("pixi.toml", "[target.linux-64.dependencies]\npytorch-gpu = '>=2.1,<2.7'\n"),
+    "pyproject pixi": ("pyproject.toml", "[tool.pixi.dependencies]\npytorch = '>=2.1,<2.7'\n"),
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "bounds"),
+    [
+        ("- pytorch=1.12", ((1, 12), (1, 12))),
+        ("- pytorch=2", ((2, 0), (2, 99))),
+        ("- pytorch==2.1.2", ((2, 1), (2, 1))),
+        ("- pytorch=2.1.2=py3.10_cuda11.8_cudnn8.7.0_0", ((2, 1), (2, 1))),
+        ("- pytorch 2.1.*", ((2, 1), (2, 1))),
+        ("- pytorch 2.1.2 py3.10_0", ((2, 1), (2, 1))),
+        ("- conda-forge::pytorch-gpu>=2.3", ((2, 3), None)),
+        ('- "pytorch >= 2.3"', ((2, 3), None)),
+        ("- pip:\n    - torch==2.1.0\n", ((2, 1), (2, 1))),
+        ("- pip:\n    - torchvision==0.16\n  - torch==2.1.0\n", None),
+        ("- pip:\n    - pytorch=2.1\n", None),
+        ("- pytorch", None),
+        ("- pytorch=", None),
+        ("- pytorch=2.1|2.2", None),
+        ("- pytorch-lightning=2.1", None),
+        ("# - pytorch=2.1", None),
+        ("x: pytorch=2.1", None),
+    ],
+)
+def test_environments_of_conda(tmp_path: Path, spec: str, bounds: TorchBounds | None) -> None:
+    path = tmp_path / "environment.yml"
+    path.write_text(_CONDA.format(spec))
+    (tmp_path / ".git").mkdir()
+    assert project_torch(tmp_path) == ((bounds, path) if bounds is not None else None)
+
+
+def test_what_is_declared_wins_over_what_is_locked(tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text(_LOCK)
+    (tmp_path / "environment.yml").write_text(_CONDA.format("- pytorch=2.2"))
+    assert project_torch(tmp_path) == (((2, 2), (2, 2)), tmp_path / "environment.yml")
+    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['torch']")
+    assert project_torch(tmp_path) == (((2, 2), (2, 2)), tmp_path / "environment.yml")
+    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['torch>=2.0']")
+    assert project_torch(tmp_path) == (((2, 0), None), tmp_path / "pyproject.toml")
+
+
+_ODD = "".join(map(chr, range(1, 0x250))) + "\u2028- pytorch=\x0c[[package]] name = torch: :: = ' \" "
+
+
+@pytest.mark.parametrize("name", ["environment.yml", "uv.lock", "poetry.lock", "pixi.lock", "pixi.toml"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "- ",
+        "- pytorch",
+        "- pytorch=",
+        "::",
+        "- pip:\n",
+        "- pip: ",
+        " ",
+        "'",
+        "=1.",
+        "\n",
+        "[",
+        "[[package]]\n",
+        _ODD,
+        'name = "torch"\n',
+        "name: torch\n",
+        "- conda: torch-",
+        "- a: b\n",
+        "pytorch=9",
+        "- torch==9,",
+        "9",
+    ],
+)
+def test_nonsense_takes_linear_time(tmp_path: Path, name: str, unit: str) -> None:
+    """A hundred kilobytes of it take a fraction of a second; with a step that looks at the rest each time it would be
+    minutes."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / name).write_text("torch\n- pytorch " + unit * (100_000 // len(unit)), encoding="utf-8")
+    before = process_time()
+    project_torch(tmp_path)
+    assert process_time() - before < 5
 
 
 @pytest.mark.parametrize(("name", "text"), SOURCES.values(), ids=SOURCES.keys())

@@ -296,7 +296,7 @@ def test_an_import_that_another_file_uses_stays(tmp_path: Path) -> None:
     (tmp_path / "other.py").write_text("from program import autocast\n", encoding="utf-8")
     source = "import torch\nfrom torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n"
     fixed = mended(tmp_path, source, "deprecated-amp-api", unsafe=False)
-    assert fixed == source.replace("with autocast()", 'with torch.amp.autocast("cuda")')
+    assert fixed == source.replace("with autocast()", 'with torch.amp.autocast("cuda", dtype=torch.float16)')
 
 
 def test_many_uses_of_one_import_are_done_at_once(tmp_path: Path) -> None:

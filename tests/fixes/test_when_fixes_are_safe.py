@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,13 +142,36 @@ def test_a_project_with_an_old_torch_is_told_so(tmp_path: Path) -> None:
     )
 
 
-def test_a_project_that_does_not_say_which_torch_it_wants(tmp_path: Path) -> None:
+def test_a_project_that_does_not_say_which_torch_it_wants_gets_what_warns(tmp_path: Path) -> None:
+    """The old names warn since 2.4, which has all the new ones."""
     (tmp_path / "program.py").write_text(
-        "import torch\n\nscaler = torch.cuda.amp.GradScaler()\n", encoding="utf-8"
+        "import torch\n\nscaler = torch.cuda.amp.GradScaler()\nf = torch.cuda.amp.custom_fwd(print)\n"
     )
     settings = Settings(root=tmp_path, select=("deprecated-amp-api",), torch_from="the default")
     found = list(check([str(tmp_path)], settings, jobs=1).findings)
-    assert verdict(found).startswith("unsafe: `torch.amp.GradScaler` needs torch 2.3")
+    assert [verdict([finding]) for finding in found] == ["safe", "safe"]
+
+
+@pytest.mark.parametrize(
+    ("name", "lowest"),
+    [("autocast", "1.12"), ("GradScaler", "2.3"), ("custom_fwd", "2.4"), ("custom_bwd", "2.4")],
+)
+def test_a_new_name_is_written_for_the_releases_that_have_it(tmp_path: Path, name: str, lowest: str) -> None:
+    """The wheels of 1.10 and 1.11 have no package torch.amp."""
+    major, minor = map(int, lowest.split("."))
+    source = f"import torch\n\nthing = torch.cuda.amp.{name}(print)\n"
+    settings = Settings(
+        root=tmp_path,
+        select=("deprecated-amp-api",),
+        torch=((major, minor), None),
+        torch_from="the tests",
+    )
+    (tmp_path / "program.py").write_text(source)
+    assert verdict(list(check([str(tmp_path)], settings, jobs=1).findings)) == "safe"
+    settings = replace(settings, torch=((major, minor - 1), None))
+    assert verdict(list(check([str(tmp_path)], settings, jobs=1).findings)).startswith(
+        f"none: the project admits torch {major}.{minor - 1}"
+    )
 
 
 @pytest.mark.parametrize(
