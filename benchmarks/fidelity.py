@@ -65,8 +65,9 @@ def outcome(device: str, function: Any, sample: Any, operands: str) -> str:
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
-def measure(device: str) -> dict[tuple[str, str], str]:
-    """Outcomes by op and operands. The first sample that an op runs on counts."""
+def measure(device: str, gradients: Any = torch.no_grad) -> dict[tuple[str, str], str]:
+    """Outcomes by op and operands. The first sample that an op runs on counts. ``gradients`` is what the ops run under:
+    ``torch.no_grad``, ``torch.inference_mode`` or ``torch.enable_grad``."""
     found: dict[tuple[str, str], str] = {}
     left_out = set(ops.UNMEASURABLE_ON_CUDA)
     mode: Any = ops.cuda_tensors() if device == "cuda" else SimulatedCuda()
@@ -74,7 +75,7 @@ def measure(device: str) -> dict[tuple[str, str], str]:
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         stack.enter_context(mode)
-        stack.enter_context(torch.no_grad())
+        stack.enter_context(gradients())
         for number, (sample, names) in enumerate(ops.SAMPLES):
             for name in names.split():
                 if name in left_out:
@@ -102,6 +103,23 @@ def compare() -> tuple[int, list[Difference]]:
     return len(names), sorted(differences.values(), key=lambda part: part.op)
 
 
+def by_gradients() -> tuple[int, list[Difference]]:
+    """How many public ops were compared, and those that simulated CUDA treats differently with gradients or under
+    ``inference_mode``. torch's own policy knows no difference."""
+    usual = measure("cpu")
+    names = {ops_name(spelling) for spelling, _ in usual}
+    differences = {}
+    for gradients in (torch.inference_mode, torch.enable_grad):
+        others = measure("cpu", gradients)
+        for (spelling, operands), expected in usual.items():
+            got = others[spelling, operands]
+            if got != expected and not (expected[1:] and got[1:]):
+                op = ops_name(spelling)
+                name = f"{op} under {gradients.__name__}"
+                differences.setdefault(name, Difference(name, COMBINATIONS[operands], expected, got))
+    return len(names), list(differences.values())
+
+
 def ops_name(spelling: str) -> str:
     """The op of a spelling: "matmul" for "torch.Tensor.matmul 3"."""
     return ops_plain(spelling.split()[0])
@@ -126,6 +144,10 @@ def main() -> None:
     print("| op | operands | CUDA | simulated |\n|---|---|---|---|")
     for part in differences:
         print(f"| {part.op} | {part.operands} | {part.cuda} | {part.simulated} |")
+    total, others = by_gradients()
+    print(f"\n{total} ops with gradients, without and under inference_mode: {len(others)} differ")
+    for part in others:
+        print(f"* {part.op}, {part.operands}: {part.simulated} instead of {part.cuda}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.confirm import cuda_policy
+from amplint.confirm.composites import in_parts
 from amplint.confirm.cuda_policy import CudaPolicy
 from amplint.confirm.levels import Level
 from amplint.confirm.watching import Watch
@@ -47,6 +48,9 @@ class CastMode(TorchDispatchMode):
         self._events: dict[Hashable, AutocastCast] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = in_parts(self, func, args, kwargs or {})
+        if result is not NotImplemented:
+            return result
         result = func(*args, **(kwargs or {}))
         if func is torch.ops.aten._to_copy.default and args[0].dtype is not result.dtype and not _emulated():
             self.watch.guarded(self._cast, args[0], result)

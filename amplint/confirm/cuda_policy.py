@@ -21,6 +21,7 @@ from torch import Tensor
 
 from amplint.amp import ops
 from amplint.amp.ops import Policy
+from amplint.confirm.composites import already_cast
 from amplint.confirm.release import RELEASE, TORCH
 
 _APPENDED_DTYPE = {
@@ -109,7 +110,7 @@ class CudaPolicy:
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
             run = on_cuda if is_enabled("cuda") else on_cpu
-            with torch._C._ExcludeDispatchKeyGuard(_CPU_KEY), torch._C.DisableTorchFunction():
+            with torch._C._ExcludeDispatchKeyGuard(_CPU_KEY), torch._C.DisableTorchFunction(), already_cast():
                 return run(args, kwargs)
 
         return kernel
@@ -121,7 +122,7 @@ class CudaPolicy:
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
             if is_enabled("cuda"):
                 return op.redispatch(keys & _AFTER, *args, **kwargs)
-            with torch._C._ExcludeDispatchKeyGuard(_CPU_KEY), torch._C.DisableTorchFunction():
+            with torch._C._ExcludeDispatchKeyGuard(_CPU_KEY), torch._C.DisableTorchFunction(), already_cast():
                 return on_cpu(args, kwargs)
 
         return kernel

@@ -20,6 +20,7 @@ import torch.utils._device
 import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from amplint.confirm.composites import in_parts
 from amplint.confirm.cuda_policy import CudaPolicy
 from amplint.confirm.patches import Patches
 
@@ -221,6 +222,9 @@ class HalfKernels(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        done = in_parts(self, func, args, kwargs)
+        if done is not NotImplemented:
+            return done
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:

@@ -17,6 +17,12 @@ import fidelity  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+def test_gradients_make_no_difference_to_the_policy() -> None:
+    total, differences = fidelity.by_gradients()
+    assert total >= 240
+    assert differences == []
+
+
 def test_at_least_96_of_100_ops_have_the_policy_of_cuda() -> None:
     total, differences = fidelity.compare()
     policy = [part for part in differences if not part.only_the_kernel]
