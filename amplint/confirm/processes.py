@@ -17,7 +17,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol
 
-from amplint.confirm.order import Order
+from amplint.confirm.order import ENVIRONMENT, Order
+from amplint.confirm.runner import NotRun, prepared
 
 _POOLS = ("multiprocessing.pool", "concurrent.")
 _WORKERS = ("torch.utils.data", *_POOLS)
@@ -40,6 +41,9 @@ class Observed(Protocol):
 
     def close(self) -> None:
         """Writes the recording, if that is still to be done."""
+
+    def give_way(self) -> None:
+        """As ``close``, where another program takes over the process: it writes a recording of its own."""
 
 
 Begin = Callable[[str, bool], None]
@@ -80,6 +84,8 @@ def observe_processes(session: Observed, begin: Begin, join: Join) -> Iterator[N
         (BaseProcess, "start", starter.start),
         (spawn, "get_command_line", starter.get_command_line),
         (subprocess.Popen, "__init__", starter.popen),
+        (os, "execv", starter.execv),
+        (os, "execve", starter.execve),
     )
     originals = [vars(owner)[name] for owner, name, _ in owners]
     for (owner, name, make), original in zip(owners, originals, strict=True):
@@ -164,6 +170,36 @@ class _Starter:
                     )
 
         return __init__
+
+    def execv(self, original: Any) -> Any:
+        """Wraps what puts another program in the place of this one; all of its like call it or ``execve``."""
+
+        def execv(path: Any, argv: Any) -> Any:
+            self.session.give_way()
+            return original(path, _followed(argv))
+
+        return execv
+
+    def execve(self, original: Any) -> Any:
+        """The same, with an environment."""
+
+        def execve(path: Any, argv: Any, env: Any) -> Any:
+            self.session.give_way()
+            return original(path, _followed(argv), {**env, ENVIRONMENT: self.session.order.written()})
+
+        return execve
+
+
+def _followed(argv: Sequence[Any]) -> Sequence[Any]:
+    """A command under the probe, if it is one of Python."""
+    try:
+        words = [os.fsdecode(word) for word in argv]
+        options, program = prepared(words)
+    except (NotRun, TypeError):
+        return argv
+    if not _PYTHON.fullmatch(Path(words[0]).name):
+        return argv
+    return [words[0], *options, str(Path(__file__).with_name("launch.py")), *program]
 
 
 _FIRST = (

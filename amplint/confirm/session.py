@@ -269,6 +269,14 @@ class Session:
         if self._signal is not None:
             self._obey(self._signal)
 
+    def give_way(self) -> None:
+        """As ``close``, where another program takes over the process: it writes a recording of its own."""
+        self.close(cut_off=True)
+        written = self._target()
+        if written.exists():
+            others = len(list(written.parent.glob(f"{written.stem}*")))
+            written.rename(written.with_name(f"{written.stem}-{others}.json"))
+
     def _finish(self, cut_off: bool) -> None:
         self.lines.stop()
         if self._waiting:
@@ -291,8 +299,10 @@ class Session:
 
     def write(self, *, is_cut: bool = False) -> None:
         """Writes what is known so far; ``is_cut`` while the process goes on, which may be gone the next moment."""
-        target = Path(self.order.folder) / f"{self.rank:05}-{self.process}.json"
-        recordings.write(self.recording(is_cut=is_cut), target)
+        recordings.write(self.recording(is_cut=is_cut), self._target())
+
+    def _target(self) -> Path:
+        return Path(self.order.folder) / f"{self.rank:05}-{self.process}.json"
 
     def _save(self) -> None:
         """Writes what there is, in case that the process is killed; nothing that happens here concerns the program."""

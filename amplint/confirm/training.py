@@ -264,6 +264,7 @@ class _Watcher:
 
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""
+        self._states.clear()  # a checkpoint is written before training goes on; their tensors are not kept for it
         closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
         self.watch.guarded(self._stepped, optimizer, closure)
 

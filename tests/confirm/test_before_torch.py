@@ -113,3 +113,24 @@ def test_a_device_that_is_not_there_ends_the_program_where_it_imports_torch(obse
     assert done.recordings == []
     assert done.stderr.startswith("amplint: error: torch sees no CUDA device here")
     assert (done.stdout, "could not begin" in done.stderr) == ("first\n", True)
+
+
+def test_a_program_that_runs_itself_again_is_followed(observed: Observed) -> None:
+    done = observed(
+        """
+        import os
+        import sys
+
+        if "AGAIN" not in os.environ:
+            os.environ["AGAIN"] = "1"
+            os.execv(sys.executable, [sys.executable, *sys.argv])
+        import torch
+
+        with torch.autocast("cuda"):
+            torch.nn.Linear(2, 2).cuda()(torch.ones(1, 2).cuda()).sum().backward()
+        print(sys.argv)
+        """
+    )
+    assert (done.status, done.stdout.splitlines()[0]) == (0, "['train.py']")
+    assert [reached.span.line for reached in done.recording.reached if reached.kind == "Backward"] == [10]
+    assert {6, 10} <= set(done.recording.lines["train.py"])

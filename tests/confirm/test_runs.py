@@ -68,6 +68,26 @@ def test_an_exception_looks_as_it_does_without_a_probe(probed: Probed, tmp_path:
     assert done.recording.raised[0].stack[-1] == ("train.py", 2)
 
 
+def test_what_torch_raises_looks_as_it_does_without_a_probe(probed: Probed, tmp_path: Path) -> None:
+    done = probed(
+        """
+        import torch
+
+        weight = torch.nn.Parameter(torch.ones(2))
+        optimizer = torch.optim.SGD([weight])
+        scaler = torch.amp.GradScaler("cpu")
+        weight.sum().backward()
+        try:
+            scaler.step(optimizer)
+        except AssertionError as error:
+            torch.nn.functional.linear(weight, weight[:1], None, 1)
+        """
+    )
+    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert "AssertionError" in plain.stderr
+    assert (done.status, done.stderr) == (plain.returncode, plain.stderr)
+
+
 SELF_PORTRAIT = """
 import pickle, sys
 
@@ -215,6 +235,33 @@ def test_compiling_is_off_and_said(probed: Probed) -> None:
     done = probed(TRAIN + "model = torch.compile(model); step()")
     assert done.status == 0
     assert any("torch.compile was off" in note for note in done.recording.notes)
+
+
+def test_the_state_of_an_optimizer_is_not_kept_alive(probed: Probed) -> None:
+    done = probed(
+        """
+        import gc
+        import weakref
+        import torch
+
+        weight = torch.nn.Parameter(torch.ones(2))
+
+        def trained():
+            optimizer = torch.optim.Adam([weight])
+            weight.sum().backward()
+            optimizer.step()
+            return optimizer
+
+        first = trained()
+        state = first.state_dict()
+        kept = weakref.ref(state["state"][0]["exp_avg"])
+        del first, state
+        trained()
+        gc.collect()
+        print(kept() is None)
+        """
+    )
+    assert done.stdout == "True\n"
 
 
 def test_a_compiled_model_has_the_names_that_it_has_without_a_probe(probed: Probed) -> None:
