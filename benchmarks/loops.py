@@ -1,11 +1,13 @@
 """Runs training loops of packages from the registry under ``amplint confirm`` and prints the verdicts as a table.
 
     pip install -e . torch denoising-diffusion-pytorch video-diffusion-pytorch x-transformers \
-        vector-quantize-pytorch monai pytorch-ignite lightning accelerate fastai
-    python benchmarks/loops.py
+        vector-quantize-pytorch monai pytorch-ignite lightning accelerate fastai transformers
+    python benchmarks/loops.py [--own]
 
 Each program of ``benchmarks/loops`` only makes data and calls the package's trainer. The package is linted, and
-its findings are judged by two steps of the run.
+its findings are judged by two steps of the run. The programs `own_*.py` are right loops of one's own with a framework:
+each is run as it is, and with mistakes put into it by one edit each. There the program is linted, not the package, and
+what counts is whether the run says the mistake's rule, and nothing of the right program. `--own`: these alone.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -29,22 +32,60 @@ PACKAGES = {
     "video_diffusion": "video_diffusion_pytorch",
     "x_transformer_mos": "x_transformers",
 }
+SEEN = ("confirmed", "missed")
+MISTAKES = {
+    "own_accelerate": [
+        ("accelerator.clip_grad_norm_(", "torch.nn.utils.clip_grad_norm_(", "clip-without-unscale"),
+        ("accelerator.backward(loss)", "loss.backward()", "unscaled-backward"),
+    ],
+    "own_trainer": [("model = Net()", "model = Net().half()", "half-model")],
+    "own_lightning": [("self.manual_backward(loss)", "loss.backward()", "unscaled-backward")],
+}
+"""What is written instead of what, and the rule that speaks of it."""
 
 
 def verdicts(loop: str, package: str) -> dict[str, object]:
-    """What ``amplint confirm`` says, as JSON."""
+    """What ``amplint confirm`` says of a package's loop, as JSON."""
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.submodule_search_locations, f"{package} is not installed"
+    return confirmed(spec.submodule_search_locations[0], LOOPS / f"{loop}.py")
+
+
+def confirmed(linted: str | Path, program: Path) -> dict[str, object]:
+    """What ``amplint confirm`` says, as JSON."""
     command = [sys.executable, "-W", "ignore", "-m", "amplint", "confirm", "--output-format", "json"]
-    command += [spec.submodule_search_locations[0], "--steps", "2", "--", str(LOOPS / f"{loop}.py")]
+    command += ["--device", "simulated-cuda", str(linted), "--steps", "2", "--", str(program)]
     finished = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
     return dict(json.loads(finished.stdout))
 
 
+def own() -> None:
+    """The table of the loops of one's own."""
+    print("| loop | written | seen by the run | right |")
+    print("| --- | --- | --- | --- |")
+    for loop, mistakes in MISTAKES.items():
+        text = (LOOPS / f"{loop}.py").read_text(encoding="utf-8")
+        for old, new, rule in [("", "", ""), *mistakes]:
+            assert old in text
+            with tempfile.TemporaryDirectory() as folder:
+                program = Path(folder) / "train.py"
+                program.write_text(text.replace(old, new, 1) if old else text, encoding="utf-8")
+                told = confirmed(program, program)
+            findings: list[dict[str, str]] = [*told["findings"], *told["missed"]]  # type: ignore[misc]
+            seen = sorted({part["name"] for part in findings if part["verdict"] in SEEN})
+            right = rule in seen if rule else not seen
+            what = f"`{new}`" if rule else "as it is"
+            print(f"| {loop} | {what} | {', '.join(seen) or '-'} | {'yes' if right else 'no'} |", flush=True)
+
+
 def main() -> None:
-    print("| loop | package | torch | device | steps | findings | verdicts | missed |")
+    """Prints the tables."""
+    own()
+    if "--own" in sys.argv:
+        return
+    print("\n| loop | package | torch | device | steps | findings | verdicts | missed |")
     print("| --- | --- | --- | --- | ---: | ---: | --- | ---: |")
     for loop, package in PACKAGES.items():
         told = verdicts(loop, package)
