@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -14,9 +15,11 @@ from amplint.fixes.dependence import dotted, needs_region
 from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import scopes_of
 from amplint.fixes.statements import Replacement, comments_of, exchanged, replaced, spliced
 
 _LOSS = "binary_cross_entropy"
+_MODULE = "torch.nn.BCELoss"
 _LOGITS = "binary_cross_entropy_with_logits"
 _SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid"})
 _PARAMETERS = ("input", "target")
@@ -50,7 +53,7 @@ class LeaveLoss(FixBuilder):
     doubles: tuple[Place, ...] = ()
 
     def offer(self, files: Files) -> Fix | Refusal:
-        """Safe: on CUDA the loss raises where it stands."""
+        """Safe where it is always this loss: on CUDA it raises where it stands."""
         file = files.parsed(self.loss.path)
         call = file.find(cst.Call, self.loss.span)
         if call is None:
@@ -95,6 +98,8 @@ class LeaveLoss(FixBuilder):
         changes.update(spliced(file, statement, [changed]))
         weight = next((arg for arg in call.args if arg.keyword and arg.keyword.value == "weight"), None)
         note = "the weight has to be float32, too" if weight is not None else ""
+        if not _is_always(file, call):
+            note = f"where `{shortened(file.code(call.func))}` is another loss, its target may have to stay as it is"
         module = exchanged(file, changes)
         return make_fix(
             "Compute the loss with autocast off", {file: module}, [(file, statement)], unsafe=note
@@ -114,6 +119,36 @@ def _name(call: cst.Call) -> str:
     return (dotted(call.func) or "").rpartition(".")[2] or (
         call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     )
+
+
+def _is_always(file: ParsedFile, call: cst.Call) -> bool:
+    """Whether a call computes the loss whatever path led to it: its function is torch's, or is set once in the file,
+    to a ``BCELoss``."""
+    if qualified_name(file, call.func) == f"torch.nn.functional.{_LOSS}":
+        return True
+    made: cst.CSTNode | None = call.func
+    if isinstance(call.func, cst.Name):
+        scope = scopes_of(file).found(call.func.value, call.func)
+        made = _set_once(file, scope.others.get(call.func.value, []) if scope is not None else [])
+    elif isinstance(call.func, cst.Attribute):
+        owner = dotted(call.func)
+        targets = [
+            target.target
+            for target in file.nodes(cst.AssignTarget)
+            if isinstance(target.target, cst.Attribute) and target.target.attr.value == call.func.attr.value
+        ]
+        same = len(targets) == 1 and owner is not None and dotted(targets[0]) == owner
+        made = _set_once(file, targets) if same else None
+    return isinstance(made, cst.Call) and qualified_name(file, made.func) == _MODULE
+
+
+def _set_once(file: ParsedFile, targets: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+    """What the one place among some gives that set a name, where it is a plain assignment."""
+    if len(targets) != 1:
+        return None
+    target = file.parent(targets[0])
+    assign = file.parent(target) if isinstance(target, cst.AssignTarget) else None
+    return assign.value if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
 
 
 def _arguments(call: cst.Call) -> dict[str, cst.BaseExpression]:

@@ -514,3 +514,48 @@ with torch.autocast("cpu", dtype=torch.bfloat16):  # half the memory
     assert (left, problems) == ([], [])
     forward = '    with torch.autocast("cpu", dtype=torch.bfloat16):\n        loss = '
     assert texts["steps.py"] == step.replace("    loss = ", forward)
+
+
+_LOSSES = 'LOSSES = {"bce": nn.BCELoss, "ce": nn.CrossEntropyLoss}\n'
+
+
+@pytest.mark.parametrize(
+    ("made", "safe"),
+    [
+        ("loss_of = nn.BCELoss()", True),
+        ("loss_of = nn.functional.binary_cross_entropy", False),
+        ("loss_of = nn.BCELoss()\nif len(x) > 9:\n    loss_of = nn.CrossEntropyLoss()", False),
+        (f"{_LOSSES}loss_of = LOSSES[input()]()", False),
+    ],
+)
+def test_a_loss_that_may_be_another_one_is_not_cast_blindly(tmp_path: Path, made: str, safe: bool) -> None:
+    source = (
+        f'{_HEAD}{made}\nwith torch.autocast("cuda"):\n    p = model(x).sigmoid()\n    loss = loss_of(p, y)\n'
+    )
+    said = verdict(findings(tmp_path, source, "bce-in-autocast"))
+    assert said == (
+        "safe" if safe else "unsafe: where `loss_of` is another loss, its target may have to stay as it is"
+    )
+
+
+def test_a_loss_that_an_object_sets_once_is_known(tmp_path: Path) -> None:
+    source = """import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.loss = nn.BCELoss()
+{more}
+    def step(self, x, y):
+        with torch.autocast("cuda"):
+            p = self.model(x).sigmoid()
+            return self.loss(p, y)
+
+
+Trainer(nn.Linear(8, 1)).step(torch.ones(1, 8), torch.ones(1, 1))
+"""
+    assert verdict(findings(tmp_path, source.format(more=""), "bce-in-autocast")) == "safe"
+    other = "    def use(self, loss):\n        self.loss = loss\n"
+    assert verdict(findings(tmp_path, source.format(more=other), "bce-in-autocast")).startswith("unsafe")
