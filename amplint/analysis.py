@@ -142,7 +142,7 @@ class Analysis:
 
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""
-        files = Files(self.project)
+        files = Files(self.project, self.driver.interpreter.odd)
         fixable = fixable_codes(self.settings)
         findings: list[Finding] = []
         known: dict[FixBuilder, Fix | Refusal] = {}

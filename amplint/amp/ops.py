@@ -235,6 +235,10 @@ INTEGER_TARGETS = frozenset(
 )
 """Losses whose target holds class numbers, so that nothing promotes a half-precision input."""
 
+OF_TARGET_TYPE = frozenset({"binary_cross_entropy_with_logits"})
+"""Losses that are computed in the type of their target, whatever that of their input: ``(1 - target).mul_(input)``
+(measured with torch 2.13)."""
+
 OF_LOG_PROBABILITIES = frozenset({"nll_loss", "ctc_loss", "kl_div"})
 """Losses whose input is what ``log_softmax`` gives, which autocast runs in float32."""
 

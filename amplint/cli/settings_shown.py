@@ -15,8 +15,8 @@ from amplint.scope import root_of
 
 _DEFAULT = "the default"
 _ASSUMED = (
-    f"nothing says which torch: findings are about {TORCH_DEFAULT[0][0]}.{TORCH_DEFAULT[0][1]} and later, "
-    f"safe fixes of deprecated names for {WARNS_SINCE[0]}.{WARNS_SINCE[1]} and later, which warns of them"
+    f"nothing says which torch: findings are about {TORCH_DEFAULT[0][0]}.{TORCH_DEFAULT[0][1]} and later, safe "
+    f"fixes of deprecated names for {WARNS_SINCE[0]}.{WARNS_SINCE[1]} and later, which warns of them"
 )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amplint.events import Place
 from amplint.findings import Claim, Edit, Fix, digest_of
 from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -18,10 +19,18 @@ __all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", 
 class Files:
     """The files that fixes may look at, parsed when they are asked for and kept while their text stays."""
 
-    def __init__(self, project: Project) -> None:
-        """``project`` is that of the files, in which other files may use what a fix takes away."""
+    def __init__(self, project: Project, odd: Mapping[tuple[object, ...], Collection[str]]) -> None:
+        """``project`` is that of the files, in which other files may use what a fix takes away; ``odd`` has the odd
+        values that operands have on some path, see ``flow.core.paths``."""
         self.project = project
+        self._odd = odd
         self._parsed: dict[str, ParsedFile] = {}
+
+    def odd(self, place: Place, role: str = "") -> list[str]:
+        """What an operand is on some path that no cast to float32 is for: "None", "a tuple or list". ``role`` says
+        which operand of the op at the place."""
+        key = place.key if isinstance(place.key, tuple) else (place.key,)
+        return sorted(self._odd.get((*key, role), ()))
 
     def text(self, path: str) -> str | None:
         """The text of a file, or None if it was not read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -26,20 +26,34 @@ _QUESTIONS = QUESTIONS | {"torch.cuda.is_available"}
 class AddFloat(FixBuilder):
     """Casts the value of an expression to float32 where it is used. ``doubt`` says why it may be no floating
     tensor. ``softmax``: the place is that of an op whose operand is to be cast. ``region`` is where autocast is
-    off, if only what runs in there is to be cast."""
+    off, if only what runs in there is to be cast; ``also`` are operands of the same op to be cast with it.
+    ``told_once`` is the rule that tells of the value at the first place alone, so that the next one comes up then."""
 
     value: Place
     doubt: str = ""
     softmax: bool = False
     region: Place | None = None
+    also: tuple[Place, ...] = ()
+    told_once: str = ""
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the value surely is a floating tensor, and nobody else runs the code."""
         file = files.parsed(self.value.path)
         doubts = [self.doubt, self._doubt_callers(files, file)]
         node = file.expression(self.value.span)
+        role = ""
         if node is not None and self.softmax:
-            node = _operand(node)
+            op, node = node, _operand(node)
+            role = (
+                "receiver" if isinstance(op, cst.Call) and file.parent(node or op) is op.func else "argument"
+            )
+        doubts += _odd(files, self.value, role)
+        half = _other_cast(file) if self.told_once else None
+        if half is not None:
+            doubts.append(
+                f"`{shortened(file.code(half))}` on line {file.span(half).line} makes something half, which may want "
+                "the result in half"
+            )
         if node is None:
             return Refusal("the value has no expression of its own to be cast")
         around = file.parent(node)
@@ -56,12 +70,20 @@ class AddFloat(FixBuilder):
                 return Refusal("several values are assigned at once")
         if isinstance(around, cst.AnnAssign | cst.For | cst.NamedExpr) and _is_target(around, node):
             return Refusal("the value is made in the statement itself")
-        cast = as_float(node)
-        module = exchanged(file, {node: cast})
+        changes: dict[cst.CSTNode, Replacement] = {node: as_float(node)}
+        for place in self.also:
+            other = file.expression(place.span) if place.path == file.path else None
+            if other is None or not isinstance(file.parent(other), cst.Arg):
+                return Refusal("the values are not all written where the op is called")
+            changes[other] = as_float(other)
+            doubts += _odd(files, place)
+        module = exchanged(file, changes)
         statement = file.statement(node)
-        text = file.code(cast)
-        title = "Cast the value to float32" if "#" in text else f"Write `{shortened(text)}`"
-        return make_fix(title, {file: module}, [(file, statement)], unsafe="; ".join(filter(None, doubts)))
+        texts = [file.code(cast) for cast in changes.values() if isinstance(cast, cst.CSTNode)]
+        written = " and ".join(f"`{shortened(text)}`" for text in texts)
+        title = "Cast the value to float32" if "#" in "".join(texts) else f"Write {written}"
+        fix = make_fix(title, {file: module}, [(file, statement)], unsafe="; ".join(filter(None, doubts)))
+        return replace(fix, brings=frozenset({self.told_once} - {""}))
 
     def _doubt_callers(self, files: Files, file: ParsedFile) -> str:
         """Why code that runs outside of the region as well is not to be changed unseen."""
@@ -79,6 +101,12 @@ class AddFloat(FixBuilder):
         if alone and not files.project.is_used(file.path, name):
             return ""
         return f"every caller of `{name}` gets the value in float32 then, outside the region too"
+
+
+def _odd(files: Files, place: Place, role: str = "") -> list[str]:
+    """Why a cast to float32 is not for all that a place meets."""
+    odd = files.odd(place, role)
+    return [f"on another path the value is {' or '.join(odd)}"] if odd else []
 
 
 def _is_target(around: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -268,9 +296,9 @@ def _uncast(call: cst.Call) -> cst.BaseExpression:
     return call.with_changes(args=args)
 
 
-def _other_cast(file: ParsedFile, cast: cst.Call) -> cst.Call | None:
+def _other_cast(file: ParsedFile, cast: cst.Call | None = None) -> cst.Call | None:
     """Another call in the file that gives something a half-precision type; regions and scalers are none."""
-    inside = set(_below(cast))
+    inside = set(_below(cast)) if cast is not None else set()
     for call in file.nodes(cst.Call):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func) or ""
         if call in inside or "autocast" in file.code(call.func) or name == "partial":

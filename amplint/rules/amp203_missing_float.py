@@ -100,10 +100,12 @@ assert loss.dtype == torch.float32
 
 The fix writes `.float()` on the value where it is used, with brackets where the operators need them. It is safe:
 either every op on the way to the value is known, or the value is the input of a loss, which can be nothing but a
-floating tensor. Of an output that is a tuple, a dictionary or an object, the elements that are used get the cast,
-each in its place: `out["logits"].float()`. Where a star hands over all of them at once there is no fix. A cast costs
-memory for large outputs. Moving the loss into the region is the cheaper edit unless the loss is
-`binary_cross_entropy`, which raises there on CUDA.
+floating tensor. It is unsafe where the value is float64, integers, booleans, a tuple or `None` on another path to the
+same place, and where the file makes something half by hand, which may want the result in half. The logits of
+`binary_cross_entropy_with_logits` are cast together with a half target, whose type decides. Of an output that is a
+tuple, a dictionary or an object, the elements that are used get the cast, each in its place: `out["logits"].float()`.
+Where a star hands over all of them at once there is no fix. A cast costs memory for large outputs. Moving the loss into
+the region is the cheaper edit unless the loss is `binary_cross_entropy`, which raises there on CUDA.
 
 ## References
 
@@ -228,7 +230,7 @@ class MissingFloat(FlowRule):
             level=level,
             trail=birth(operand),
             subject=subject,
-            builder=cast_of(harm),
+            builder=cast_of(harm, self.name),
             assumes=(*of_operand(operand, place), *harm.assumes),
         )
 

@@ -58,7 +58,8 @@ print(prediction.float().cpu().numpy())
 
 The fix writes `.float()` before the conversion, after `.cpu()`, so that half as many bytes are moved. It is
 exact, because each bfloat16 number is a float32 number, and safe where the value surely is a tensor; unsafe
-where it comes out of a module whose code is not part of the project. The array is then float32 where float16
+where it comes out of a module whose code is not part of the project, or is no bfloat16 or float32 tensor on another
+path. The array is then float32 where float16
 runs gave a float16 array: files that are written from it get larger.
 
 ## References

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES
+from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES, OF_TARGET_TYPE
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat, float_of
 from amplint.rules.base import line_of
@@ -45,6 +45,8 @@ class Harm:
     """What has to hold for it that the operand's type does not say."""
     floating: bool = False
     """Whether the op takes nothing but a floating tensor for this operand: not a tuple, a dictionary, or indices."""
+    also: tuple[Place, ...] = ()
+    """Other operands without whose cast the op would be computed in half precision all the same."""
 
 
 def born_half(operand: Operand) -> bool:
@@ -105,12 +107,13 @@ def origin(operand: Operand) -> str:
     return f"{'half-precision' if name == 'half' else name} value made by autocast"
 
 
-def cast_of(harm: Harm, region: Place | None = None) -> AddFloat:
-    """The builder that casts the operand where it is used, in ``region`` if that is given."""
+def cast_of(harm: Harm, rule: str, region: Place | None = None) -> AddFloat:
+    """The builder that casts the operand where it is used, in ``region`` if that is given; ``rule`` tells of a value
+    once, at the first op that suffers."""
     doubt = "" if harm.floating else doubt_of(harm.operand)
     if harm.place is not None:
-        return AddFloat(harm.place, doubt, softmax=True, region=region)
-    return AddFloat(harm.operand.place, doubt, region=region)
+        return AddFloat(harm.place, doubt, softmax=True, region=region, told_once=rule)
+    return AddFloat(harm.operand.place, doubt, region=region, also=harm.also, told_once=rule)
 
 
 def doubt_of(operand: Operand) -> str:
@@ -142,7 +145,11 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     if strict and event.sensitivity == "accumulation":
         return None  # it goes on from an op that was told of
     others = [other for other in event.operands if other not in halves]
-    if _promotes(event, others):
+    also: tuple[Place, ...] = ()
+    if event.name in OF_TARGET_TYPE and len(event.operands) > 1 and event.operands[1] in halves:
+        # a float32 input does not lift it; both have to be cast
+        also = tuple(other.place for other in event.operands[:2] if other in halves and other is not operand)
+    elif _promotes(event, others):
         return None
     if not sure and event.sensitivity != "loss":
         return None
@@ -160,9 +167,13 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     place = event.softened if event.softened is not None and not strict else None
     if place is not None:
         effect, remedy = "the softmax is computed in it", "Cast with `.float()` before the softmax."
+    if also:
+        remedy = (
+            f"{remedy[:-1]} and `{float_of(event.operands[1].place.text)}`: the type of the target decides."
+        )
     effect = effect.format(op=event.name.strip("_"))
-    floating = event.sensitivity == "loss" and is_input
-    return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating=floating)
+    floating = event.sensitivity == "loss" and (is_input or event.name in OF_TARGET_TYPE)
+    return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating=floating, also=also)
 
 
 def _on_cuda(operand: Operand) -> bool:

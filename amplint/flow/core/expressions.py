@@ -117,6 +117,8 @@ def call(m: Machine, node: ir.Call) -> Value:
         return _super(m, node)
     if isinstance(function, ir.Attribute):
         base = m.evaluate(function.value)
+        m.meet(function.value, base)
+        m.meet(node, base, "receiver")
         given = arguments(m, node)
         return m.each(base, lambda value: _call_method(m, value, function, given, node))
     callee = m.evaluate(function)
@@ -150,6 +152,9 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
     unclear = False
     for argument in node.arguments:
         value = m.evaluate(argument.value)
+        m.meet(argument.value, value)
+        if argument is node.arguments[0]:
+            m.meet(node, value, "argument")
         if argument.star == "*":
             value = m.contents(value)
             if isinstance(value, Sequence) and value.exact:
@@ -183,7 +188,9 @@ def binary(m: Machine, node: ir.Binary) -> Value:
         left_node = left_node.left
     value = m.evaluate(left_node)
     for part in reversed(operands):
+        m.meet(part.left, value)
         right = m.evaluate(part.right)
+        m.meet(part.right, right)
         value = over(m, (value, right), partial(_computed, m, part))
     return value
 

@@ -293,6 +293,10 @@ class Machine(Api, Protocol):
     def can(self, condition: Condition) -> bool:
         """Whether a condition can hold on the present path."""
 
+    def meet(self, node: Node, value: Value, role: str = "") -> None:
+        """Notes a value that an operand has on the present path, if it is an odd one. ``role`` is that of the operand
+        if the node is the op."""
+
     def narrowed(self, condition: Condition) -> Condition:
         """The condition of the present path where another one holds, too."""
 

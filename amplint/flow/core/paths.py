@@ -61,6 +61,9 @@ class Paths:
         self.frame: Frame
         self.silent = False
         self.steps = 0
+        self.odd: dict[tuple[object, ...], set[str]] = {}
+        """By the parts of the key of a place, and a role, the odd values that an operand had there on some path; see
+        ``Registry.odd``."""
 
     @property
     def machine(self) -> Machine:
@@ -79,6 +82,16 @@ class Paths:
             lambda: program.locate(number),
             lambda: program.text_of(number),
         )
+
+    def meet(self, node: Node, value: Value, role: str = "") -> None:
+        """Notes a value that an operand has on the present path, if it is an odd one. ``role`` is that of the operand
+        if the node is the op."""
+        for leaf in leaves(within(value, self.state.condition)) if type(value) is Choice else (value,):
+            known = self.registry.odd.get(type(leaf))
+            name = known(leaf) if known is not None else None
+            if name is not None:
+                program = self.frame.program
+                self.odd.setdefault((program.path, program.root, node.number, role), set()).add(name)
 
     def text(self, node: Node) -> str:
         """The text of a node."""

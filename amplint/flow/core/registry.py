@@ -162,6 +162,9 @@ class Registry:
     """Kinds of values that compare as constants do."""
     installed: set[str] = field(default_factory=set)
     """Packages that are there: importing from them does not fail."""
+    odd: dict[type[Value], Callable[[Value], str | None]] = field(default_factory=dict)
+    """What to call a value that may not be treated as the others at its place are: "None", "a tuple"; None for any that
+    may."""
     discards: dict[type[Value], DiscardModel] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=lambda: Hooks())
     own: Callable[[str], tuple[CallModel, About] | None] | None = None

@@ -25,6 +25,7 @@ def bind(m: Machine, target: ir.Expression, value: Value) -> None:
 
             m.each(base, into)
         case ir.Subscript():
+            m.meet(target, value)
             base = m.evaluate(target.value)
             keys = tuple(m.evaluate(key) for key in target.keys)
 
