@@ -95,7 +95,10 @@ def test_what_another_caller_hands_over_counts(tmp_path: Path, call: str, odd: s
 
 
 def test_a_disabled_region_counts_all_paths(tmp_path: Path) -> None:
-    nested = '    m = a if flag else {}\n    with torch.autocast("cuda", enabled=False):\n        torch.softmax(m, -1).log()'
+    nested = (
+        '    m = a if flag else {}\n    with torch.autocast("cuda", enabled=False):\n'
+        "        torch.softmax(m, -1).log()"
+    )
     for value, verdict in (("t", "safe: "), ("t.double()", "unsafe: on another path the value is float64")):
         source = program(nested.format(value))
         assert said(tmp_path, source, "disabled-region-without-cast") == [verdict]
