@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import dropwhile
 
 import libcst as cst
 
@@ -20,12 +22,13 @@ from amplint.fixes.imports import (
     removed,
     root_name,
     torch_added,
-    torch_name,
     uses_of,
+    written_name,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.statements import Replacement as Exchange
-from amplint.fixes.statements import exchanged
+from amplint.fixes.statements import exchanged, replaced
 
 _DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
 _REGIONS = ("autocast", "amp", "precision")
@@ -48,12 +51,11 @@ class ReplaceDeprecated(FixBuilder):
         if node is None:
             return Refusal("the name is not found again")
         doubts = [doubt for doubt in (self.doubt, self._doubt_class(file, node)) if doubt]
-        changes: dict[cst.CSTNode, Exchange] = {}
         root = root_name(node)
         binding = binding_of(file, root)
-        torch = self._torch(file, binding, changes)
-        target = _name(torch, new)
-        changes.update(_use(file, node, target, new, torch, doubts))
+        names = _Names(file, binding.at_top(file))
+        use = _use(file, node, new, names, doubts)
+        changes = names.added | use
         statements: list[tuple[ParsedFile, cst.CSTNode]] = []
         claims: list[Claim] = []
         if binding.target != "torch":
@@ -86,17 +88,6 @@ class ReplaceDeprecated(FixBuilder):
                 return f"line {line} names the old class, and the new one is no subclass of it"
         return ""
 
-    def _torch(self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]) -> str:
-        if binding.target == "torch":
-            return binding.name
-        name = torch_name(file)
-        if name is not None:
-            return name
-        if not binding.at_top(file):
-            raise Refusal("the file does not import torch at its top")
-        changes.update(torch_added(file))
-        return "torch"
-
     def _without_import(
         self, file: ParsedFile, binding: Binding, changes: dict[cst.CSTNode, Exchange]
     ) -> None:
@@ -122,64 +113,80 @@ class ReplaceDeprecated(FixBuilder):
             around = file.parent(binding.line)
             if not isinstance(around, cst.Module | cst.IndentedBlock) or len(around.body) == 1:
                 return
-            self._hand_on_lines(around, binding.line, changes)
+            self._hand_on_lines(file, around, binding.line, changes)
         changes[binding.line] = rest
 
     def _hand_on_lines(
         self,
+        file: ParsedFile,
         around: cst.Module | cst.IndentedBlock,
         line: cst.SimpleStatementLine,
         changes: dict[cst.CSTNode, Exchange],
     ) -> None:
-        """Gives the blank lines above a line that goes to the import below it, if that has none."""
+        """Gives the blank lines above a line that goes to the import below it, if that has none; a file or
+        block does not begin with those that were below its first line."""
         at = list(around.body).index(line)
         following = around.body[at + 1] if at + 1 < len(around.body) else None
-        if (
-            line.leading_lines
-            and isinstance(following, cst.SimpleStatementLine)
-            and not following.leading_lines
-            and following not in changes
-        ):
-            changes[following] = following.with_changes(leading_lines=line.leading_lines)
+        if not isinstance(following, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            return
+        lines: Sequence[cst.EmptyLine] = following.leading_lines
+        if at == 0 and not (around is file.module and file.module.header):
+            lines = list(dropwhile(lambda empty: empty.comment is None, lines))
+        elif isinstance(following, cst.SimpleStatementLine) and not lines:
+            lines = line.leading_lines
+        if following in changes or len(lines) == len(following.leading_lines):
+            return
+        inside = {node: new for node, new in changes.items() if following in file.parents(node)}
+        for node in inside:
+            del changes[node]
+        changes[following] = replaced(following, inside).with_changes(leading_lines=lines)
 
 
-def _name(torch: str, new: Replacement) -> cst.BaseExpression:
-    return cst.parse_expression(f"{torch}.{new.new.partition('.')[2]}")
+@dataclass
+class _Names:
+    """How new names are written in a file; ``added`` is what to exchange for it to import torch, where it has to.
+    ``at_top`` says whether it imports the old name whenever it is imported."""
+
+    file: ParsedFile
+    at_top: bool
+    added: dict[cst.CSTNode, Exchange] = field(default_factory=dict)
+
+    def written(self, qualified: str) -> cst.BaseExpression:
+        """``torch.amp.autocast``, or what is short for it in the file. Raises Refusal."""
+        name = written_name(self.file, qualified)
+        if name is None:
+            if not self.at_top:
+                raise Refusal("the file does not import torch at its top")
+            self.added = torch_added(self.file)
+        return cst.parse_expression(name or qualified)
 
 
 def _use(
-    file: ParsedFile,
-    node: cst.Name | cst.Attribute,
-    target: cst.BaseExpression,
-    new: Replacement,
-    torch: str,
-    doubts: list[str],
+    file: ParsedFile, node: cst.Name | cst.Attribute, new: Replacement, names: _Names, doubts: list[str]
 ) -> dict[cst.CSTNode, Exchange]:
     """What to exchange for one use."""
     around = file.parent(node)
     kind = new.new.rpartition(".")[2]
+    target = names.written(new.new)
+    device = quoted(file, node, new.device)
     if isinstance(around, cst.Call) and around.func is node:
         if kind == "autocast":
-            call = _autocast(file, around, target, new, torch)
+            call = _autocast(file, around, target, new, names)
+            call = put_first(call, cst.Arg(value=device))
         elif kind == "GradScaler":
-            call = put_first(around.with_changes(func=target), cst.Arg(value=_text(new.device)))
+            call = put_first(around.with_changes(func=target), cst.Arg(value=device))
         else:
-            call = _custom(around, target, new)
+            call = _custom(around, target, device)
         return {around: call}
     if isinstance(around, cst.Decorator) and kind.startswith("custom"):
-        arg = keyword("device_type", _text(new.device))
-        return {node: cst.Call(func=target, args=[arg])}
+        return {node: cst.Call(func=target, args=[keyword("device_type", device)])}
     if isinstance(around, cst.Arg):
         outer = file.parent(around)
         if isinstance(outer, cst.Call) and outer.args[0] is around and _is_partial(file, outer):
-            return {outer: _partial(outer, target, new, kind, doubts)}
+            return {outer: _partial(outer, target, new, device, doubts)}
     if isinstance(around, cst.Decorator):
         raise Refusal(f"`{kind}` decorates without being called")
     raise Refusal("the name is handed on without a call, and what calls it later gives no device")
-
-
-def _text(device: str) -> cst.BaseExpression:
-    return cst.SimpleString(f'"{device}"')
 
 
 def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
@@ -198,15 +205,16 @@ def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
 
 
 def _autocast(
-    file: ParsedFile, call: cst.Call, target: cst.BaseExpression, new: Replacement, torch: str
+    file: ParsedFile, call: cst.Call, target: cst.BaseExpression, new: Replacement, names: _Names
 ) -> cst.Call:
+    """The call of autocast, but for its device."""
     original, args = call, _named(list(call.args), new.old_parameters)
     given = {arg.keyword.value for arg in args if arg.keyword is not None}
     dtype_known = "dtype" in given or any(arg.star for arg in args) or _is_off(args)
     call = call.with_changes(func=target, args=args)
     if not dtype_known and _may_be_inside(file, original):
-        call = put_first(call, keyword("dtype", cst.parse_expression(f"{torch}.{_DTYPES[new.device]}")))
-    return put_first(call, cst.Arg(value=_text(new.device)))
+        call = put_first(call, keyword("dtype", names.written(f"torch.{_DTYPES[new.device]}")))
+    return call
 
 
 def _is_off(args: list[cst.Arg]) -> bool:
@@ -255,12 +263,12 @@ def _is_program(file: ParsedFile) -> bool:
     return False
 
 
-def _custom(call: cst.Call, target: cst.BaseExpression, new: Replacement) -> cst.Call:
+def _custom(call: cst.Call, target: cst.BaseExpression, device: cst.BaseExpression) -> cst.Call:
     """custom_fwd or custom_bwd: the function stays in front, the device goes after it."""
     positional = [arg for arg in call.args if arg.keyword is None]
     if any(arg.star for arg in positional):
         raise Refusal("`*` hides which arguments are given")
-    arg = keyword("device_type", _text(new.device))
+    arg = keyword("device_type", device)
     if not positional:
         return put_first(call.with_changes(func=target), arg)
     rest = list(call.args[len(positional) :])
@@ -285,16 +293,19 @@ def _is_partial(file: ParsedFile, call: cst.Call) -> bool:
 
 
 def _partial(
-    call: cst.Call, target: cst.BaseExpression, new: Replacement, kind: str, doubts: list[str]
+    call: cst.Call,
+    target: cst.BaseExpression,
+    new: Replacement,
+    device_type: cst.BaseExpression,
+    doubts: list[str],
 ) -> cst.Call:
+    kind = new.new.rpartition(".")[2]
     first, rest = call.args[0], list(call.args[1:])
     if kind == "autocast":
         rest = _named(rest, new.old_parameters)
         doubts.append("where the partial is called with positional arguments, they mean something else then")
-    if kind.startswith("custom"):
-        device = keyword("device_type", _text(new.device))
-    else:
-        device = cst.Arg(value=_text(new.device))
+    is_named = kind.startswith("custom")
+    device = keyword("device_type", device_type) if is_named else cst.Arg(value=device_type)
     space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     comma = first.comma if isinstance(first.comma, cst.Comma) and rest else space
     device = device.with_changes(comma=comma if rest else first.comma)

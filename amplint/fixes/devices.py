@@ -13,6 +13,7 @@ from amplint.fixes.arguments import put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import bindings, qualified_name, rebound, torch_added, torch_name
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.statements import Replacement, exchanged
 
 _BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
@@ -58,7 +59,7 @@ class GiveDevice(FixBuilder):
         call = file.find(cst.Call, self.call.span)
         if call is None or qualified_name(file, call.func) not in GENERIC_ENTRIES:
             return Refusal("the call of torch.autocast is not found")
-        new = put_first(call, cst.Arg(value=cst.SimpleString(f'"{self.device}"')))
+        new = put_first(call, cst.Arg(value=quoted(file, call, self.device)))
         note = (
             f'the device is taken to be "{self.device}", for which the region takes effect for the first time'
         )

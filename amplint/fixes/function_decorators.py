@@ -9,6 +9,7 @@ import libcst as cst
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD
 from amplint.events import Place
 from amplint.findings import Fix
+from amplint.fixes.arguments import keyword
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import (
     Binding,
@@ -17,9 +18,10 @@ from amplint.fixes.imports import (
     qualified_name,
     rebound,
     torch_added,
-    torch_name,
+    written_name,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
 _TWINS = {"custom_fwd": "custom_bwd", "custom_bwd": "custom_fwd"}
@@ -100,11 +102,12 @@ class DecorateBoth(FixBuilder):
         if other is not file or file.parent(forward) is not file.parent(backward):
             return Refusal("forward and backward stand in different classes")
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_name(file)
-        if torch is None:
+        if written_name(file, "torch.amp.custom_fwd") is None:
             changes.update(torch_added(file))
         for name, function in (("custom_fwd", forward), ("custom_bwd", backward)):
-            call = cst.parse_expression(f'{torch or "torch"}.amp.{name}(device_type="{self.device}")')
+            func = cst.parse_expression(written_name(file, f"torch.amp.{name}") or f"torch.amp.{name}")
+            device = quoted(file, function, self.device)
+            call = cst.Call(func=func, args=[keyword("device_type", device)])
             changes[function] = _decorated(function, call)
         note = (
             f'both methods run in the type of a region on "{self.device}" then, and in no other device\'s; only the '

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from amplint.fixes.dependence import dotted
-from amplint.fixes.names import imported_from
+from amplint.fixes.names import imported_from, names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Replacement, Statement, comments_of, preceded
 
@@ -182,7 +182,17 @@ class _Bound(cst.CSTVisitor):
 
 def uses_of(file: ParsedFile, name: str) -> list[cst.Name]:
     """The places that look a name up, in the order of the text, imports excepted."""
-    return [node for node in file.nodes(cst.Name) if node.value == name and _is_looked_up(file, node)]
+    known = _LOOKED_UP.get(file)
+    if known is None:
+        _LOOKED_UP.clear()
+        known = _LOOKED_UP[file] = {}
+        for node in file.nodes(cst.Name):
+            if _is_looked_up(file, node):
+                known.setdefault(node.value, []).append(node)
+    return known.get(name, [])
+
+
+_LOOKED_UP: dict[ParsedFile, dict[str, list[cst.Name]]] = {}
 
 
 def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
@@ -191,7 +201,9 @@ def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
         return False
     if isinstance(around, cst.Arg) and around.keyword is node:
         return False
-    return not any(isinstance(outer, cst.Import | cst.ImportFrom) for outer in file.parents(node))
+    while isinstance(around, cst.Attribute | cst.AsName | cst.ImportAlias):
+        around = file.parent(around)
+    return not isinstance(around, cst.Import | cst.ImportFrom)
 
 
 def torch_name(file: ParsedFile) -> str | None:
@@ -207,6 +219,27 @@ def torch_name(file: ParsedFile) -> str | None:
     ):
         raise Refusal("`torch` is the name of something else here")
     return None
+
+
+def written_name(file: ParsedFile, qualified: str) -> str | None:
+    """How a file writes a name such as ``torch.amp.autocast`` by what it imports at its top: ``autocast`` where it
+    imports that, ``amp.autocast`` where it imports the module, else by way of `import torch`; None where it has none of
+    these. Raises Refusal where another thing has the name of torch."""
+    known = {binding.target: binding.name for binding in bindings(file) if binding.at_top(file)}
+    head, tail = qualified, ""
+    while head != _TORCH:
+        name = known.get(head)
+        if name is not None and _is_one_thing(file, name):
+            return name + tail
+        head, _, last = head.rpartition(".")
+        tail = f".{last}{tail}"
+    torch = torch_name(file)
+    return None if torch is None else torch + tail
+
+
+def _is_one_thing(file: ParsedFile, name: str) -> bool:
+    """Whether a name that is imported is bound to nothing else anywhere in its file."""
+    return name not in rebound(file) and len({one.target for one in bindings(file) if one.name == name}) == 1
 
 
 def torch_added(file: ParsedFile) -> dict[cst.CSTNode, Replacement]:
@@ -256,13 +289,31 @@ def imports_in(statement: cst.CSTNode) -> Iterator[tuple[cst.Import | cst.Import
 
 
 def is_exported(file: ParsedFile, binding: Binding) -> bool:
-    """Whether others may import a name from this file: `__init__.py`, `__all__`, a type in quotes, an import
-    that is marked as meant."""
+    """Whether others may import a name from this file, or strings mean it: `__init__.py`, `__all__`, a type in quotes,
+    code that looks names up by strings, an import that is marked as meant."""
     if file.path.rpartition("/")[2].startswith("__init__.") or "noqa" in "".join(comments_of(binding.line)):
         return True
     word = re.compile(rf"\b{re.escape(binding.name)}\b")
-    strings: Sequence[cst.SimpleString] = file.nodes(cst.SimpleString)
-    return any(len(text.value) < 200 and word.search(text.value) for text in strings)
+    strings = [text for text in file.nodes(cst.SimpleString) if word.search(text.value)]
+    if strings and any(name.value in _BY_STRING for name in file.nodes(cst.Name)):
+        return True
+    return any(_means_a_name(file, text) for text in strings)
+
+
+_BY_STRING = frozenset({"globals", "locals", "vars", "eval", "exec", "getattr", "__import__"})
+"""Functions by which code may come to a name that only a string tells."""
+
+
+def _means_a_name(file: ParsedFile, text: cst.SimpleString) -> bool:
+    """Whether a string stands in `__all__` or in the place of a type."""
+    for node in file.parents(text):
+        if isinstance(node, cst.Annotation):
+            return True
+        if isinstance(node, cst.Call) and qualified_name(file, node.func) == "typing.cast":
+            return True
+        if isinstance(node, cst.SimpleStatementLine):
+            return "__all__" in names_in(node)
+    return False
 
 
 def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentinel | None:
@@ -272,11 +323,13 @@ def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentin
     assert not isinstance(statement.names, cst.ImportStar)
     rest = [alias for alias in statement.names if alias is not binding.alias]
     if rest:
-        rest[-1] = rest[-1].with_changes(
-            comma=rest[-1].comma if _multiline(statement) else cst.MaybeSentinel.DEFAULT
-        )
         if comments_of(binding.alias):
             return None
+        if statement.names[-1] is binding.alias:
+            comma = _last_comma(rest[-1].comma, binding.alias.comma)
+            if comma is None:
+                return None
+            rest[-1] = rest[-1].with_changes(comma=comma)
         changed = statement.with_changes(names=rest)
         return line.with_changes(body=[changed if part is statement else part for part in line.body])
     if len(line.body) > 1:
@@ -288,8 +341,20 @@ def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentin
     return cst.RemoveFromParent()
 
 
-def _multiline(statement: cst.Import | cst.ImportFrom) -> bool:
-    return isinstance(statement, cst.ImportFrom) and "\n" in cst.Module(body=()).code_for_node(statement)
+_Comma = cst.Comma | cst.MaybeSentinel
+
+
+def _last_comma(between: _Comma, last: _Comma) -> _Comma | None:
+    """What follows the name that is the last one now: what followed the one that was, and the comment of its own. None
+    where that has no place."""
+    if not isinstance(between, cst.Comma) or not comments_of(between):
+        return last
+    space, end = between.whitespace_after, last.whitespace_after if isinstance(last, cst.Comma) else None
+    if not isinstance(space, cst.ParenthesizedWhitespace) or not isinstance(end, cst.ParenthesizedWhitespace):
+        return None
+    return between.with_changes(
+        whitespace_after=space.with_changes(indent=end.indent, last_line=end.last_line)
+    )
 
 
 def root_name(node: cst.CSTNode) -> str:

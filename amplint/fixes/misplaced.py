@@ -12,6 +12,7 @@ from amplint.fixes.arguments import keyword, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.devices import device_type
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
 
@@ -51,7 +52,7 @@ class NameArguments(FixBuilder):
         if not args:
             new = new.with_changes(whitespace_before_args=cst.SimpleWhitespace(""))
         if self.device:
-            new = put_first(new, cst.Arg(value=cst.SimpleString(f'"{self.device}"')))
+            new = put_first(new, cst.Arg(value=quoted(file, call, self.device)))
         lost = comments_of(call) - comments_of(new)
         if lost:
             return Refusal(f"the comment `{next(iter(lost))}` would be lost")

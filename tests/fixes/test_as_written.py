@@ -1,0 +1,137 @@
+"""Fixes write as the file does: its quotes, its names for torch.amp, its imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint.check import Stdin
+from amplint.config import Settings
+from amplint.fixing import fix
+from amplint.scope import text_alone
+
+HERE = Settings(root=Path.cwd(), select=("deprecated-amp-api",), torch=((2, 4), None), torch_from="the tests")
+
+
+def fixed(text: str) -> str:
+    view = text_alone(Path("program.py"), HERE)
+    fixing = fix([view], unsafe=True, stdin=Stdin(Path("program.py"), text.encode()))
+    assert (fixing.unmade, fixing.skipped) == ((), {})
+    assert fixing.source is not None
+    return fixing.source.decode()
+
+
+IMPORTS = {
+    "behind a backslash, all": (
+        "import torch\nfrom torch.cuda.amp import autocast, \\\n    GradScaler\n\nautocast()\n",
+        'import torch\n\ntorch.amp.autocast("cuda")\n',
+    ),
+    "behind a backslash, the last": (
+        "import torch\nfrom torch.cuda.amp import custom_fwd, \\\n    GradScaler\n",
+        "import torch\nfrom torch.cuda.amp import custom_fwd\n",
+    ),
+    "a trailing comma, the first": (
+        "import torch\nfrom torch.cuda.amp import (GradScaler, custom_fwd,)\n",
+        "import torch\nfrom torch.cuda.amp import (custom_fwd,)\n",
+    ),
+    "a trailing comma, the last": (
+        "import torch\nfrom torch.cuda.amp import (custom_fwd, GradScaler,)\n",
+        "import torch\nfrom torch.cuda.amp import (custom_fwd,)\n",
+    ),
+    "a line each, the last": (
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler,\n)\n",
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n)\n",
+    ),
+    "a line each, without a comma at the end": (
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,\n    GradScaler\n)\n",
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd\n)\n",
+    ),
+    "a comment with no place": (
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
+    ),
+    "the first line of the file": (
+        "from torch.cuda.amp import GradScaler\n\nimport torch\n",
+        "import torch\n",
+    ),
+    "below a comment at the top": (
+        "# mine\nfrom torch.cuda.amp import GradScaler\n\nimport torch\n",
+        "# mine\n\nimport torch\n",
+    ),
+    "a string that looks like the name": (
+        "import torch\nfrom torch.cuda.amp import GradScaler\nwords = ['GradScaler']\n",
+        "import torch\nwords = ['GradScaler']\n",
+    ),
+    "a type in quotes": (
+        'import torch\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
+        'import torch\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
+    ),
+    "what the file gives to others": (
+        "import torch\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
+        "import torch\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
+    ),
+    "names looked up by strings": (
+        "import torch\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
+        "import torch\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
+    ),
+    "beside a star import": (
+        "import torch\nfrom torch.nn import *\nfrom torch.cuda.amp import GradScaler\n",
+        "import torch\nfrom torch.nn import *\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), IMPORTS.values(), ids=IMPORTS.keys())
+def test_an_import_goes_with_its_last_use_and_nothing_else_does(before: str, after: str) -> None:
+    quote = "'" if "['" in before else '"'
+    use = "scaler = {}\n"
+    assert fixed(before + use.format("GradScaler()")) == after + use.format(
+        f"torch.amp.GradScaler({quote}cuda{quote})"
+    )
+
+
+def test_an_import_in_a_function_goes_too() -> None:
+    text = (
+        "import torch\n\n\ndef f():\n    from torch.cuda.amp import GradScaler\n\n    return GradScaler()\n"
+    )
+    assert fixed(text) == 'import torch\n\n\ndef f():\n    return torch.amp.GradScaler("cuda")\n'
+
+
+NAMES = {
+    "import torch": "torch.amp.autocast",
+    "import torch as th": "th.amp.autocast",
+    "import torch\nfrom torch import amp": "amp.autocast",
+    "import torch\nimport torch.amp as mixed": "mixed.autocast",
+    "import torch\nfrom torch.amp import autocast as half": "half",
+    "import torch\nfrom torch import amp\namp = None": "torch.amp.autocast",
+}
+
+
+@pytest.mark.parametrize(("imports", "name"), NAMES.items(), ids=NAMES.keys())
+def test_the_new_name_is_written_by_what_the_file_imports(imports: str, name: str) -> None:
+    text = fixed(f"{imports}\nfrom torch.cuda.amp import autocast\nwith autocast():\n    print()\n")
+    assert text == f'{imports}\nwith {name}("cuda"):\n    print()\n'
+
+
+QUOTES = {
+    "print('a', 'b', \"c\", {})": "'cuda'",
+    "print('a', \"b\", {})": '"cuda"',
+    'print(f"{{{}}}")': "'cuda'",
+    "print(f'{{{}}}', 'a', 'b')": '"cuda"',
+    'print(f"""{{{}}}""")': '"cuda"',
+}
+
+
+@pytest.mark.parametrize(("line", "device"), QUOTES.items(), ids=QUOTES.keys())
+def test_strings_have_the_quotes_of_the_file_and_not_those_of_an_f_string_around(
+    line: str, device: str
+) -> None:
+    text = fixed("import torch\nfrom torch.cuda.amp import GradScaler\n" + line.format("GradScaler()") + "\n")
+    assert text == "import torch\n" + line.format(f"torch.amp.GradScaler({device})") + "\n"
+
+
+def test_where_f_strings_take_both_quotes_there_is_no_fix() -> None:
+    line = "print(f\"{f'{GradScaler()}'}\")\n"
+    text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
+    assert fixed(text) == text
