@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -12,6 +13,9 @@ from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
 
 __all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", "offered"]
+
+
+Made = TypeVar("Made")
 
 
 class Files:
@@ -30,6 +34,20 @@ class Files:
         self.is_imported = is_imported
         self.origin = origin
         self._parsed: dict[str, ParsedFile] = {}
+        self._kept: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, or the Refusal that it raises, which it is asked for only once for a key: a change that
+        does not depend on the finding is derived for the first of them. Nodes of files may be parts of the key."""
+        if key not in self._kept:
+            try:
+                self._kept[key] = make()
+            except Refusal as refusal:
+                self._kept[key] = refusal
+        found = self._kept[key]
+        if isinstance(found, Refusal):
+            raise found
+        return cast("Made", found)
 
     def text(self, path: str) -> str | None:
         """The text of a file, or None if it was not read."""

@@ -160,7 +160,7 @@ def test_a_project_that_does_not_say_which_torch_it_wants(tmp_path: Path) -> Non
             'torch.amp.autocast("cuda", enabled=False)',
         ),
         (
-            "with torch.autocast('cuda'):\n    with autocast():\n        pass\n",
+            'with torch.autocast("cuda"):\n    with autocast():\n        pass\n',
             'torch.amp.autocast("cuda", dtype=torch.float16)',
         ),
     ],
