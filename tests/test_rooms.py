@@ -35,6 +35,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
         "config",
         "events",
         "findings",
+        "line_length",
         "requirements",
         "selectors",
         "toml",

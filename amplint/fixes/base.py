@@ -26,13 +26,16 @@ class Files:
         text_of: Callable[[str], str | None],
         is_imported: Callable[[str, str], bool] = lambda path, name: False,
         origin: Callable[[str, str], str] = lambda path, target: target,
+        *,
+        line_length: int,
     ) -> None:
         """``text_of`` gives the text of the file that reports call by a name, or None; ``is_imported`` says
         whether another file may import a name from such a file, ``origin`` where what such a file imports is defined
-        (``Project.origin``)."""
+        (``Project.origin``); ``line_length`` how long the lines may be that fixes write."""
         self._text_of = text_of
         self.is_imported = is_imported
         self.origin = origin
+        self.line_length = line_length
         self._parsed: dict[str, ParsedFile] = {}
         self._kept: dict[Hashable, object] = {}
 

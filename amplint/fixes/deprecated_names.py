@@ -11,7 +11,7 @@ import libcst as cst
 from amplint.amp.deprecated import DEPRECATED, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
-from amplint.fixes.arguments import keyword, put_first
+from amplint.fixes.arguments import fitted, keyword, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import (
@@ -53,7 +53,7 @@ class ReplaceDeprecated(FixBuilder):
         doubts = [doubt for doubt in (self.doubt, self._doubt_class(file, node)) if doubt]
         root = root_name(node)
         binding = binding_of(file, root)
-        names = _Names(file, binding.at_top(file))
+        names = _Names(file, binding.at_top(file), files.line_length)
         use = _use(file, node, new, names, doubts)
         changes = names.added | use
         statements: list[tuple[ParsedFile, cst.CSTNode]] = []
@@ -149,6 +149,7 @@ class _Names:
 
     file: ParsedFile
     at_top: bool
+    line_length: int
     added: dict[cst.CSTNode, Exchange] = field(default_factory=dict)
 
     def written(self, qualified: str) -> cst.BaseExpression:
@@ -177,7 +178,7 @@ def _use(
             call = put_first(around.with_changes(func=target), cst.Arg(value=device))
         else:
             call = _custom(around, target, device)
-        return {around: call}
+        return {around: fitted(file, around, call, names.line_length)}
     if isinstance(around, cst.Decorator) and kind.startswith("custom"):
         return {node: cst.Call(func=target, args=[keyword("device_type", device)])}
     if isinstance(around, cst.Arg):

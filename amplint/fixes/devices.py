@@ -9,7 +9,7 @@ import libcst as cst
 from amplint.amp.regions import GENERIC_ENTRIES
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.arguments import put_first
+from amplint.fixes.arguments import fitted, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import bindings, qualified_name, rebound, torch_added, torch_name
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -60,6 +60,7 @@ class GiveDevice(FixBuilder):
         if call is None or qualified_name(file, call.func) not in GENERIC_ENTRIES:
             return Refusal("the call of torch.autocast is not found")
         new = put_first(call, cst.Arg(value=quoted(file, call, self.device)))
+        new = fitted(file, call, new, files.line_length)
         note = (
             f'the device is taken to be "{self.device}", for which the region takes effect for the first time'
         )

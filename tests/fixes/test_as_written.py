@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from amplint.scope import text_alone
 HERE = Settings(root=Path.cwd(), select=("deprecated-amp-api",), torch=((2, 4), None), torch_from="the tests")
 
 
-def fixed(text: str) -> str:
-    view = text_alone(Path("program.py"), HERE)
+def fixed(text: str, line_length: int = 88) -> str:
+    view = text_alone(Path("program.py"), replace(HERE, line_length=line_length))
     fixing = fix([view], unsafe=True, stdin=Stdin(Path("program.py"), text.encode()))
     assert (fixing.unmade, fixing.skipped) == ((), {})
     assert fixing.source is not None
@@ -135,3 +136,49 @@ def test_where_f_strings_take_both_quotes_there_is_no_fix() -> None:
     line = "print(f\"{f'{GradScaler()}'}\")\n"
     text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
     assert fixed(text) == text
+
+
+LONG = """import torch
+from torch.cuda.amp import autocast
+
+
+def f(model, flag_of_the_settings, x):
+    with autocast(enabled=flag_of_the_settings, cache_enabled=False):
+        return model(x)
+"""
+AS_LONG_AS_IT_IS = (
+    '    with torch.amp.autocast("cuda", dtype=torch.float16, '
+    "enabled=flag_of_the_settings, cache_enabled=False):"
+)
+
+
+def with_region(text: str) -> str:
+    return LONG.replace("from torch.cuda.amp import autocast\n", "").replace(LONG.splitlines()[5], text)
+
+
+WIDTHS = {
+    110: AS_LONG_AS_IT_IS,
+    88: """    with torch.amp.autocast(
+        "cuda", dtype=torch.float16, enabled=flag_of_the_settings, cache_enabled=False
+    ):""",
+    72: """    with torch.amp.autocast(
+        "cuda",
+        dtype=torch.float16,
+        enabled=flag_of_the_settings,
+        cache_enabled=False,
+    ):""",
+    60: AS_LONG_AS_IT_IS,  # the line was too long before
+}
+
+
+@pytest.mark.parametrize(("length", "region"), WIDTHS.items())
+def test_a_line_that_becomes_too_long_is_broken(length: int, region: str) -> None:
+    assert fixed(LONG, length) == with_region(region)
+
+
+def test_an_f_string_is_not_broken() -> None:
+    line = f"print(f'{'x' * 60}{{GradScaler()}}')\n"
+    text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
+    assert "\n".join(fixed(text).splitlines()[1:]) + "\n" == line.replace(
+        "GradScaler()", 'torch.amp.GradScaler("cuda")'
+    )
