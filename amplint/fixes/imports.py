@@ -295,12 +295,12 @@ def is_exported(file: ParsedFile, binding: Binding) -> bool:
         return True
     word = re.compile(rf"\b{re.escape(binding.name)}\b")
     strings = [text for text in file.nodes(cst.SimpleString) if word.search(text.value)]
-    if strings and any(name.value in _BY_STRING for name in file.nodes(cst.Name)):
+    if strings and any(uses_of(file, name) for name in _BY_STRING):
         return True
     return any(_means_a_name(file, text) for text in strings)
 
 
-_BY_STRING = frozenset({"globals", "locals", "vars", "eval", "exec", "getattr", "__import__"})
+_BY_STRING = ("globals", "locals", "vars", "eval", "exec")
 """Functions by which code may come to a name that only a string tells."""
 
 

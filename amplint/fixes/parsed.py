@@ -174,10 +174,12 @@ class ParsedFile:
         return text[: len(text) - len(text.lstrip())]
 
     def claim(self, node: cst.CSTNode) -> Claim:
-        """The lines of a statement, with all that is in it."""
+        """The lines of a statement, with all that is in it and the decorators above it."""
         span = self.span(node)
         last = span.end_line if span.end_column > 1 or span.end_line == span.line else span.end_line - 1
-        return Claim(self.path, span.line, last)
+        decorators = node.decorators if isinstance(node, cst.FunctionDef | cst.ClassDef) else ()
+        first = self.span(decorators[0]).line if decorators else span.line
+        return Claim(self.path, first, last)
 
     def line(self, offset: int) -> int:
         """The number of the line that holds an offset in the text."""

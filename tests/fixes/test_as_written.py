@@ -99,6 +99,15 @@ def test_an_import_in_a_function_goes_too() -> None:
     assert fixed(text) == 'import torch\n\n\ndef f():\n    return torch.amp.GradScaler("cuda")\n'
 
 
+def test_an_import_goes_when_the_last_of_several_uses_goes() -> None:
+    """The first ones are decorators, which do not stand on the lines of the function."""
+    text = "import torch\nfrom torch.cuda.amp import autocast\n"
+    uses = "@{}\ndef f(x):\n    return x\n\n@{}\ndef g(x):\n    with {}:\n        return x.eval('autocast')\n"
+    new = "torch.amp.autocast('cuda', enabled=False)"
+    before = text + uses.format(*["autocast(False)"] * 3)
+    assert fixed(before) == "import torch\n" + uses.format(*[new] * 3)
+
+
 NAMES = {
     "import torch": "torch.amp.autocast",
     "import torch as th": "th.amp.autocast",
