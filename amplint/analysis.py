@@ -16,6 +16,7 @@ from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
 from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
+from amplint.line_length import DEFAULT
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
@@ -142,7 +143,9 @@ class Analysis:
 
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""
-        files = Files(self.project, self.driver.interpreter.odd)
+        files = Files(
+            self.project, self.driver.interpreter.odd, line_length=self.settings.line_length or DEFAULT
+        )
         fixable = fixable_codes(self.settings)
         findings: list[Finding] = []
         known: dict[FixBuilder, Fix | Refusal] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amplint.bounds import TorchBounds
 from amplint.cache import Cache, Entry, Kept
 from amplint.catalog import UNUSED_SUPPRESSION
-from amplint.config import Settings, with_project_torch
+from amplint.config import Settings, with_line_length, with_project_torch
 from amplint.gating import gate_of, gated
 from amplint.scope import View, alone, text_alone
 from amplint.source.decoding import Unreadable, decode, display_name
@@ -120,7 +120,8 @@ def _check_view(
     changed: Mapping[str, bytes],
     cache: Cache | None = None,
 ) -> CheckResult:
-    settings, files = with_project_torch(view.settings, [view.root]), view.project
+    settings = with_line_length(with_project_torch(view.settings, [view.root]), view.root)
+    files = view.project
     view = view._replace(settings=settings)
     entry = cache.of(view) if cache is not None and not changed else None
     kept = entry.get() if entry is not None else None

@@ -66,6 +66,8 @@ class Settings:
     autocast_contexts: tuple[str, ...] = ()
     backward_functions: tuple[str, ...] = ()
     output_format: str = "full"
+    line_length: int = 0
+    """How long the lines may be that fixes write; 0 while nobody has looked (see ``with_line_length``)."""
 
     @property
     def of_a_run(self) -> Settings:
@@ -157,6 +159,13 @@ def with_project_torch(settings: Settings, paths: Sequence[Path]) -> Settings:
         if found is not None:
             return replace(settings, torch=found[0], torch_from=str(found[1]))
     return replace(settings, torch_from="the default")
+
+
+def with_line_length(settings: Settings, root: Path) -> Settings:
+    """The settings with the line length of the project that begins at a directory."""
+    from amplint.line_length import line_length_of
+
+    return settings if settings.line_length else replace(settings, line_length=line_length_of(root))
 
 
 def _table_of(path: Path, *, required: bool) -> Mapping[str, Any] | None:

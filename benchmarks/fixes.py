@@ -30,14 +30,15 @@ from time import monotonic
 
 from measure import PACKAGES, describe_machine, python_files, table
 
-from amplint import analysis, fixing
-from amplint.check import CheckResult, check, files_to_check
+from amplint import fixing
+from amplint.check import CheckResult, check
 from amplint.config import Settings
 from amplint.findings import Claim, Finding
 from amplint.fixes import rounds
 from amplint.fixes.edits import comments_of
 from amplint.fixes.rounds import Rounds
 from amplint.rules import all_rules
+from amplint.scope import alone
 from amplint.source.decoding import decode, display_name, read_bytes
 from amplint.source.writing import encoded
 
@@ -97,7 +98,7 @@ class Package:
 
     def __init__(self) -> None:
         self.settings = Settings(root=Path.cwd(), **SETTINGS)  # type: ignore[arg-type]
-        self._paths = {display_name(path): path for path in files_to_check(["."], self.settings).files}
+        self._paths = {display_name(path): path for path in alone(["."], self.settings).files}
         self._yields = {rule.name: rule.yields_to for rule in all_rules()}
         self._linted: dict[frozenset[tuple[str, str]], CheckResult] = {}
 
@@ -210,7 +211,6 @@ def changes_again(folder: Path, contents: Mapping[str, bytes], unsafe: bool) -> 
     def ignored(directory: str, names: list[str]) -> list[str]:
         return [name for name in names if not (name.endswith(".py") or Path(directory, name).is_dir())]
 
-    analysis.forget()
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / folder.name
         copytree(folder, copy, ignore=ignored)
@@ -218,7 +218,7 @@ def changes_again(folder: Path, contents: Mapping[str, bytes], unsafe: bool) -> 
             (copy / name).write_bytes(data)
         os.chdir(copy)
         settings = Settings(root=copy, **SETTINGS)  # type: ignore[arg-type]
-        made = fixing.fix(["."], settings, unsafe=unsafe, jobs=1)
+        made = fixing.fix([alone(["."], settings)], unsafe=unsafe, jobs=1)
         os.chdir(folder)
     return len(made.changes)
 

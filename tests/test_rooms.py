@@ -36,6 +36,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
         "events",
         "findings",
         "installed",
+        "line_length",
         "requirements",
         "selectors",
         "toml",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amplint.fixes.parsed import ParsedFile
+
 
 def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
     """``name=value``."""
@@ -54,6 +56,37 @@ def put_first(call: cst.Call, arg: cst.Arg) -> cst.Call:
         line = cst.ParenthesizedWhitespace(indent=space.indent, last_line=space.last_line)
         comma = cst.Comma(whitespace_after=line)
     return call.with_changes(args=[arg.with_changes(comma=comma), *call.args])
+
+
+def fitted(file: ParsedFile, old: cst.Call, new: cst.Call, length: int) -> cst.Call:
+    """A call that takes the place of another one, with its arguments on lines of their own if its line would be too
+    long and was not before: on one line together if they fit, else each on its own."""
+    code, span = file.code(new), file.span(old)
+    line = file.line_text(span.line)
+    in_string = any(isinstance(outer, cst.FormattedString) for outer in file.parents(old))
+    if "\n" in code or "\r" in code or not new.args or span.end_line != span.line or in_string:
+        return new
+    rest = line[span.end_column - 1 :]
+    if len(line) > length or len(line[: span.column - 1] + code + rest) <= length:
+        return new
+    indent = file.statement_indent(old)
+    inner = len((indent + file.module.default_indent).expandtabs(4))
+    arguments = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in new.args]
+    one_line = inner + len(", ".join(file.code(arg) for arg in arguments)) <= length
+    between = cst.SimpleWhitespace(" ") if one_line else _new_line(file.module.default_indent)
+    args = [arg.with_changes(comma=cst.Comma(whitespace_after=between)) for arg in arguments]
+    end = _new_line("")
+    last = arguments[-1]
+    args[-1] = (
+        last.with_changes(whitespace_after_arg=end)
+        if one_line
+        else last.with_changes(comma=cst.Comma(whitespace_after=end))
+    )
+    return new.with_changes(whitespace_before_args=_new_line(file.module.default_indent), args=args)
+
+
+def _new_line(further: str) -> cst.ParenthesizedWhitespace:
+    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(further))
 
 
 def _after_comment(call: cst.Call, last: cst.Arg, arg: cst.Arg) -> list[cst.Arg]:

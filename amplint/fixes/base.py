@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -16,15 +17,36 @@ from amplint.source.project import Project
 __all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", "offered"]
 
 
+Made = TypeVar("Made")
+
+
 class Files:
     """The files that fixes may look at, parsed when they are asked for and kept while their text stays."""
 
-    def __init__(self, project: Project, odd: Mapping[tuple[object, ...], Collection[str]]) -> None:
+    def __init__(
+        self, project: Project, odd: Mapping[tuple[object, ...], Collection[str]], *, line_length: int
+    ) -> None:
         """``project`` is that of the files, in which other files may use what a fix takes away; ``odd`` has the odd
-        values that operands have on some path, see ``flow.core.paths``."""
+        values that operands have on some path, see ``flow.core.paths``; ``line_length`` how long the lines may be that
+        fixes write."""
         self.project = project
         self._odd = odd
+        self.line_length = line_length
         self._parsed: dict[str, ParsedFile] = {}
+        self._kept: dict[Hashable, object] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What ``make`` gives, or the Refusal that it raises, which it is asked for only once for a key: a change that
+        does not depend on the finding is derived for the first of them. Nodes of files may be parts of the key."""
+        if key not in self._kept:
+            try:
+                self._kept[key] = make()
+            except Refusal as refusal:
+                self._kept[key] = refusal
+        found = self._kept[key]
+        if isinstance(found, Refusal):
+            raise found
+        return cast("Made", found)
 
     def odd(self, place: Place, role: str = "") -> list[str]:
         """What an operand is on some path that no cast to float32 is for: "None", "a tuple or list". ``role`` says

@@ -15,7 +15,15 @@ from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scopes import bound_in
-from amplint.fixes.statements import Statement, block, exchanged, statements_of
+from amplint.fixes.statements import (
+    Statement,
+    block,
+    comment_line,
+    comments_of,
+    exchanged,
+    preceded,
+    statements_of,
+)
 from amplint.fixes.weight_cache import making
 
 _NAMES = ("result", "output", "value")
@@ -95,7 +103,7 @@ class OpenInCallee(FixBuilder):
                 continue
             if local or name in bound_in(function) or here.get(name) is None or here[name] != there.get(name):
                 return Refusal(f"`{name}` is not known in `{function.name.value}`")
-        changed = _opened(function, context)
+        changed = _opened(_without(function, context), context)
         title = f"Open the region in `{function.name.value}` as well"
         note = f"`{function.name.value}` runs in half precision then, whoever calls it"
         module = exchanged(file, {function: changed})
@@ -137,6 +145,28 @@ def _node(file: ParsedFile, place: Place) -> cst.CSTNode:
 
 def _class_of(file: ParsedFile, function: cst.FunctionDef) -> cst.CSTNode | None:
     return next((node for node in file.parents(function) if isinstance(node, cst.ClassDef)), None)
+
+
+def _without(function: cst.FunctionDef, context: cst.BaseExpression) -> cst.FunctionDef:
+    """A function without the `with` statements of its body that open the same region, which are to lie within it."""
+    body: list[Statement] = []
+    for statement in statements_of(function.body):
+        suite = statement.body if isinstance(statement, cst.With) else None
+        if (
+            isinstance(statement, cst.With)
+            and isinstance(suite, cst.IndentedBlock)
+            and statement.asynchronous is None
+            and len(statement.items) == 1
+            and statement.items[0].asname is None
+            and statement.items[0].item.deep_equals(context)
+            and not comments_of(*suite.footer)
+        ):
+            inner = statements_of(suite)
+            above = [*statement.leading_lines, *comment_line(suite.header.comment)]
+            body += [preceded(inner[0], above), *inner[1:]]
+        else:
+            body.append(statement)
+    return function.with_changes(body=_like(function.body, body))
 
 
 def _opened(

@@ -47,7 +47,7 @@ class AddFloat(FixBuilder):
             role = (
                 "receiver" if isinstance(op, cst.Call) and file.parent(node or op) is op.func else "argument"
             )
-        doubts += _odd(files, self.value, role)
+        doubts += odd_values(files, self.value, role)
         half = _other_cast(file) if self.told_once else None
         if half is not None:
             doubts.append(
@@ -76,7 +76,7 @@ class AddFloat(FixBuilder):
             if other is None or not isinstance(file.parent(other), cst.Arg):
                 return Refusal("the values are not all written where the op is called")
             changes[other] = as_float(other)
-            doubts += _odd(files, place)
+            doubts += odd_values(files, place)
         module = exchanged(file, changes)
         statement = file.statement(node)
         texts = [file.code(cast) for cast in changes.values() if isinstance(cast, cst.CSTNode)]
@@ -103,7 +103,7 @@ class AddFloat(FixBuilder):
         return f"every caller of `{name}` gets the value in float32 then, outside the region too"
 
 
-def _odd(files: Files, place: Place, role: str = "") -> list[str]:
+def odd_values(files: Files, place: Place, role: str = "") -> list[str]:
     """Why a cast to float32 is not for all that a place meets."""
     odd = files.odd(place, role)
     return [f"on another path the value is {' or '.join(odd)}"] if odd else []

@@ -9,6 +9,7 @@ import libcst as cst
 
 from amplint.amp.ops import Policy, policy_of
 from amplint.amp.scalers import CLIPS
+from amplint.fixes.parsed import ParsedFile
 
 ACTS = CLIPS | frozenset(
     {
@@ -221,6 +222,13 @@ def acts_in(node: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> bool:
     visitor = _Acts(known)
     node.visit(visitor)
     return visitor.found
+
+
+def is_act(file: ParsedFile, node: cst.CSTNode | None) -> bool:
+    """Whether a call is one of those by its name, wherever its function is walked from."""
+    if not isinstance(node, cst.Call) or _method(node) not in ACTS:
+        return False
+    return _method(node) != "step" or not node.args or isinstance(file.parent(node), cst.Expr)
 
 
 class _Acts(cst.CSTVisitor):

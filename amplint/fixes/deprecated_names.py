@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 
 import libcst as cst
 
 from amplint.amp.deprecated import DEPRECATED, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
-from amplint.fixes.arguments import keyword, put_first
+from amplint.fixes.arguments import fitted, keyword, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.entries import dtype_may_differ
 from amplint.fixes.imports import (
@@ -21,13 +22,14 @@ from amplint.fixes.imports import (
     removed,
     root_of,
     torch_added,
-    torch_name,
     uses_of,
+    written_name,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.scopes import Binding, scopes_of
 from amplint.fixes.statements import Replacement as Exchange
-from amplint.fixes.statements import Statement, exchanged, preceded
+from amplint.fixes.statements import Statement, exchanged, preceded, replaced
 from amplint.source.project import module_of
 
 _DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
@@ -97,12 +99,10 @@ class _Change:
             raise Refusal("the name stands for something else here")
         if binding.target != "torch" and file.statement(node) is binding.line:
             raise Refusal("the name is used on the line that imports it")
-        if any(isinstance(part, cst.FormattedString) for part in file.parents(node)):
-            raise Refusal("the name is used in an f-string, whose quotes the new call may end")
         self._doubt_others(node, old, binding)
         new = DEPRECATED[old]
-        torch = self._torch(node, binding)
-        self.changes.update(_use(self.files, file, node, _name(torch, new), new, self.doubts))
+        names = _Names(self, node, binding, quoted(file, node, new.device))
+        self.changes.update(_use(self.files, file, node, names, new, self.doubts))
         self._done.add(root)
         if binding.target != "torch":
             self._leave_import(root, binding)
@@ -151,14 +151,12 @@ class _Change:
                 return True
         return False
 
-    def _torch(self, node: cst.Name | cst.Attribute, binding: Binding) -> str:
-        """The name of torch for one use, which is imported if need be."""
+    def written(self, qualified: str, node: cst.Name | cst.Attribute, binding: Binding) -> cst.BaseExpression:
+        """How the file writes a name of torch at one use; torch is imported if need be. Raises Refusal."""
         file, changes = self.file, self.changes
-        if binding.target == "torch":
-            return binding.name
-        name = torch_name(file, node, binding)
+        name = written_name(file, qualified, node, None if binding.target == "torch" else binding)
         if name is not None:
-            return name
+            return cst.parse_expression(name)
         if binding.at_top(file):
             below = file.span(binding.statement).line > file.span(node).line
             added = torch_added(file, binding.statement if below else node)
@@ -166,7 +164,7 @@ class _Change:
             added = _added_beside(file, binding)
         if not added.keys() & changes.keys():
             changes.update(added)
-        return "torch"
+        return cst.parse_expression(qualified)
 
     def _without_import(self, binding: Binding) -> None:
         """Takes the import away that nothing uses any more."""
@@ -193,16 +191,38 @@ class _Change:
         around: cst.Module | cst.IndentedBlock,
         line: cst.SimpleStatementLine,
     ) -> None:
-        """Gives the blank lines above a line that goes to the import below it, if that has none."""
+        """Gives the blank lines above a line that goes to the import below it, if that has none; a file or
+        block does not begin with those that were below its first line."""
+        file, changes = self.file, self.changes
         at = list(around.body).index(line)
         following = around.body[at + 1] if at + 1 < len(around.body) else None
-        if (
-            line.leading_lines
-            and isinstance(following, cst.SimpleStatementLine)
-            and not following.leading_lines
-            and following not in self.changes
-        ):
-            self.changes[following] = following.with_changes(leading_lines=line.leading_lines)
+        if not isinstance(following, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            return
+        lines: Sequence[cst.EmptyLine] = following.leading_lines
+        if at == 0 and not (around is file.module and file.module.header):
+            lines = list(dropwhile(lambda empty: empty.comment is None, lines))
+        elif isinstance(following, cst.SimpleStatementLine) and not lines:
+            lines = line.leading_lines
+        if following in changes or len(lines) == len(following.leading_lines):
+            return
+        inside = {node: new for node, new in changes.items() if following in file.parents(node)}
+        for node in inside:
+            del changes[node]
+        changes[following] = replaced(following, inside).with_changes(leading_lines=lines)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """How the new names are written at one use; ``device`` is its argument."""
+
+    change: _Change
+    node: cst.Name | cst.Attribute
+    binding: Binding
+    device: cst.SimpleString
+
+    def written(self, qualified: str) -> cst.BaseExpression:
+        """``torch.amp.autocast``, or what is short for it in the file. Raises Refusal."""
+        return self.change.written(qualified, self.node, self.binding)
 
 
 def _with_rest(
@@ -228,32 +248,28 @@ def _added_beside(file: ParsedFile, binding: Binding) -> dict[cst.CSTNode, Excha
     return {binding.line: cst.FlattenSentinel([first, binding.line.with_changes(leading_lines=())])}
 
 
-def _name(torch: str, new: Replacement) -> cst.BaseExpression:
-    return cst.parse_expression(f"{torch}.{new.new.partition('.')[2]}")
-
-
 def _use(
     files: Files,
     file: ParsedFile,
     node: cst.Name | cst.Attribute,
-    target: cst.BaseExpression,
+    names: _Names,
     new: Replacement,
     doubts: list[str],
 ) -> dict[cst.CSTNode, Exchange]:
     """What to exchange for one use."""
     around = file.parent(node)
     kind = new.new.rpartition(".")[2]
+    target = names.written(new.new)
     if isinstance(around, cst.Call) and around.func is node:
         if kind == "autocast":
-            call = _autocast(files, file, around, target, new, doubts)
+            call = _autocast(files, file, around, names, new, doubts)
         elif kind == "GradScaler":
-            call = put_first(around.with_changes(func=target), cst.Arg(value=_text(new.device)))
+            call = put_first(around.with_changes(func=target), cst.Arg(value=names.device))
         else:
-            call = _custom(around, target, new)
-        return {around: call}
+            call = _custom(around, target, names.device)
+        return {around: fitted(file, around, call, files.line_length)}
     if isinstance(around, cst.Decorator) and kind.startswith("custom"):
-        arg = keyword("device_type", _text(new.device))
-        return {node: cst.Call(func=target, args=[arg])}
+        return {node: cst.Call(func=target, args=[keyword("device_type", names.device)])}
     if isinstance(around, cst.Arg):
         outer = file.parent(around)
         if (
@@ -265,14 +281,10 @@ def _use(
                 doubts.append(
                     "where the partial is called with positional arguments, they mean something else then"
                 )
-            return {outer: _partial(outer, target, new, kind)}
+            return {outer: _partial(outer, names, new, kind)}
     if isinstance(around, cst.Decorator):
         raise Refusal(f"`{kind}` decorates without being called")
     raise Refusal("the name is handed on without a call, and what calls it later gives no device")
-
-
-def _text(device: str) -> cst.BaseExpression:
-    return cst.SimpleString(f'"{device}"')
 
 
 def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
@@ -301,28 +313,27 @@ def _autocast(
     files: Files,
     file: ParsedFile,
     call: cst.Call,
-    target: cst.BaseExpression,
+    names: _Names,
     new: Replacement,
     doubts: list[str],
 ) -> cst.Call:
     args = _named(list(call.args), new.old_parameters)
-    changed = call.with_changes(func=target, args=args)
+    changed = call.with_changes(func=names.written(new.new), args=args)
     if not _gives_dtype(args) and not _is_off(args) and dtype_may_differ(files, file, call):
         if any(arg.star for arg in args):
             doubts.append("`**` hides whether the dtype is given, which the old name sets in any case")
         else:
-            changed = put_first(changed, _dtype(target, new))
-    return put_first(changed, cst.Arg(value=_text(new.device)))
+            changed = put_first(changed, _dtype(names, new))
+    return put_first(changed, cst.Arg(value=names.device))
 
 
 def _gives_dtype(args: Iterable[cst.Arg]) -> bool:
     return any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in args)
 
 
-def _dtype(target: cst.BaseExpression, new: Replacement) -> cst.Arg:
+def _dtype(names: _Names, new: Replacement) -> cst.Arg:
     """The dtype that the old name has by default."""
-    torch = cst.Name(root_of(target).value)
-    return keyword("dtype", cst.Attribute(value=torch, attr=cst.Name(_DTYPES[new.device])))
+    return keyword("dtype", names.written(f"torch.{_DTYPES[new.device]}"))
 
 
 def _is_off(args: list[cst.Arg]) -> bool:
@@ -335,12 +346,12 @@ def _is_off(args: list[cst.Arg]) -> bool:
     )
 
 
-def _custom(call: cst.Call, target: cst.BaseExpression, new: Replacement) -> cst.Call:
+def _custom(call: cst.Call, target: cst.BaseExpression, device: cst.BaseExpression) -> cst.Call:
     """custom_fwd or custom_bwd: the function stays in front, the device goes after it."""
     positional = [arg for arg in call.args if arg.keyword is None]
     if any(arg.star for arg in positional):
         raise Refusal("`*` hides which arguments are given")
-    arg = keyword("device_type", _text(new.device))
+    arg = keyword("device_type", device)
     if not positional:
         return put_first(call.with_changes(func=target), arg)
     rest = list(call.args[len(positional) :])
@@ -380,14 +391,15 @@ def _by_keyword(files: Files, file: ParsedFile, partial: cst.Call) -> bool:
     )
 
 
-def _partial(call: cst.Call, target: cst.BaseExpression, new: Replacement, kind: str) -> cst.Call:
+def _partial(call: cst.Call, names: _Names, new: Replacement, kind: str) -> cst.Call:
+    target = names.written(new.new)
     first, rest = call.args[0], list(call.args[1:])
     named = kind.startswith("custom")
-    added = [keyword("device_type", _text(new.device)) if named else cst.Arg(value=_text(new.device))]
+    added = [keyword("device_type", names.device) if named else cst.Arg(value=names.device)]
     if kind == "autocast":
         rest = _named(rest, new.old_parameters)
         if not _gives_dtype(rest):  # a later call may give it, and runs who knows where
-            added.append(_dtype(target, new))
+            added.append(_dtype(names, new))
     space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     between = first.comma if isinstance(first.comma, cst.Comma) and rest else space
     added = [arg.with_changes(comma=between) for arg in added]

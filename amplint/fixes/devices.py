@@ -9,10 +9,11 @@ import libcst as cst
 from amplint.amp.regions import GENERIC_ENTRIES
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.arguments import put_first
+from amplint.fixes.arguments import fitted, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.scopes import bindings, rebound
 from amplint.fixes.statements import Replacement, exchanged
 
@@ -59,7 +60,8 @@ class GiveDevice(FixBuilder):
         call = file.find(cst.Call, self.call.span)
         if call is None or qualified_name(file, call.func) not in GENERIC_ENTRIES:
             return Refusal("the call of torch.autocast is not found")
-        new = put_first(call, cst.Arg(value=cst.SimpleString(f'"{self.device}"')))
+        new = put_first(call, cst.Arg(value=quoted(file, call, self.device)))
+        new = fitted(file, call, new, files.line_length)
         note = (
             f'the device is taken to be "{self.device}", for which the region takes effect for the first time'
         )

@@ -9,13 +9,15 @@ import libcst as cst
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD
 from amplint.events import Place
 from amplint.findings import Fix
+from amplint.fixes.arguments import keyword
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import (
     binding_of,
     qualified_name,
-    torch_at,
+    written_at,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.scopes import Binding, bindings, rebound
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
@@ -97,9 +99,9 @@ class DecorateBoth(FixBuilder):
         if other is not file or file.parent(forward) is not file.parent(backward):
             return Refusal("forward and backward stand in different classes")
         changes: dict[cst.CSTNode, Replacement] = {}
-        torch = torch_at(file, forward, changes)
         for name, function in (("custom_fwd", forward), ("custom_bwd", backward)):
-            call = cst.parse_expression(f'{torch}.amp.{name}(device_type="{self.device}")')
+            func = cst.parse_expression(written_at(file, f"torch.amp.{name}", forward, changes))
+            call = cst.Call(func=func, args=[keyword("device_type", quoted(file, function, self.device))])
             changes[function] = _decorated(function, call)
         note = (
             f'both methods run in the type of a region on "{self.device}" then, and in no other device\'s; only the '

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from amplint.fixes.dependence import dotted
-from amplint.fixes.names import imported_from
+from amplint.fixes.names import imported_from, names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scopes import Binding, Scope, bindings, rebound, scopes_of
 from amplint.fixes.statements import Replacement, Statement, comments_of, preceded
@@ -80,16 +80,27 @@ def function_named(file: ParsedFile, name: str) -> cst.FunctionDef | None:
 def uses_of(file: ParsedFile, name: str, scope: Scope | None = None) -> list[cst.Name]:
     """The places that look a name up or bind it, in the order of the text, imports excepted; those that read the name
     of one scope, if that is given."""
-    return [
-        node
-        for node in file.nodes(cst.Name)
-        if node.value == name and _is_looked_up(file, node) and (scope is None or _reads(file, node, scope))
-    ]
+    found = _looked_up(file).get(name, [])
+    return found if scope is None else [node for node in found if _reads(file, node, scope)]
 
 
 def _reads(file: ParsedFile, node: cst.Name, scope: Scope) -> bool:
     scopes = scopes_of(file)
     return node not in scopes.bound and scopes.found(node.value, node) is scope
+
+
+def _looked_up(file: ParsedFile) -> dict[str, list[cst.Name]]:
+    known = _LOOKED_UP.get(file)
+    if known is None:
+        _LOOKED_UP.clear()
+        known = _LOOKED_UP[file] = {}
+        for node in file.nodes(cst.Name):
+            if _is_looked_up(file, node):
+                known.setdefault(node.value, []).append(node)
+    return known
+
+
+_LOOKED_UP: dict[ParsedFile, dict[str, list[cst.Name]]] = {}
 
 
 def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
@@ -98,7 +109,9 @@ def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:
         return False
     if isinstance(around, cst.Arg) and around.keyword is node:
         return False
-    return not any(isinstance(outer, cst.Import | cst.ImportFrom) for outer in file.parents(node))
+    while isinstance(around, cst.Attribute | cst.AsName | cst.ImportAlias):
+        around = file.parent(around)
+    return not isinstance(around, cst.Import | cst.ImportFrom)
 
 
 def torch_name(file: ParsedFile, place: cst.CSTNode, old: Binding | None = None) -> str | None:
@@ -131,6 +144,52 @@ def torch_at(file: ParsedFile, place: cst.CSTNode, changes: dict[cst.CSTNode, Re
     if name is None:
         changes.update(torch_added(file, place))
     return name or _TORCH
+
+
+def written_name(
+    file: ParsedFile, qualified: str, place: cst.CSTNode, old: Binding | None = None
+) -> str | None:
+    """How a file writes a name such as ``torch.amp.autocast`` where code at a place runs: ``autocast`` where it
+    imports that at its top, ``amp.autocast`` where it imports the module, else by way of `import torch`; None where it
+    has none of these. ``old`` as in ``torch_name``. Raises Refusal where another thing has the name of torch."""
+    known = {
+        binding.target: binding
+        for found in scopes_of(file).module.imports.values()
+        for binding in found
+        if binding.at_top(file)
+    }
+    head, tail = qualified, ""
+    while head != _TORCH:
+        binding = known.get(head)
+        if binding is not None and _is_known(file, binding, place, old):
+            return binding.name + tail
+        head, _, last = head.rpartition(".")
+        tail = f".{last}{tail}"
+    torch = torch_name(file, place, old)
+    return None if torch is None else torch + tail
+
+
+def written_at(
+    file: ParsedFile, qualified: str, place: cst.CSTNode, changes: dict[cst.CSTNode, Replacement]
+) -> str:
+    """``written_name``. Adds what to exchange where torch is not imported yet. Raises Refusal."""
+    name = written_name(file, qualified, place)
+    if name is None:
+        changes.update(torch_added(file, place))
+    return name or qualified
+
+
+def _is_known(file: ParsedFile, binding: Binding, place: cst.CSTNode, old: Binding | None) -> bool:
+    """Whether the name that an import binds is bound to nothing else, and means it where code at a place runs."""
+    scopes = scopes_of(file)
+    found = scopes.module.imports[binding.name]
+    latest = max(_top(file, place), _top(file, old.statement) if old is not None else 0)
+    return (
+        binding.name not in scopes.module.others
+        and len({part.target for part in found}) == 1
+        and scopes.found(binding.name, place) is scopes.module
+        and _top(file, binding.statement) < latest
+    )
 
 
 def _is_torch(binding: Binding) -> bool:
@@ -196,23 +255,48 @@ def imports_in(statement: cst.CSTNode) -> Iterator[tuple[cst.Import | cst.Import
 
 
 def is_exported(file: ParsedFile, binding: Binding) -> bool:
-    """Whether others may use a name of this file: `__init__.py`, `__all__`, a type in quotes, an attribute of a class,
-    an import that is marked as meant."""
+    """Whether others may use a name of this file, or strings mean it: `__init__.py`, `__all__`, a type in quotes, code
+    that looks names up by strings, an attribute of a class, an import that is marked as meant."""
     scope = scopes_of(file).around(binding.statement)
     if isinstance(scope.node, cst.ClassDef) or "noqa" in "".join(comments_of(binding.line)):
         return True
     if scope.around is None and file.path.rpartition("/")[2].startswith("__init__."):
         return True
-    return is_named_in_text(file, binding.name)
+    strings = _strings_with(file, binding.name)
+    if any(">>>" in text.value and isinstance(file.parent(text), cst.Expr) for text in strings):
+        return True
+    if strings and any(uses_of(file, name) for name in _BY_STRING):
+        return True
+    return any(_means_a_name(file, text) for text in strings)
+
+
+_BY_STRING = ("globals", "locals", "vars", "eval", "exec")
+"""Functions by which code may come to a name that only a string tells."""
+
+
+def _means_a_name(file: ParsedFile, text: cst.SimpleString) -> bool:
+    """Whether a string stands in `__all__` or in the place of a type."""
+    for node in file.parents(text):
+        if isinstance(node, cst.Annotation):
+            return True
+        if isinstance(node, cst.Call) and qualified_name(file, node.func) == "typing.cast":
+            return True
+        if isinstance(node, cst.SimpleStatementLine):
+            return "__all__" in names_in(node)
+    return False
 
 
 def is_named_in_text(file: ParsedFile, name: str) -> bool:
     """Whether a string has a name in it; one that is a statement, such as a docstring, only if it is run as a test."""
-    word = re.compile(rf"\b{re.escape(name)}\b")
     return any(
-        word.search(text.value) and (not isinstance(file.parent(text), cst.Expr) or ">>>" in text.value)
-        for text in file.nodes(cst.SimpleString)
+        not isinstance(file.parent(text), cst.Expr) or ">>>" in text.value
+        for text in _strings_with(file, name)
     )
+
+
+def _strings_with(file: ParsedFile, name: str) -> list[cst.SimpleString]:
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    return [text for text in file.nodes(cst.SimpleString) if word.search(text.value)]
 
 
 def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentinel | None:
@@ -222,11 +306,13 @@ def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentin
     assert not isinstance(statement.names, cst.ImportStar)
     rest = [alias for alias in statement.names if alias is not binding.alias]
     if rest:
-        rest[-1] = rest[-1].with_changes(
-            comma=rest[-1].comma if _multiline(statement) else cst.MaybeSentinel.DEFAULT
-        )
         if comments_of(binding.alias):
             return None
+        if statement.names[-1] is binding.alias:
+            comma = _last_comma(rest[-1].comma, binding.alias.comma)
+            if comma is None:
+                return None
+            rest[-1] = rest[-1].with_changes(comma=comma)
         changed = statement.with_changes(names=rest)
         return line.with_changes(body=[changed if part is statement else part for part in line.body])
     if len(line.body) > 1:
@@ -238,8 +324,20 @@ def removed(file: ParsedFile, binding: Binding) -> Statement | cst.RemovalSentin
     return cst.RemoveFromParent()
 
 
-def _multiline(statement: cst.Import | cst.ImportFrom) -> bool:
-    return isinstance(statement, cst.ImportFrom) and "\n" in cst.Module(body=()).code_for_node(statement)
+_Comma = cst.Comma | cst.MaybeSentinel
+
+
+def _last_comma(between: _Comma, last: _Comma) -> _Comma | None:
+    """What follows the name that is the last one now: what followed the one that was, and the comment of its own. None
+    where that has no place."""
+    if not isinstance(between, cst.Comma) or not comments_of(between):
+        return last
+    space, end = between.whitespace_after, last.whitespace_after if isinstance(last, cst.Comma) else None
+    if not isinstance(space, cst.ParenthesizedWhitespace) or not isinstance(end, cst.ParenthesizedWhitespace):
+        return None
+    return between.with_changes(
+        whitespace_after=space.with_changes(indent=end.indent, last_line=end.last_line)
+    )
 
 
 def qualified_name(file: ParsedFile, node: cst.CSTNode) -> str | None:

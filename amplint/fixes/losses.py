@@ -15,6 +15,7 @@ from amplint.fixes.dependence import dotted, needs_region
 from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.scopes import scopes_of
 from amplint.fixes.statements import Replacement, comments_of, exchanged, replaced, spliced
 
@@ -112,7 +113,7 @@ class LeaveLoss(FixBuilder):
                 return f"{name}.device.type"
         if self.device is None:
             raise Refusal("neither the device of the region nor that of an argument is known")
-        return f'"{self.device}"'
+        return quoted(file, file.module, self.device).value
 
 
 def _name(call: cst.Call) -> str:

@@ -8,10 +8,11 @@ import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.arguments import keyword, put_first
+from amplint.fixes.arguments import fitted, keyword, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.devices import device_type
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.quotes import quoted
 from amplint.fixes.statements import Replacement, comments_of, exchanged
 
 
@@ -51,11 +52,11 @@ class NameArguments(FixBuilder):
         if not args:
             new = new.with_changes(whitespace_before_args=cst.SimpleWhitespace(""))
         if self.device:
-            new = put_first(new, cst.Arg(value=cst.SimpleString(f'"{self.device}"')))
+            new = put_first(new, cst.Arg(value=quoted(file, call, self.device)))
         lost = comments_of(call) - comments_of(new)
         if lost:
             return Refusal(f"the comment `{next(iter(lost))}` would be lost")
-        changes[call] = new
+        changes[call] = fitted(file, call, new, files.line_length)
         names = [part.parameter for part in self.misplaced if part.parameter]
         title = f"Give `{names[0]}` by keyword" if names else "Leave the device out"
         return make_fix(title, {file: exchanged(file, changes)}, unsafe=self.doubt)

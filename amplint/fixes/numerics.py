@@ -11,7 +11,7 @@ from amplint.amp.ops import FILLS, SOURCES
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.casts import as_float, shortened
+from amplint.fixes.casts import as_float, odd_values, shortened
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.names import module_bindings
@@ -121,28 +121,35 @@ def _computed_on(file: ParsedFile, call: cst.Call) -> str:
 
 @dataclass(frozen=True)
 class CastWritten(FixBuilder):
-    """Casts what is written by index into ``target`` to the type of that. ``put`` is the subscript or the call,
-    ``name`` the op."""
+    """Casts ``value``, which is written by index into ``target``, to the type of that. ``put`` is the subscript or the
+    call, ``name`` the op; ``is_float32`` says that this is the type, whatever the target is called."""
 
     put: Place
     target: Place
+    value: Place
     name: str
+    is_float32: bool = False
 
     def offer(self, files: Files) -> Fix | Refusal:
-        """Safe: without the cast it raises."""
+        """Safe where it is a floating tensor on all paths: without the cast it raises."""
         file = files.parsed(self.put.path)
         target = file.expression(self.target.span)
         name = dotted(target) if target is not None else None
-        if name is None:
+        if name is None and not self.is_float32:
             return Refusal(f"`{self.target.text}` has no name whose dtype could be asked for")
         node = file.expression(self.put.span)
         value = _written(file, node, target, self.name) if node is not None else None
         if value is None:
             return Refusal("what is written stands elsewhere")
-        cast = _call(value, "to", cst.parse_expression(f"{name}.dtype"))
+        if self.is_float32:
+            cast = as_float(value)
+            title = "Cast what is written to float32"
+        else:
+            cast = _call(value, "to", cst.parse_expression(f"{name}.dtype"))
+            title = f"Write `.to({name}.dtype)` on what is written"
         module = exchanged(file, {value: cast})
-        title = f"Write `.to({name}.dtype)` on what is written"
-        return make_fix(title, {file: module}, [(file, file.statement(value))])
+        doubts = "; ".join(odd_values(files, self.value))
+        return make_fix(title, {file: module}, [(file, file.statement(value))], unsafe=doubts)
 
 
 def _written(

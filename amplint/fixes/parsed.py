@@ -10,11 +10,13 @@ from __future__ import annotations
 import difflib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
 from typing import TypeVar, cast
 
 import libcst as cst
+from libcst._nodes.internal import CodegenState
 from libcst.metadata import CodeRange, PositionProvider
 from libcst.metadata.position_provider import PositionProvidingCodegenState
 
@@ -32,6 +34,9 @@ class Refusal(Exception):  # noqa: N818
         self.reason = reason
 
 
+_STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
+
+
 class _Writing(PositionProvidingCodegenState):
     """Gives back the text of a module and notes all nodes on the way, in the order of the text, with their
     places and parents. LibCST's metadata wrapper would walk the tree once for each of these and twice more."""
@@ -40,6 +45,8 @@ class _Writing(PositionProvidingCodegenState):
         super().__init__(indent, newline, places)
         self.nodes: list[cst.CSTNode] = []
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.statements: dict[cst.CSTNode, tuple[int, int]] = {}
+        """The tokens of each statement: the first one, and that after the last."""
         self._around: list[cst.CSTNode] = []
 
     def before_codegen(self, node: cst.CSTNode) -> None:
@@ -48,10 +55,14 @@ class _Writing(PositionProvidingCodegenState):
         if self._around:
             self.parents[node] = self._around[-1]
         self._around.append(node)
+        if isinstance(node, _STATEMENTS):
+            self.statements[node] = (len(self.tokens), 0)
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         super().after_codegen(node)
         self._around.pop()
+        if isinstance(node, _STATEMENTS):
+            self.statements[node] = (self.statements[node][0], len(self.tokens))
 
 
 class ParsedFile:
@@ -73,6 +84,11 @@ class ParsedFile:
         self._nodes = writing.nodes
         self._parents = writing.parents
         self._code = "".join(writing.tokens)
+        offsets = [0, *accumulate(map(len, writing.tokens))]
+        self._stretches = {
+            node: (offsets[first], offsets[min(last, len(offsets) - 1)])
+            for node, (first, last) in writing.statements.items()
+        }
         self._shifts = _shifts(self._code, text)
 
     def find(self, kind: type[Node], span: Span) -> Node | None:
@@ -146,6 +162,17 @@ class ParsedFile:
         """The text of a node."""
         return self.module.code_for_node(node)
 
+    def line_text(self, line: int) -> str:
+        """A line of the text, without its end."""
+        start = self._text_lines[line - 1]
+        end = self._text_lines[line] if line < len(self._text_lines) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+    def statement_indent(self, node: cst.CSTNode) -> str:
+        """The spacing before the statement that a node belongs to."""
+        text = self.line_text(self.span(self.statement(node)).line)
+        return text[: len(text) - len(text.lstrip())]
+
     def claim(self, node: cst.CSTNode) -> Claim:
         """The lines of a statement, with all that is in it and its decorators."""
         span = self.span(node)
@@ -162,12 +189,73 @@ class ParsedFile:
         """What has to be edited for the text to become that of a module derived from ``module``. Raises
         Refusal where LibCST's losses cannot be told from the change."""
         edits = []
-        for start, end, text in _apart(_differences(self._code, changed.code)):
+        for start, end, text in _apart(self._differences(changed)):
             first, last = self._text_offset(start), self._text_offset(end)
             if last - first != end - start:
                 raise Refusal("a form feed or a stray semicolon stands in the way")
             edits.append(Edit(self.path, first, last, text))
         return tuple(edits)
+
+    def _differences(self, changed: cst.Module) -> Iterator[tuple[int, int, str]]:
+        """(start, end, replacement) of the stretches in which the code of a derived module differs. Only statements
+        that are not the very same ones are written out and compared."""
+        pieces = list(self._changed(self.module, changed, []))
+        if None in pieces:
+            yield from _differences(self._code, changed.code)
+            return
+        for start, end, text in filter(None, pieces):
+            for first, last, new in _differences(self._code[start:end], text):
+                yield start + first, start + last, new
+
+    def _changed(self, old: _Block, new: _Block, indents: list[str]) -> Iterator[tuple[int, int, str] | None]:
+        """The stretches of the code that hold what differs between two blocks, with their new text; None where it
+        cannot be told so. ``indents`` are those of the lines in the block."""
+        places = {id(statement): number for number, statement in enumerate(old.body)}
+        kept = [(number, places[id(part)]) for number, part in enumerate(new.body) if id(part) in places]
+        order = [place for _, place in kept]
+        if sorted(set(order)) != order or not _is_framed_alike(old, new) or not old.body:
+            yield None
+            return
+        before = (-1, -1)
+        for at in [*kept, (len(new.body), len(old.body))]:
+            gone, come = old.body[before[1] + 1 : at[1]], new.body[before[0] + 1 : at[0]]
+            if gone or come:
+                yield from self._exchanged(old, gone, come, before[1] + 1, indents)
+            before = at
+
+    def _exchanged(
+        self,
+        block: _Block,
+        gone: Sequence[cst.CSTNode],
+        come: Sequence[cst.CSTNode],
+        at: int,
+        indents: list[str],
+    ) -> Iterator[tuple[int, int, str] | None]:
+        if len(gone) == len(come) == 1:
+            old, new = getattr(gone[0], "body", None), getattr(come[0], "body", None)
+            if (
+                isinstance(old, cst.IndentedBlock)
+                and isinstance(new, cst.IndentedBlock)
+                and _is_same_but_for_body(gone[0], come[0])
+            ):
+                indent = self.module.default_indent if old.indent is None else old.indent
+                yield from self._changed(old, new, [*indents, indent])
+                return
+        if gone:
+            start, end = self._stretches[gone[0]][0], self._stretches[gone[-1]][1]
+        else:
+            following = block.body[at : at + 1]
+            start = self._stretches[following[0]][0] if following else self._stretches[block.body[-1]][1]
+            end = start
+        if end == len(self._code) and not self.module.has_trailing_newline:
+            yield None
+            return
+        writing = CodegenState(self.module.default_indent, self.module.default_newline)
+        for indent in indents:
+            writing.increase_indent(indent)
+        for statement in come:
+            statement._codegen(writing)
+        yield start, end, "".join(writing.tokens)
 
     @cached_property
     def _kinds(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
@@ -206,6 +294,36 @@ class ParsedFile:
     def _place(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._text_lines, offset)
         return line, offset - self._text_lines[line - 1] + 1
+
+
+_Block = cst.Module | cst.IndentedBlock
+
+
+def _is_framed_alike(old: _Block, new: _Block) -> bool:
+    """Whether two blocks have the same around their statements."""
+    if isinstance(old, cst.Module) and isinstance(new, cst.Module):
+        same = _are_same(old.header, new.header) and old.has_trailing_newline == new.has_trailing_newline
+    else:
+        same = isinstance(old, cst.IndentedBlock) and isinstance(new, cst.IndentedBlock)
+        same = same and old.indent == new.indent and old.header is new.header  # type: ignore[union-attr]
+    return same and _are_same(old.footer, new.footer) and bool(new.body)
+
+
+def _is_same_but_for_body(old: cst.CSTNode, new: cst.CSTNode) -> bool:
+    """Whether all parts of two statements but their bodies are the very same ones."""
+    if type(old) is not type(new):
+        return False
+    for field in fields(old):
+        one, other = getattr(old, field.name), getattr(new, field.name)
+        if field.name == "body" or one is other:
+            continue
+        if not isinstance(one, Sequence) or not isinstance(other, Sequence) or not _are_same(one, other):
+            return False
+    return True
+
+
+def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    return len(one) == len(other) and all(left is right for left, right in zip(one, other, strict=True))
 
 
 def _within(inner: Span, outer: Span) -> bool:

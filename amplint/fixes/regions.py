@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.base import Files, FixBuilder, make_fix, offered
+from amplint.fixes.base import Files, FixBuilder, Made, make_fix, offered
 from amplint.fixes.custom_functions import unprotected_function
-from amplint.fixes.dependence import acts_in, needs_region
+from amplint.fixes.dependence import acts_in, is_act, needs_region
 from amplint.fixes.imports import function_named, torch_added, torch_name
 from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import Opening, chain_in, opening, with_item
@@ -102,17 +102,24 @@ class _Plan:
 
     def split(self) -> Fix | None:
         """The fix that dedents the end of the body, or None where more than the end has to leave."""
-        opened = self.opened
-        file, holder = opened.file, opened.holder
-        assert isinstance(holder, cst.With)
-        statements = self._divided(statements_of(opened.suite))
+        head, tail = self._once("parts", self._parts)
+        if not any(self._holds_act(statement) for statement in tail):
+            return None
+        return self._once("split", lambda: self._split([*head], [*tail]))
+
+    def _parts(self) -> tuple[list[Statement], list[Statement]]:
+        """The body of the region, and the end of it that can leave."""
+        statements = self._divided(statements_of(self.opened.suite))
         start = len(statements)
         while start and not self._needs(statements[start - 1]):
             start -= 1
         start = next((n for n in range(start, len(statements)) if self._acts(statements[n])), len(statements))
-        if not any(self._holds_act(statement) for statement in statements[start:]):
-            return None
-        head, tail = statements[:start], statements[start:]
+        return statements[:start], statements[start:]
+
+    def _split(self, head: list[Statement], tail: list[Statement]) -> Fix:
+        opened = self.opened
+        file, holder = opened.file, opened.holder
+        assert isinstance(holder, cst.With)
         self._doubt_custom_functions()
         if opened.wrapped:
             self.doubts.append(f"`{file.code(opened.context)}` may do more than open a region")
@@ -172,6 +179,9 @@ class _Plan:
 
     def narrow(self) -> Fix:
         """The fix that opens the region around what needs it, everywhere else leaves it."""
+        return self._once("narrow", self._narrow)
+
+    def _narrow(self) -> Fix:
         opened = self.opened
         file, holder = opened.file, opened.holder
         if opened.entered is not None:
@@ -298,6 +308,14 @@ class _Plan:
 
     # both --------------------------------------------------------------------------------------------------
 
+    def _once(self, what: str, make: Callable[[], Made]) -> Made:
+        """What is made for the region; for all of its acts at once where these are known by what they are, and not by
+        the way that leads to them."""
+        if len(self.chain) != 1 or not is_act(self.opened.file, self.known.nodes[0]):
+            return make()
+        opened = self.opened
+        return self.files.once((what, opened.holder, opened.item, opened.entered), make)
+
     def _divided(self, statements: Iterable[Statement]) -> list[Statement]:
         """The statements, with lines taken apart that hold both what needs the region and what leaves it."""
         result: list[Statement] = []
@@ -355,6 +373,7 @@ class _Known:
         self._needed: dict[int, bool] = {}
         self._unconcerned: set[cst.CSTNode] = set()
         self._judging: list[cst.FunctionDef] = []
+        self._first_in: set[cst.CSTNode] = set()
 
     def number_of(self, call: cst.CSTNode) -> int | None:
         """Which of the calls this is."""
@@ -409,7 +428,18 @@ class _Known:
 
     def holds(self, node: cst.CSTNode) -> bool:
         """Whether the first call on the way, or the act itself, is in a node."""
-        return self.nodes[0] is not None and _contains(node, self.nodes[0])
+        first = self.nodes[0]
+        if first is None:
+            return False
+        file = self.files.parsed(self.chain[0].path)
+        if file.parent(node) is not None:
+            return node is first or node in self._around_first(file, first)
+        return _contains(node, first)
+
+    def _around_first(self, file: ParsedFile, first: cst.CSTNode) -> set[cst.CSTNode]:
+        if not self._first_in:
+            self._first_in = set(file.parents(first))
+        return self._first_in
 
 
 class _Narrower:
@@ -447,9 +477,12 @@ class _Narrower:
             elif not acts:
                 (slack if run else result).append(statement)
             else:
-                result += self._wrapped(run) + slack
+                forward, rest = self._taken_apart(statement) if needs else ([], [statement])
+                if forward:
+                    run += [*slack, *forward]
+                    slack = []
+                result += [*self._wrapped(run), *slack, *rest]
                 run, slack = [], []
-                result += self._inside(statement) if needs else [statement]
         return result + self._wrapped(run) + slack
 
     def _needs(self, statement: Statement) -> bool:
@@ -472,6 +505,13 @@ class _Narrower:
         self.is_opened = True
         return [with_item(self.context, run, header=header).with_changes(leading_lines=above)]
 
+    def _taken_apart(self, statement: Statement) -> tuple[list[Statement], list[Statement]]:
+        """What needs the region and comes first in a statement that holds an act, and the rest with the region inside;
+        so that what comes before it has one region with the first part."""
+        if isinstance(statement, cst.SimpleStatementLine):
+            return self._line(statement)
+        return [], self._inside(statement)
+
     def _inside(self, statement: Statement) -> list[Statement]:
         match statement:
             case cst.For():
@@ -493,8 +533,6 @@ class _Narrower:
                 ]
             case cst.With():
                 return [statement.with_changes(body=self._suite(statement.body))]
-            case cst.SimpleStatementLine():
-                return self._line(statement)
         raise Refusal(f"the region cannot go into this: `{_shortened(self.file.code(statement))}`")
 
     def _loop(self, statement: cst.For | cst.While) -> cst.For | cst.While:
@@ -519,14 +557,14 @@ class _Narrower:
         statements = self.narrowed(self.plan._divided(statements_of(suite)))
         return _suite(statements, suite)
 
-    def _line(self, line: cst.SimpleStatementLine) -> list[Statement]:
-        """A statement that both runs a forward pass and goes on from it."""
+    def _line(self, line: cst.SimpleStatementLine) -> tuple[list[Statement], list[Statement]]:
+        """A statement that both runs a forward pass and goes on from it: the one, and the other."""
         if len(line.body) != 1:
             raise Refusal(f"`{_shortened(self.file.code(line))}` would have to be taken apart")
         value = getattr(line.body[0], "value", None)
         call = value if isinstance(value, cst.Call) else None
         if call is not None and self.plan.into_callee(call, self):
-            return [line]
+            return [], [line]
         forward = self._forward_in(call) if call is not None else None
         if forward is None:
             raise Refusal(f"`{_shortened(self.file.code(line))}` would have to be taken apart")
@@ -537,7 +575,7 @@ class _Narrower:
         )
         rest = line.with_changes(leading_lines=()).deep_replace(forward, name)
         assert isinstance(rest, cst.SimpleStatementLine)
-        return [*self._wrapped([assign]), rest]
+        return [assign], [rest]
 
     def _forward_in(self, call: cst.Call) -> cst.BaseExpression | None:
         """The one part of a call that needs the region, down through the calls that do not."""

@@ -123,7 +123,7 @@ from typing import NamedTuple
 from amplint.events import Backward, Certainty, DType, Event, IndexPut, Op, Operand, Place
 from amplint.findings import Level, Span
 from amplint.fixes.base import FixBuilder, NoFix
-from amplint.fixes.casts import AddFloat
+from amplint.fixes.numerics import CastWritten
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
 from amplint.rules.ledger import LIKELY, of_operand
@@ -197,7 +197,9 @@ class MissingFloat(FlowRule):
             "dtypes of destination and source must match). Write it with `.float()`."
         )
         if event.target.dtype is DType.FLOAT32:
-            builder: FixBuilder = AddFloat(value.place)
+            builder: FixBuilder = CastWritten(
+                event.place, event.target.place, value.place, event.name, is_float32=True
+            )
         else:
             builder = NoFix(f"the value has to be cast to {event.target.dtype.value}")
         assumes = of_operand(value, event.place)

@@ -107,7 +107,7 @@ class BufferDtypeMismatch(FlowRule):
             "RuntimeError, since the dtypes must be the same and autocast casts neither. Write "
             f"`.to({target.place.text}.dtype)` on what is written."
         )
-        builder = CastWritten(event.place, target.place, event.name)
+        builder = CastWritten(event.place, target.place, event.value.place, event.name)
         assumes = of_operand(half, event.place)
         report.add(self, event.place, message, trail=birth(half), builder=builder, assumes=assumes)
         return state

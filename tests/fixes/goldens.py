@@ -113,11 +113,18 @@ def fixed(program: Path, *, unsafe: bool) -> tuple[dict[str, str], list[Finding]
         return fix_folder(folder, rule_of(program), unsafe=unsafe)
 
 
-def fix_folder(folder: Path, rule: str, *, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
+def fix_folder(
+    folder: Path, rule: str, *, unsafe: bool, line_length: int = 0
+) -> tuple[dict[str, str], list[Finding], list[str]]:
     """As ``fixed``, for the files in a folder, which are changed."""
     select = ("ALL",) if rule == UNUSED_SUPPRESSION[1] else (rule,)  # it judges comments for rules that ran
     settings = Settings(
-        root=folder, select=select, fixable=(rule,), torch=((2, 4), None), torch_from="the tests"
+        root=folder,
+        select=select,
+        fixable=(rule,),
+        torch=((2, 4), None),
+        torch_from="the tests",
+        line_length=line_length,
     )
     fixing = fix([alone([str(folder)], settings)], unsafe=unsafe, jobs=1)
     fixing.write()

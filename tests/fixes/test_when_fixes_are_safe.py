@@ -184,7 +184,7 @@ def test_a_new_name_is_written_for_the_releases_that_have_it(tmp_path: Path, nam
             'torch.amp.autocast("cuda", enabled=False)',
         ),
         (
-            "with torch.autocast('cuda'):\n    with autocast():\n        pass\n",
+            'with torch.autocast("cuda"):\n    with autocast():\n        pass\n',
             'torch.amp.autocast("cuda", dtype=torch.float16)',
         ),
     ],

@@ -1,0 +1,193 @@
+"""Fixes write as the file does: its quotes, its names for torch.amp, its imports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from amplint.check import Stdin
+from amplint.config import Settings
+from amplint.fixing import fix
+from amplint.scope import text_alone
+
+HERE = Settings(root=Path.cwd(), select=("deprecated-amp-api",), torch=((2, 4), None), torch_from="the tests")
+
+
+def fixed(text: str, line_length: int = 88) -> str:
+    view = text_alone(Path("program.py"), replace(HERE, line_length=line_length))
+    fixing = fix([view], unsafe=True, stdin=Stdin(Path("program.py"), text.encode()))
+    assert (fixing.unmade, fixing.skipped) == ((), {})
+    assert fixing.source is not None
+    return fixing.source.decode()
+
+
+IMPORTS = {
+    "behind a backslash, all": (
+        "import torch\nfrom torch.cuda.amp import autocast, \\\n    GradScaler\n\nautocast()\n",
+        'import torch\n\ntorch.amp.autocast("cuda")\n',
+    ),
+    "behind a backslash, the last": (
+        "import torch\nfrom torch.cuda.amp import custom_fwd, \\\n    GradScaler\n",
+        "import torch\nfrom torch.cuda.amp import custom_fwd\n",
+    ),
+    "a trailing comma, the first": (
+        "import torch\nfrom torch.cuda.amp import (GradScaler, custom_fwd,)\n",
+        "import torch\nfrom torch.cuda.amp import (custom_fwd,)\n",
+    ),
+    "a trailing comma, the last": (
+        "import torch\nfrom torch.cuda.amp import (custom_fwd, GradScaler,)\n",
+        "import torch\nfrom torch.cuda.amp import (custom_fwd,)\n",
+    ),
+    "a line each, the last": (
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler,\n)\n",
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n)\n",
+    ),
+    "a line each, without a comma at the end": (
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,\n    GradScaler\n)\n",
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd\n)\n",
+    ),
+    "a comment with no place": (
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
+        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
+    ),
+    "the first line of the file": (
+        "from torch.cuda.amp import GradScaler\n\nimport torch\n",
+        "import torch\n",
+    ),
+    "below a comment at the top": (
+        "# mine\nfrom torch.cuda.amp import GradScaler\n\nimport torch\n",
+        "# mine\n\nimport torch\n",
+    ),
+    "a string that looks like the name": (
+        "import torch\nfrom torch.cuda.amp import GradScaler\nwords = ['GradScaler']\n",
+        "import torch\nwords = ['GradScaler']\n",
+    ),
+    "a type in quotes": (
+        'import torch\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
+        'import torch\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
+    ),
+    "what the file gives to others": (
+        "import torch\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
+        "import torch\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
+    ),
+    "names looked up by strings": (
+        "import torch\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
+        "import torch\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
+    ),
+    "beside a star import": (
+        "import torch\nfrom torch.nn import *\nfrom torch.cuda.amp import GradScaler\n",
+        "import torch\nfrom torch.nn import *\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), IMPORTS.values(), ids=IMPORTS.keys())
+def test_an_import_goes_with_its_last_use_and_nothing_else_does(before: str, after: str) -> None:
+    quote = "'" if "['" in before else '"'
+    use = "scaler = {}\n"
+    assert fixed(before + use.format("GradScaler()")) == after + use.format(
+        f"torch.amp.GradScaler({quote}cuda{quote})"
+    )
+
+
+def test_an_import_in_a_function_goes_too() -> None:
+    text = (
+        "import torch\n\n\ndef f():\n    from torch.cuda.amp import GradScaler\n\n    return GradScaler()\n"
+    )
+    assert fixed(text) == 'import torch\n\n\ndef f():\n    return torch.amp.GradScaler("cuda")\n'
+
+
+def test_an_import_goes_when_the_last_of_several_uses_goes() -> None:
+    """The first ones are decorators, which do not stand on the lines of the function."""
+    text = "import torch\nfrom torch.cuda.amp import autocast\n"
+    uses = "@{}\ndef f(x):\n    return x\n\n@{}\ndef g(x):\n    with {}:\n        return x.eval('autocast')\n"
+    new = "torch.amp.autocast('cuda', enabled=False)"
+    before = text + uses.format(*["autocast(False)"] * 3)
+    assert fixed(before) == "import torch\n" + uses.format(*[new] * 3)
+
+
+NAMES = {
+    "import torch": "torch.amp.autocast",
+    "import torch as th": "th.amp.autocast",
+    "import torch\nfrom torch import amp": "amp.autocast",
+    "import torch\nimport torch.amp as mixed": "mixed.autocast",
+    "import torch\nfrom torch.amp import autocast as half": "half",
+    "import torch\nfrom torch import amp\namp = None": "torch.amp.autocast",
+}
+
+
+@pytest.mark.parametrize(("imports", "name"), NAMES.items(), ids=NAMES.keys())
+def test_the_new_name_is_written_by_what_the_file_imports(imports: str, name: str) -> None:
+    text = fixed(f"{imports}\nfrom torch.cuda.amp import autocast\nwith autocast():\n    print()\n")
+    assert text == f'{imports}\nwith {name}("cuda"):\n    print()\n'
+
+
+QUOTES = {
+    "print('a', 'b', \"c\", {})": "'cuda'",
+    "print('a', \"b\", {})": '"cuda"',
+    'print(f"{{{}}}")': "'cuda'",
+    "print(f'{{{}}}', 'a', 'b')": '"cuda"',
+    'print(f"""{{{}}}""")': '"cuda"',
+}
+
+
+@pytest.mark.parametrize(("line", "device"), QUOTES.items(), ids=QUOTES.keys())
+def test_strings_have_the_quotes_of_the_file_and_not_those_of_an_f_string_around(
+    line: str, device: str
+) -> None:
+    text = fixed("import torch\nfrom torch.cuda.amp import GradScaler\n" + line.format("GradScaler()") + "\n")
+    assert text == "import torch\n" + line.format(f"torch.amp.GradScaler({device})") + "\n"
+
+
+def test_where_f_strings_take_both_quotes_there_is_no_fix() -> None:
+    line = "print(f\"{f'{GradScaler()}'}\")\n"
+    text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
+    assert fixed(text) == text
+
+
+LONG = """import torch
+from torch.cuda.amp import autocast
+
+
+def f(model, flag_of_the_settings, x):
+    with autocast(enabled=flag_of_the_settings, cache_enabled=False):
+        return model(x)
+"""
+AS_LONG_AS_IT_IS = (
+    '    with torch.amp.autocast("cuda", dtype=torch.float16, '
+    "enabled=flag_of_the_settings, cache_enabled=False):"
+)
+
+
+def with_region(text: str) -> str:
+    return LONG.replace("from torch.cuda.amp import autocast\n", "").replace(LONG.splitlines()[5], text)
+
+
+WIDTHS = {
+    110: AS_LONG_AS_IT_IS,
+    88: """    with torch.amp.autocast(
+        "cuda", dtype=torch.float16, enabled=flag_of_the_settings, cache_enabled=False
+    ):""",
+    72: """    with torch.amp.autocast(
+        "cuda",
+        dtype=torch.float16,
+        enabled=flag_of_the_settings,
+        cache_enabled=False,
+    ):""",
+    60: AS_LONG_AS_IT_IS,  # the line was too long before
+}
+
+
+@pytest.mark.parametrize(("length", "region"), WIDTHS.items())
+def test_a_line_that_becomes_too_long_is_broken(length: int, region: str) -> None:
+    assert fixed(LONG, length) == with_region(region)
+
+
+def test_an_f_string_is_not_broken() -> None:
+    line = f"print(f'{'x' * 60}{{GradScaler()}}')\n"
+    text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
+    assert "\n".join(fixed(text).splitlines()[1:]) + "\n" == line.replace(
+        "GradScaler()", 'torch.amp.GradScaler("cuda")'
+    )
