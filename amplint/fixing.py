@@ -167,7 +167,11 @@ class _Session:
         self._stdin = stdin
         self._progress = progress
         self._files = {display_name(path): path for view in views for path in view.files}
-        self._roots = {path: view.root for view in views for path in view.files}
+        self._roots = {
+            path: view.root if view.root.is_dir() else view.root.parent
+            for view in views
+            for path in view.files
+        }
         self._before: dict[str, bytes] = {}
         self._stamps: dict[str, Stamp | None] = {}
         if stdin is None:
