@@ -62,7 +62,8 @@ class Fixing:
         with Writer() as writer:
             for changes in _joined(self.changes, self.together):
                 replacements = [Replacement(change.path, change.before, change.after) for change in changes]
-                reason = writer.replace_all(replacements)
+                known = (self.skipped[change.name] for change in changes if change.name in self.skipped)
+                reason = next(known, "") or writer.replace_all(replacements)
                 if reason:
                     failed |= {change.name: reason for change in changes}
         if failed:
@@ -166,7 +167,11 @@ class _Session:
         self._stdin = stdin
         self._progress = progress
         self._files = {display_name(path): path for view in views for path in view.files}
-        self._roots = {path: view.root for view in views for path in view.files}
+        self._roots = {
+            path: view.root if view.root.is_dir() else view.root.parent
+            for view in views
+            for path in view.files
+        }
         self._before: dict[str, bytes] = {}
         self._stamps: dict[str, Stamp | None] = {}
         if stdin is None:
@@ -214,10 +219,18 @@ class _Session:
         found = {}
         for path, stamp in self._stamps.items():
             now = stamp_of(path)
-            if now != stamp:
+            if now != stamp and not self._is_as_read(path):
                 gone = now is None and stamp is not None
                 found[display_name(path)] = "it has vanished since it was read" if gone else CHANGED
         return found
+
+    def _is_as_read(self, path: str) -> bool:
+        """Whether a file that has been read holds what it held then, whatever its times say."""
+        before = self._before.get(display_name(path))
+        try:
+            return before is not None and read_bytes(path) == before
+        except Unreadable:
+            return False
 
     def bytes(self, texts: Mapping[str, str]) -> dict[str, bytes]:
         """The bytes of texts, each in the encoding of its file. Raises Unwritable."""

@@ -123,7 +123,11 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
 
     style = style_for(options["output_file"])
     write(
-        "".join(unified_diff(change.name, *change.texts, style) for change in fixing.changes),
+        "".join(
+            unified_diff(change.name, *change.texts, style)
+            for change in fixing.changes
+            if change.name not in fixing.skipped
+        ),
         options["output_file"],
     )
     _tell_what_is_left(fixing)

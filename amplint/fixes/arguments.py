@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amplint.findings import Span
 from amplint.fixes.parsed import ParsedFile
 
 
@@ -47,9 +48,12 @@ def set_argument(call: cst.Call, number: int, arg: cst.Arg) -> cst.Call:
 
 
 def put_first(call: cst.Call, arg: cst.Arg) -> cst.Call:
-    """A call with one more argument in front."""
+    """A call with one more argument in front, spaced as its others are."""
     if not call.args:
         return call.with_changes(args=[arg])
+    if arg.keyword is not None:
+        equal = next((other.equal for other in call.args if other.keyword is not None), arg.equal)
+        arg = arg.with_changes(equal=equal)
     space = call.whitespace_before_args
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     if isinstance(space, cst.ParenthesizedWhitespace):
@@ -60,17 +64,19 @@ def put_first(call: cst.Call, arg: cst.Arg) -> cst.Call:
 
 def fitted(file: ParsedFile, old: cst.Call, new: cst.Call, length: int) -> cst.Call:
     """A call that takes the place of another one, with its arguments on lines of their own if its line would be too
-    long and was not before: on one line together if they fit, else each on its own."""
+    long and was not before, a comment at its end aside: on one line together if they fit, else each on its own."""
     code, span = file.code(new), file.span(old)
-    line = file.line_text(span.line)
-    in_string = any(isinstance(outer, cst.FormattedString) for outer in file.parents(old))
-    if "\n" in code or "\r" in code or not new.args or span.end_line != span.line or in_string:
+    if "\n" in code or "\r" in code or not new.args or not _begins_on_its_line(file, old):
         return new
+    line = file.line_text(span.line)
+    comments = file.inside(cst.Comment, Span(span.line, 1, span.line, len(line) + 1))
+    if comments:
+        line = line[: file.span(comments[0]).column - 1].rstrip()
     rest = line[span.end_column - 1 :]
     if len(line) > length or len(line[: span.column - 1] + code + rest) <= length:
         return new
-    indent = file.statement_indent(old)
-    inner = len((indent + file.module.default_indent).expandtabs(4))
+    line_indent = line[: len(line) - len(line.lstrip())]
+    inner = len((line_indent + file.module.default_indent).expandtabs(4))
     arguments = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in new.args]
     one_line = inner + len(", ".join(file.code(arg) for arg in arguments)) <= length
     between = cst.SimpleWhitespace(" ") if one_line else _new_line(file.module.default_indent)
@@ -83,6 +89,16 @@ def fitted(file: ParsedFile, old: cst.Call, new: cst.Call, length: int) -> cst.C
         else last.with_changes(comma=cst.Comma(whitespace_after=end))
     )
     return new.with_changes(whitespace_before_args=_new_line(file.module.default_indent), args=args)
+
+
+def _begins_on_its_line(file: ParsedFile, call: cst.Call) -> bool:
+    """Whether a call stands, as a whole, on the first line of its statement or of a decorator, and in no f-string."""
+    span = file.span(call)
+    around = list(file.parents(call))
+    if span.end_line != span.line or any(isinstance(node, cst.FormattedString) for node in around):
+        return False
+    decorator = next((node for node in around if isinstance(node, cst.Decorator)), None)
+    return file.span(decorator or file.statement(call)).line == span.line
 
 
 def _new_line(further: str) -> cst.ParenthesizedWhitespace:

@@ -168,11 +168,6 @@ class ParsedFile:
         end = self._text_lines[line] if line < len(self._text_lines) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
-    def statement_indent(self, node: cst.CSTNode) -> str:
-        """The spacing before the statement that a node belongs to."""
-        text = self.line_text(self.span(self.statement(node)).line)
-        return text[: len(text) - len(text.lstrip())]
-
     def claim(self, node: cst.CSTNode) -> Claim:
         """The lines of a statement, with all that is in it and its decorators."""
         span = self.span(node)

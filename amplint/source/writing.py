@@ -12,7 +12,7 @@ saves between that look and the renaming, which follows at once.
 """
 
 # paths are strings here, as the reading side has them:
-# ruff: noqa: PTH105, PTH108, PTH112, PTH116, PTH118, PTH120
+# ruff: noqa: PTH100, PTH105, PTH108, PTH112, PTH116, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def obstacle(path: str, root: str | os.PathLike[str] | None = None) -> str:
     has other names, which would keep the old text, or that it is a link out of the directory ``root``. Else empty.
     Raises OSError where it cannot be looked at."""
     real = os.path.realpath(path)
-    if root is not None and not _is_within(real, os.path.realpath(root)):
+    is_link = real != os.path.abspath(path)
+    if root is not None and is_link and not _is_within(real, os.path.realpath(root)):
         return "it is a link to a file outside of the project"
     status = os.stat(real)
     if not status.st_mode & _ANY_WRITE or not os.access(real, os.W_OK):

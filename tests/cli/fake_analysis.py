@@ -7,8 +7,8 @@ What can be fixed is a word too: UNTIDY becomes TIDY by a safe fix, RISKY become
 BROKEN, EATEN and SPREADING have safe fixes that break the syntax, lose a comment and bring a BAD. TWIN_A becomes
 TIDY together with the TWIN_B of twin.py beside it.
 
-By the environment, the disk has no space for one file (AMPLINT_TEST_FULL), or files appear, vanish and change once
-while the first lint is at work (AMPLINT_TEST_MEANWHILE).
+By the environment, the disk has no space for one file (AMPLINT_TEST_FULL), or files appear, vanish, change and are
+touched once while the first lint is at work (AMPLINT_TEST_MEANWHILE).
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Analysis:
                 file.write("# more\n")
             Path("vanishes.py").unlink()
             Path("appears.py").write_text("x = 1\n")
+            os.utime("a.py", (1, 1))
         if os.environ.get("AMPLINT_TEST_FULL"):
             os.replace = _full  # type: ignore[assignment]
         for file in self.files:

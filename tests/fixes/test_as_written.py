@@ -185,6 +185,30 @@ def test_a_line_that_becomes_too_long_is_broken(length: int, region: str) -> Non
     assert fixed(LONG, length) == with_region(region)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    with {}(enabled=flag_of_the_settings):  # a long remark on why this is so and not so\n",
+        "    use(model,\n        {}(enabled=flag_of_the_settings, cache_enabled=False), model, x)\n",
+    ],
+    ids=["for a comment", "in the middle of a statement"],
+)
+def test_a_line_is_not_broken(line: str) -> None:
+    text = f"import torch\n\n\ndef f(model, flag_of_the_settings, x):\n{line}"
+    if "with" in line:
+        text += "        return model(x)\n"
+    before = text.format("torch.cuda.amp.autocast")
+    after = before.replace("torch.cuda.amp.autocast(", 'torch.amp.autocast("cuda", dtype=torch.float16, ')
+    assert fixed(before) == after
+
+
+def test_keywords_are_spaced_as_those_beside_them() -> None:
+    text = (
+        "import torch\nfrom torch.cuda.amp import autocast\n\ndef f(on):\n    return autocast(enabled = on)\n"
+    )
+    assert "dtype = torch.float16, enabled = on" in fixed(text)
+
+
 def test_an_f_string_is_not_broken() -> None:
     line = f"print(f'{'x' * 60}{{GradScaler()}}')\n"
     text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
