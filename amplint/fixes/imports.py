@@ -196,12 +196,12 @@ def imports_in(statement: cst.CSTNode) -> Iterator[tuple[cst.Import | cst.Import
 
 
 def is_exported(file: ParsedFile, binding: Binding) -> bool:
-    """Whether others may use a name of this file: `__init__.py`, `__all__`, a type in quotes, an attribute of a class,
-    an import that is marked as meant."""
-    scope = scopes_of(file).around(binding.statement)
-    if isinstance(scope.node, cst.ClassDef) or "noqa" in "".join(comments_of(binding.line)):
+    """Whether others may use a name of this file: `__init__.py`, `__all__`, a type in quotes, an import that is marked
+    as meant."""
+    if "noqa" in "".join(comments_of(binding.line)):
         return True
-    if scope.around is None and file.path.rpartition("/")[2].startswith("__init__."):
+    at_top = scopes_of(file).around(binding.statement).around is None
+    if at_top and file.path.rpartition("/")[2].startswith("__init__."):
         return True
     return is_named_in_text(file, binding.name)
 
