@@ -14,7 +14,7 @@ from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.quotes import quoted
-from amplint.fixes.scopes import bindings, rebound
+from amplint.fixes.scopes import rebound, scopes_of
 from amplint.fixes.statements import Replacement, exchanged
 
 _BINDS_TIGHTLY = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
@@ -133,31 +133,15 @@ def _is_parameter(file: ParsedFile, call: cst.Call) -> bool:
 
 
 def _values(file: ParsedFile, node: cst.Name) -> list[cst.BaseExpression]:
-    """What is assigned to a name anywhere in its file. Empty where it is bound by other means as well."""
-    name = node.value
+    """What is assigned to a name in the scope that it belongs to. Empty where it is bound by other means as well."""
+    scope = scopes_of(file).found(node.value, node)
+    if scope is None or node.value in scope.imports:
+        return []
     values: list[cst.BaseExpression] = []
-    for assign in file.nodes(cst.Assign):
-        for target in assign.targets:
-            if isinstance(target.target, cst.Name) and target.target.value == name:
-                values.append(assign.value)
-            elif isinstance(target.target, cst.Tuple | cst.List) and name in {
-                getattr(element.value, "value", None) for element in target.target.elements
-            }:
-                return []
-    targets: list[cst.BaseExpression] = [part.name for part in file.nodes(cst.AsName)]
-    for kind in (cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
-        targets += [part.target for part in file.nodes(kind)]  # type: ignore[attr-defined]
-    bound = any(isinstance(target, cst.Name) and target.value == name for target in targets)
-    given = any(
-        isinstance(part, cst.FunctionDef | cst.Lambda)
-        and name in {parameter.name.value for parameter in _parameters(part.params)}
-        for part in file.parents(node)
-    )
-    imported = any(binding.name == name for binding in bindings(file))
-    return [] if bound or given or imported else values
-
-
-def _parameters(params: cst.Parameters) -> list[cst.Param]:
-    found = [*params.posonly_params, *params.params, *params.kwonly_params]
-    found += [star for star in (params.star_arg, params.star_kwarg) if isinstance(star, cst.Param)]
-    return found
+    for place in scope.others[node.value]:
+        target = file.parent(place)
+        assign = file.parent(target) if isinstance(target, cst.AssignTarget) else None
+        if not isinstance(assign, cst.Assign):
+            return []
+        values.append(assign.value)
+    return values

@@ -256,11 +256,11 @@ def imports_in(statement: cst.CSTNode) -> Iterator[tuple[cst.Import | cst.Import
 
 def is_exported(file: ParsedFile, binding: Binding) -> bool:
     """Whether others may use a name of this file, or strings mean it: `__init__.py`, `__all__`, a type in quotes, code
-    that looks names up by strings, an attribute of a class, an import that is marked as meant."""
-    scope = scopes_of(file).around(binding.statement)
-    if isinstance(scope.node, cst.ClassDef) or "noqa" in "".join(comments_of(binding.line)):
+    that looks names up by strings, an import that is marked as meant."""
+    if "noqa" in "".join(comments_of(binding.line)):
         return True
-    if scope.around is None and file.path.rpartition("/")[2].startswith("__init__."):
+    at_top = scopes_of(file).around(binding.statement).around is None
+    if at_top and file.path.rpartition("/")[2].startswith("__init__."):
         return True
     strings = _strings_with(file, binding.name)
     if any(">>>" in text.value and isinstance(file.parent(text), cst.Expr) for text in strings):

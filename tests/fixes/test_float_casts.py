@@ -52,6 +52,7 @@ def program(body: str, dtype: str = "float16") -> str:
         ("a > 0", "a.new_zeros(1) + (m + 1e-8).sum()", "missing-float", "a tensor of integers or booleans"),
         ("t.double()", "s = 0.0\nfor _ in range(3):\n    s += m", "missing-float", "float64"),
         ("t.double()", "s = 0.0\nfor _ in range(3):\n    s += m.mean()", "missing-float", "float64"),
+        ("a > 0", "(1e-8 + m).sum()", "missing-float", "a tensor of integers or booleans"),
         ("a > 0", "m.cpu().numpy()", "bfloat16-to-numpy", "a tensor of integers or booleans"),
     ],
 )
@@ -70,6 +71,7 @@ def test_another_kind_of_value_on_another_path_is_a_doubt(
         ("None", "if m is not None:\n    m.exp()"),
         ("a > 0", "if flag:\n    m.exp()"),
         ("(a, a)", "if flag:\n    torch.softmax(m, -1).log()"),
+        ("None", "model.kept = m\nif model.kept is not None:\n    model.kept.exp()"),
         ("t", "F.cross_entropy(m, y)"),
     ],
 )

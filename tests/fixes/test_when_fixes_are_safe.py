@@ -559,3 +559,39 @@ Trainer(nn.Linear(8, 1)).step(torch.ones(1, 8), torch.ones(1, 1))
     assert verdict(findings(tmp_path, source.format(more=""), "bce-in-autocast")) == "safe"
     other = "    def use(self, loss):\n        self.loss = loss\n"
     assert verdict(findings(tmp_path, source.format(more=other), "bce-in-autocast")).startswith("unsafe")
+
+
+@pytest.mark.parametrize(
+    ("before", "written"),
+    [
+        ("", "device.type"),
+        ("for device in []:\n    pass", "torch.device(device).type"),
+        (
+            "def other():\n    global device\n    match x:\n        case [device]:\n            pass",
+            "torch.device(device).type",
+        ),
+        ("def other(device):\n    return device", "device.type"),
+        ("def other():\n    device = 'cuda'\n    return device", "device.type"),
+        ("def other():\n    global device\n    device = 'cuda'", "torch.device(device).type"),
+        ("device, y = x.device, y", "torch.device(device).type"),
+    ],
+)
+def test_a_device_is_known_by_all_that_its_name_is_bound_to(
+    tmp_path: Path, before: str, written: str
+) -> None:
+    source = f'{_HEAD}device = torch.device("cpu")\n{before}\nwith torch.autocast(device):\n    model(x)\n'
+    (fix,) = (finding.fix for finding in findings(tmp_path, source, "autocast-wrong-device"))
+    assert fix is not None
+    assert (fix.applicability, fix.title) == ("safe", f"Write `{written}`")
+
+
+def test_the_import_of_a_scaler_that_others_use_stays(tmp_path: Path) -> None:
+    source = _SHARDED.format(scaler='GradScaler("cuda")', more="")
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    assert "from torch.amp import" not in fix_folder(tmp_path, _SHARDED_RULE, unsafe=True)[0]["program.py"]
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    (tmp_path / "other.py").write_text("import program\n\nprogram.GradScaler()\n", encoding="utf-8")
+    assert "from torch.amp import" in fix_folder(tmp_path, _SHARDED_RULE, unsafe=True)[0]["program.py"]
+
+
+_SHARDED_RULE = "sharded-needs-sharded-scaler"

@@ -86,7 +86,7 @@ class Paths:
     def meet(self, node: Node, value: Value, role: str = "") -> None:
         """Notes a value that an operand has on the present path, if it is an odd one. ``role`` is that of the operand
         if the node is the op."""
-        for leaf in leaves(within(value, self.state.condition)) if type(value) is Choice else (value,):
+        for leaf in leaves(value) if type(value) is Choice else (value,):
             known = self.registry.odd.get(type(leaf))
             name = known(leaf) if known is not None else None
             if name is not None:

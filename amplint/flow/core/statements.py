@@ -46,7 +46,6 @@ def assign(m: Machine, node: ir.Assign) -> None:
 def augmented(m: Machine, node: ir.AugmentedAssign) -> None:
     before = m.evaluate(node.target)
     value = m.evaluate(node.value)
-    m.meet(node.target, value)
     m.meet(node.value, value)
     bitwise = {"&", "|"}
 
