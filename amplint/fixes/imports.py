@@ -76,9 +76,14 @@ def binding_of(file: ParsedFile, name: str) -> Binding:
 
 def bound_in(node: cst.CSTNode) -> set[str]:
     """The names that a piece of code binds by other means than an import."""
+    return set(times_bound_in(node))
+
+
+def times_bound_in(node: cst.CSTNode) -> Counter[str]:
+    """These names, with how often each is bound."""
     visitor = _Bound()
     node.visit(visitor)
-    return set(visitor.names)
+    return visitor.names
 
 
 def rebound(file: ParsedFile) -> Counter[str]:
