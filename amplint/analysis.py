@@ -142,7 +142,8 @@ class Analysis:
 
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""
-        files = Files(self.project.text_of, self.project.is_imported, self.project.origin)
+        project, questions = self.project, self.driver.questions
+        files = Files(project.text_of, project.is_imported, project.origin, questions.call_sites)
         fixable = fixable_codes(self.settings)
         findings: list[Finding] = []
         known: dict[FixBuilder, Fix | Refusal] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from amplint.findings import Claim, Edit, Fix, digest_of
+from amplint.findings import Claim, Edit, Fix, Span, digest_of
 from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
 
@@ -22,13 +22,16 @@ class Files:
         text_of: Callable[[str], str | None],
         is_imported: Callable[[str, str], bool] = lambda path, name: False,
         origin: Callable[[str, str], str] = lambda path, target: target,
+        call_sites: Callable[[str, str], tuple[tuple[str, Span], ...] | None] = lambda path, name: None,
     ) -> None:
         """``text_of`` gives the text of the file that reports call by a name, or None; ``is_imported`` says
         whether another file may import a name from such a file, ``origin`` where what such a file imports is defined
-        (``Project.origin``)."""
+        (``Project.origin``), ``call_sites`` where the function of a name at the top of a file is called, None where
+        that may be elsewhere, too."""
         self._text_of = text_of
         self.is_imported = is_imported
         self.origin = origin
+        self.call_sites = call_sites
         self._parsed: dict[str, ParsedFile] = {}
 
     def text(self, path: str) -> str | None:

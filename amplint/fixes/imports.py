@@ -86,6 +86,17 @@ def times_bound_in(node: cst.CSTNode) -> Counter[str]:
     return visitor.names
 
 
+def times_bound_at_top(file: ParsedFile) -> Counter[str]:
+    """The names of the module itself that a file binds by other means than an import, with how often each is bound;
+    functions count that declare one of them as `global`."""
+    visitor = _BoundAtTop()
+    file.module.visit(visitor)
+    for node in file.nodes(cst.NameItem):
+        if isinstance(file.parent(node), cst.Global):
+            visitor.names[node.name.value] += 1
+    return visitor.names
+
+
 def rebound(file: ParsedFile) -> Counter[str]:
     """The names that a file binds anywhere by other means than an import, and how often."""
     known = _REBOUND.get(file)
@@ -178,11 +189,28 @@ class _Bound(cst.CSTVisitor):
     def visit_Param(self, node: cst.Param) -> None:
         self._add(node.name)
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         self.names[node.name.value] += 1
+        return True
 
-    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         self.names[node.name.value] += 1
+        return True
+
+
+class _BoundAtTop(_Bound):
+    """Leaves out what functions and classes bind in themselves."""
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        super().visit_FunctionDef(node)
+        return False
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        super().visit_ClassDef(node)
+        return False
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:
+        return False
 
 
 def uses_of(file: ParsedFile, name: str) -> list[cst.Name]:

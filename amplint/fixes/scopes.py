@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import rebound, times_bound_in
+from amplint.fixes.imports import times_bound_at_top, times_bound_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 
 _CONDITIONS = (cst.If, cst.IfExp, cst.BooleanOperation, cst.Match, cst.Try, cst.TryStar, cst.Lambda)
@@ -36,8 +36,10 @@ def is_known(file: ParsedFile, name: str, made: cst.BaseExpression, at: cst.CSTN
     """Whether a name that an object got where it was made means it at a node as well: as a local name further down, as
     a name of the module, or as an attribute that the constructor of the class sets."""
     home, there = function_around(file, made), function_around(file, at)
-    if home is there and _comes_before(file, file.statement(made), at):
-        return "." in name or _is_set_once(file, name, home)
+    if home is there:
+        return _comes_before(file, file.statement(made), at) and (
+            "." in name or _is_set_once(file, name, home)
+        )
     if "." in name:
         owner = class_around(file, made)
         return (
@@ -46,11 +48,13 @@ def is_known(file: ParsedFile, name: str, made: cst.BaseExpression, at: cst.CSTN
             and name.startswith("self.")
             and isinstance(home, cst.FunctionDef)
             and home.name.value == "__init__"
-            and home is not there
         )
-    if isinstance(home, cst.Module):
-        return rebound(file)[name] == 1
-    return _is_nested(file, there, home) and _is_set_once(file, name, home)
+    if isinstance(home, cst.FunctionDef) and home not in file.parents(there):
+        return False
+    inner = [part for part in (there, *file.parents(there)) if isinstance(part, cst.FunctionDef)]
+    if isinstance(home, cst.FunctionDef):
+        inner = inner[: inner.index(home)]
+    return _is_set_once(file, name, home) and not any(times_bound_in(part)[name] for part in inner)
 
 
 def function_around(file: ParsedFile, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
@@ -78,14 +82,8 @@ def _comes_before(file: ParsedFile, first: cst.CSTNode, at: cst.CSTNode) -> bool
 
 def _is_set_once(file: ParsedFile, name: str, home: cst.FunctionDef | cst.Module) -> bool:
     if isinstance(home, cst.Module):
-        return rebound(file)[name] == 1
+        return times_bound_at_top(file)[name] == 1
     return times_bound_in(home)[name] == 1
-
-
-def _is_nested(
-    file: ParsedFile, inner: cst.FunctionDef | cst.Module, outer: cst.FunctionDef | cst.Module
-) -> bool:
-    return outer in file.parents(inner)
 
 
 def _is_main(node: cst.CSTNode) -> bool:

@@ -14,7 +14,7 @@ from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, set_argument
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import qualified_name, rebound, times_bound_in, torch_added, torch_name
+from amplint.fixes.imports import qualified_name, times_bound_at_top, times_bound_in, torch_added, torch_name
 from amplint.fixes.names import names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at
@@ -50,7 +50,7 @@ class SwitchTogether(FixBuilder):
             flag = region.args[given].value if given is not None else None
             if flag is not None and where is not file:
                 return Refusal("the region is made in another file")
-            if flag is not None and not _means_the_same(file, flag, region, call):
+            if flag is not None and not means_the_same(file, flag, region, call):
                 return Refusal(f"`{file.code(flag)}` is not known where the scaler is made")
         changed = switched(call, parameters, flag)
         title = (
@@ -152,7 +152,7 @@ def _is_scaler(file: ParsedFile, made: cst.Call, method: cst.BaseExpression) -> 
     return any(dotted(target.target) == receiver for target in targets)
 
 
-def _means_the_same(
+def means_the_same(
     file: ParsedFile, expression: cst.BaseExpression, here: cst.CSTNode, there: cst.CSTNode
 ) -> bool:
     """Whether an expression of names that stands at one place is the same at another one, further up."""
@@ -168,7 +168,7 @@ def _means_the_same(
         if local and home is not other:
             return False
         scope = home if local else file.module
-        bound = times_bound_in(scope)[name] if local else rebound(file)[name]
+        bound = times_bound_in(scope)[name] if local else times_bound_at_top(file)[name]
         if bound > 1 or (bound == 1 and not _is_bound_before(file, scope, name, there)):
             return False
     return True

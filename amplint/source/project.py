@@ -213,13 +213,17 @@ class Project:
     def is_imported(self, display: str, name: str) -> bool:
         """Whether some file of the project may import a name from the file that reports call ``display``, judged
         by the last part of the module alone. All files are searched once."""
+        return bool(self.importers(display, name))
+
+    def importers(self, display: str, name: str) -> frozenset[Path]:
+        """The files that may import a name from the file that reports call ``display``. See ``is_imported``."""
         if self._imported is None:
             self._imported = self._by_word(imported_names)
         file = PurePosixPath(display)
         last = file.parent.name if file.stem == "__init__" else file.stem
         asked = ((last, name), (last, "*"))
         self.asked.imported.update((pair, tuple(self._imported.get(pair, ()))) for pair in asked)
-        return any(pair in self._imported for pair in asked)
+        return frozenset(path for pair in asked for path in self._imported.get(pair, ()))
 
     def files_defining(self, name: str) -> list[Path]:
         """The files in which a function of that name may be defined, as their bytes show. All files are read once."""

@@ -48,6 +48,7 @@ RULES = (
     "inplace-op-skips-autocast",
     "misplaced-argument",
     "missing-float",
+    "missing-grad-scaler",
     "missing-scaler-update",
     "no-grad-then-grad",
     "scaled-loss-reused",
