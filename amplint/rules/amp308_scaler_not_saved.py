@@ -87,12 +87,7 @@ Load it with `scaler.load_state_dict(states["scaler"])`, after `update()` and ne
 ## Fix safety
 
 The fix is unsafe. It puts `"scaler": scaler.state_dict()` beside the state of the optimizer, wherever the file takes
-that for a checkpoint, and loads it after the optimizer, where the checkpoint has one:
-
-```python
-if states.get("scaler"):
-    scaler.load_state_dict(states["scaler"])
-```
+that for a checkpoint, and loads it after the optimizer, under `if states.get("scaler"):`.
 
 Old checkpoints go on being loaded, and so do those of a scaler that was off, whose state is empty. A resumed run goes
 on with the scale of its checkpoint then, and whatever else reads the checkpoint finds a key more in it.
