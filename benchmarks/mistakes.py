@@ -371,6 +371,7 @@ MISTAKES = (
 """By the name of the rule. The right program is the one without the mistake."""
 
 UNSEEN = {
+    "apex-amp": "apex is in no registry: tests/fixes/test_apex.py trains with a stub of it",
     "backward-in-autocast": "a region around an island of float32 rounds its gradients, by less than what float16 does",
     "cuda-graph-with-cache": "a CUDA graph is needed",
     "no-grad-then-grad": "torch has mended it in release 2.11",

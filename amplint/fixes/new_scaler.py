@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -26,7 +26,7 @@ from amplint.fixes.weight_cache import making
 _NAMES = ("scaler", "grad_scaler")
 _MOST_CALLS = 4
 _SCHEDULERS = "torch.optim.lr_scheduler."
-_FOLLOWS = frozenset({"scaler-not-saved", "scheduler-on-skipped-step"})
+FOLLOWS = frozenset({"scaler-not-saved", "scheduler-on-skipped-step"})
 """What may be said of a scaler that is there."""
 
 
@@ -46,7 +46,7 @@ class AddScaler(FixBuilder):
         file = files.parsed(self.step.path)
         step = call_at(file, self.step)
         optimizer, function = receiver_of(step), function_of(file, step)
-        plan = _Plan(files, self)
+        plan = Plan(files)
         origins = plan.origins(file, function, optimizer, step, _MOST_CALLS)
         scopes = {(one.file.path, function_around(one.file, one.made)): one.made for one in origins}
         if len(scopes) < len({one.made for one in origins}):
@@ -54,17 +54,42 @@ class AddScaler(FixBuilder):
         for hand_on in plan.pending:
             hand_on()
         name = plan.name_for(file, optimizer)
-        _scale(plan, file, function, optimizer, name)
+        scale(plan, file, function, {optimizer}, name)
         for origin in origins:
-            plan.make(origin)
+            plan.make(origin, partial(self._call, files))
         note = "training changes: steps with infinite gradients are left out, and small gradients count"
         title = f"Train with a gradient scaler, `{name}`"
         fix = make_fix(title, plan.modules(), plan.claimed, unsafe=note)
-        return replace(fix, brings=_FOLLOWS)
+        return replace(fix, brings=FOLLOWS)
+
+    def _call(self, files: Files, file: ParsedFile, torch: str, statement: cst.CSTNode) -> str:
+        """The call that makes the scaler, for the device and with the flag of the region. Raises Refusal."""
+        arguments = []
+        device = f'"{self.device}"' if self.device is not None else ""
+        try:
+            where, region, entry = making(files, self.region)
+        except Refusal:
+            where = None
+        if where is file:
+            at = argument(region, entry.parameters, "device_type")
+            if at is not None and means_the_same(file, region.args[at].value, region, statement):
+                device = file.code(region.args[at].value)
+            flag = argument(region, entry.parameters, "enabled")
+            if flag is not None and means_the_same(file, region.args[flag].value, region, statement):
+                arguments = [f"enabled={file.code(region.args[flag].value)}"]
+        if self.old:
+            if self.device != "cuda":
+                raise Refusal(
+                    "the project admits releases of torch before 2.3, whose scaler is for CUDA alone"
+                )
+            return f"{torch}.cuda.amp.GradScaler({', '.join(arguments)})"
+        if not device:
+            raise Refusal("the device of the region is not known where the optimizer is made")
+        return f"{torch}.amp.GradScaler({', '.join([device, *arguments])})"
 
 
 @dataclass(frozen=True)
-class _Origin:
+class Origin:
     """The call that makes an optimizer, and what that is called there."""
 
     file: ParsedFile
@@ -72,17 +97,16 @@ class _Origin:
     name: str
 
 
-class _Plan:
+class Plan:
     """What is to be changed, file by file: nodes that are exchanged, and lines before and after statements."""
 
-    def __init__(self, files: Files, builder: AddScaler) -> None:
+    def __init__(self, files: Files) -> None:
         self.files = files
-        self.builder = builder
         self.nodes: dict[ParsedFile, dict[cst.CSTNode, Replacement]] = {}
         self.before: dict[ParsedFile, dict[cst.CSTNode, list[str]]] = {}
         self.after: dict[ParsedFile, dict[cst.CSTNode, list[str]]] = {}
         self.claimed: list[tuple[ParsedFile, cst.CSTNode]] = []
-        self.pending: list[Callable[[], None]] = []
+        self.pending: list[partial[None]] = []
         """What hands the scaler on, once all files are known in which it needs a name."""
         self._made: set[cst.CSTNode] = set()
         self._plain = ""
@@ -109,7 +133,7 @@ class _Plan:
         name: str,
         at: cst.CSTNode,
         depth: int,
-    ) -> list[_Origin]:
+    ) -> list[Origin]:
         """Where an optimizer is made that has a name at a node; functions on the way get a parameter more. Raises
         Refusal."""
         self.nodes.setdefault(file, {})
@@ -117,12 +141,15 @@ class _Plan:
             given = next((part for part in parameters_of(function) if part.name.value == name), None)
             if given is not None:
                 return self._handed_in(file, function, given, depth)
-        made = _making(file, name, at)
-        return [_Origin(file, made, name)]
+        return [self.origin(file, name, at)]
+
+    def origin(self, file: ParsedFile, name: str, at: cst.CSTNode) -> Origin:
+        """Where an optimizer is made that has a name of its own at a node. Raises Refusal."""
+        return Origin(file, _making(file, name, at), name)
 
     def _handed_in(
         self, file: ParsedFile, function: cst.FunctionDef, parameter: cst.Param, depth: int
-    ) -> list[_Origin]:
+    ) -> list[Origin]:
         """Where the optimizer is made that a parameter gets. Raises Refusal."""
         called, name = function.name.value, parameter.name.value
         sites = None
@@ -132,7 +159,7 @@ class _Plan:
             raise Refusal(f"not all callers of `{called}`, which is given the optimizer, are in sight")
         if parameter.default is not None or parameter in function.params.posonly_params:
             raise Refusal(f"`{called}` need not be given `{name}`")
-        found: list[_Origin] = []
+        found: list[Origin] = []
         for path, span in sites:
             caller = self.files.parsed(path)
             call = caller.find(cst.Call, span)
@@ -170,8 +197,8 @@ class _Plan:
 
     # the scaler
 
-    def make(self, origin: _Origin) -> None:
-        """Makes a scaler after an optimizer. Raises Refusal."""
+    def make(self, origin: Origin, call: Callable[[ParsedFile, str, cst.CSTNode], str]) -> None:
+        """Makes a scaler after an optimizer; ``call`` gives the code for it. Raises Refusal."""
         file, statement = origin.file, origin.file.statement(origin.made)
         if origin.made in self._made:
             return
@@ -180,35 +207,8 @@ class _Plan:
         if torch is None:
             self.nodes[file].update(torch_added(file))
         name = self.name_for(file, origin.name)
-        self.after.setdefault(file, {})[statement] = [
-            f"{name} = {self._call(file, torch or 'torch', statement)}"
-        ]
+        self.after.setdefault(file, {})[statement] = [f"{name} = {call(file, torch or 'torch', statement)}"]
         self.claimed.append((file, statement))
-
-    def _call(self, file: ParsedFile, torch: str, statement: cst.CSTNode) -> str:
-        """The call that makes the scaler, for the device and with the flag of the region. Raises Refusal."""
-        arguments = []
-        device = f'"{self.builder.device}"' if self.builder.device is not None else ""
-        try:
-            where, region, entry = making(self.files, self.builder.region)
-        except Refusal:
-            where = None
-        if where is file:
-            at = argument(region, entry.parameters, "device_type")
-            if at is not None and means_the_same(file, region.args[at].value, region, statement):
-                device = file.code(region.args[at].value)
-            flag = argument(region, entry.parameters, "enabled")
-            if flag is not None and means_the_same(file, region.args[flag].value, region, statement):
-                arguments = [f"enabled={file.code(region.args[flag].value)}"]
-        if self.builder.old:
-            if self.builder.device != "cuda":
-                raise Refusal(
-                    "the project admits releases of torch before 2.3, whose scaler is for CUDA alone"
-                )
-            return f"{torch}.cuda.amp.GradScaler({', '.join(arguments)})"
-        if not device:
-            raise Refusal("the device of the region is not known where the optimizer is made")
-        return f"{torch}.amp.GradScaler({', '.join([device, *arguments])})"
 
     # the changed files
 
@@ -257,8 +257,12 @@ class _Changes(Exchange):
         return cst.FlattenSentinel(lines)
 
 
-def _scale(
-    plan: _Plan, file: ParsedFile, function: cst.FunctionDef | cst.Module, optimizer: str, scaler: str
+def scale(
+    plan: Plan,
+    file: ParsedFile,
+    function: cst.FunctionDef | cst.Module,
+    optimizers: Collection[str],
+    scaler: str,
 ) -> None:
     """Scales the losses of a function, unscales what is read, and steps through the scaler. Raises Refusal."""
     nodes = plan.nodes.setdefault(file, {})
@@ -268,9 +272,9 @@ def _scale(
     backwards = [call for call in calls if _method(call) == "backward"]
     steps = [call for call in calls if _method(call) == "step" and not call.args]
     for other in steps:
-        if dotted(other.func.value) != optimizer and not _is_scheduler(plan, file, function, other):  # type: ignore[attr-defined]
+        if _receiver(other) not in optimizers and not _is_scheduler(plan, file, function, other):
             raise Refusal(f"what `{file.code(other)}` steps is not known: it may be another optimizer")
-    own = [call for call in steps if dotted(call.func.value) == optimizer]  # type: ignore[attr-defined]
+    own = [call for call in steps if _receiver(call) in optimizers]
     if not backwards:
         raise Refusal("the backward pass is in another function")
     for call in backwards:
@@ -292,14 +296,33 @@ def _scale(
             or not isinstance(file.parent(statement), cst.IndentedBlock | cst.Module)
         ):
             raise Refusal("the step is a part of a larger statement")
+        optimizer = receiver_of(call)
         nodes[call] = cst.parse_expression(f"{scaler}.step({optimizer})")
-        plan.after.setdefault(file, {})[statement] = [f"{scaler}.update()"]
+        if not _is_followed(file, statement, own, backwards):
+            plan.after.setdefault(file, {})[statement] = [f"{scaler}.update()"]
         plan.claimed.append((file, statement))
         read = _first_read(file, function, backwards, call)
         if read is not None:
             at = before_step(file, read, call)
-            plan.before.setdefault(file, {})[at] = [f"{scaler}.unscale_({optimizer})"]
+            lines = plan.before.setdefault(file, {}).setdefault(at, [])
+            lines += [line for line in (f"{scaler}.unscale_({optimizer})",) if line not in lines]
             plan.claimed.append((file, at))
+
+
+def _is_followed(
+    file: ParsedFile, statement: cst.SimpleStatementLine, steps: list[cst.Call], backwards: list[cst.Call]
+) -> bool:
+    """Whether another optimizer steps further down in the block, without a backward pass in between."""
+    block = file.parent(statement)
+    assert isinstance(block, cst.IndentedBlock | cst.Module)
+    marked = {file.statement(call): True for call in steps}
+    around = {part for call in backwards for part in (file.statement(call), *file.parents(call))}
+    for later in block.body[block.body.index(statement) + 1 :]:
+        if later in around:
+            return False
+        if later in marked:
+            return True
+    return False
 
 
 def _first_read(
@@ -328,14 +351,13 @@ def _reads(node: cst.CSTNode) -> bool:
 
 
 def _is_scheduler(
-    plan: _Plan, file: ParsedFile, function: cst.FunctionDef | cst.Module, call: cst.Call
+    plan: Plan, file: ParsedFile, function: cst.FunctionDef | cst.Module, call: cst.Call
 ) -> bool:
     """Whether a step is that of a learning-rate scheduler, wherever it was made."""
     name = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
     if name is None:
         return False
-    looking = _Plan(plan.files, plan.builder)
-    looking._plain = _NAMES[0]
+    looking = Plan(plan.files)
     try:
         origins = looking.origins(file, function, name, call, _MOST_CALLS)
     except Refusal:
@@ -343,7 +365,7 @@ def _is_scheduler(
     return all(_makes_scheduler(origin) for origin in origins)
 
 
-def _makes_scheduler(origin: _Origin) -> bool:
+def _makes_scheduler(origin: Origin) -> bool:
     made = origin.made
     name = qualified_name(origin.file, made.func) if isinstance(made, cst.Call) else None
     return name is not None and name.startswith(_SCHEDULERS)
@@ -375,3 +397,7 @@ def _line(code: str) -> cst.SimpleStatementLine:
 
 def _method(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
+def _receiver(call: cst.Call) -> str:
+    return (dotted(call.func.value) or "") if isinstance(call.func, cst.Attribute) else ""

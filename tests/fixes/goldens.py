@@ -23,6 +23,7 @@ from amplint.scope import alone
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES = (
+    "apex-amp",
     "autocast-bad-dtype",
     "autocast-lost-in-threads",
     "autocast-not-entered",
