@@ -12,6 +12,7 @@ import libcst as cst
 
 from amplint.findings import Fix, Span
 from amplint.fixes.apex_calls import STATES, ApexCalls
+from amplint.fixes.apex_optional import unconditional
 from amplint.fixes.apex_removal import WithoutApex
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
@@ -34,7 +35,7 @@ class MigrateApex(FixBuilder):
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: other ops run in half precision, and weights are float32."""
         file = files.parsed(self.path)
-        calls = ApexCalls(file)
+        calls = ApexCalls(unconditional(file))
         text = WithoutApex(calls, files).module().code
         scaling = _Scaling(files, file, text, calls)
         for binding in calls.bindings:
@@ -42,9 +43,8 @@ class MigrateApex(FixBuilder):
                 return Refusal(f"`{binding.name}` is used in an unusual place")
         module = scaling.module()
         note = "; ".join(["other ops run in half precision than under apex", *calls.notes])
-        statements = [(file, file.statement(use)) for use in calls.uses]
         title = "Use torch.autocast and a GradScaler instead of apex.amp"
-        return replace(make_fix(title, {file: module}, statements, unsafe=note), brings=FOLLOWS)
+        return replace(make_fix(title, {file: module}, unsafe=note), brings=FOLLOWS)
 
 
 class _Scaling(Plan):
@@ -125,10 +125,7 @@ class _Scaling(Plan):
             self.origin(file, self.calls.optimizers[0], call)
             scaler = self.calls.scaler
             if name == STATES["state_dict"]:
-                part = file.parent(call)
-                if isinstance(part, cst.DictElement) and _is_old_key(part.key):
-                    assert isinstance(part.key, cst.SimpleString)
-                    nodes[part.key] = part.key.with_changes(value=f"{part.key.quote}{_KEY}{part.key.quote}")
+                nodes.update(_renamed(file, call))
                 nodes[call] = cst.parse_expression(f"{scaler}.state_dict()")
             else:
                 self._loads(file, call, scaler)
@@ -170,6 +167,22 @@ def _stepped(call: cst.Call) -> str:
     if not isinstance(func, cst.Attribute) or func.attr.value != "step" or call.args:
         return ""
     return dotted(func.value) or ""
+
+
+def _renamed(file: ParsedFile, call: cst.Call) -> dict[cst.CSTNode, cst.CSTNode]:
+    """What to exchange for a state to have the key of a scaler. Raises Refusal."""
+    part = file.parent(call)
+    key: cst.CSTNode | None = None
+    if isinstance(part, cst.DictElement):
+        key = part.key
+    elif isinstance(part, cst.Arg) and part.keyword is not None and part.keyword.value == _OLD_KEY:
+        return {part.keyword: cst.Name(_KEY)}
+    elif isinstance(part, cst.Assign) and isinstance(part.targets[0].target, cst.Subscript):
+        index = part.targets[0].target.slice[0].slice
+        key = index.value if isinstance(index, cst.Index) else None
+    if not isinstance(key, cst.SimpleString) or not _is_old_key(key):
+        raise Refusal(f'the state of apex is not saved under "{_OLD_KEY}", and a GradScaler has another')
+    return {key: key.with_changes(value=f"{key.quote}{_KEY}{key.quote}")}
 
 
 def _is_old_key(node: cst.CSTNode) -> bool:

@@ -12,7 +12,7 @@ from amplint.fixes.imports import Binding, binding_of, bindings, qualified_name
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.switches import argument
 
-_AMP = "apex.amp."
+AMP = "apex.amp."
 _PARAMETERS = (
     "models",
     "optimizers",
@@ -45,7 +45,7 @@ class ApexCalls:
         """Raises Refusal where some of it has no equal."""
         self.file = file
         self.notes: list[str] = []
-        self.uses = list(_uses(file))
+        self.uses = list(uses_in(file))
         self.decorators: list[cst.Decorator] = []
         """Those of ``half_function``."""
         self.calls: dict[str, list[cst.Call]] = {name: [] for name in CALLS}
@@ -57,7 +57,7 @@ class ApexCalls:
             raise Refusal(f"`amp.initialize` {what}")
 
     def _take(self, use: cst.Name | cst.Attribute) -> None:
-        name = (qualified_name(self.file, use) or "").removeprefix(_AMP)
+        name = (qualified_name(self.file, use) or "").removeprefix(AMP)
         around = self.file.parent(use)
         if name in CALLS and isinstance(around, cst.Call) and around.func is use:
             self.calls[name].append(around)
@@ -127,9 +127,10 @@ class ApexCalls:
         elif known is None and enabled is None and level is not None:
             flag = f'{self.file.code(level)} != "O0"'
         elif enabled is not None:
-            if known is None:
-                raise Refusal("both `enabled` and `opt_level` of `amp.initialize` are chosen elsewhere")
             flag = self.file.code(enabled)
+            if known is None and level is not None:
+                first = flag if isinstance(enabled, cst.Name | cst.Attribute | cst.Subscript) else f"({flag})"
+                flag = f'{first} and {self.file.code(level)} != "O0"'
         if flag and flag != "True":
             arguments.append(f"enabled={flag}")
             return ", ".join(arguments), True
@@ -168,7 +169,7 @@ class ApexCalls:
         return found
 
 
-def _uses(file: ParsedFile) -> Iterator[cst.Name | cst.Attribute]:
+def uses_in(file: ParsedFile) -> Iterator[cst.Name | cst.Attribute]:
     """What names something of apex.amp, as far as it goes, imports left out."""
     roots = {binding.name for binding in bindings(file) if binding.target.partition(".")[0] == "apex"}
     kinds: tuple[type[cst.Name] | type[cst.Attribute], ...] = (cst.Name, cst.Attribute)
@@ -186,14 +187,14 @@ def _uses(file: ParsedFile) -> Iterator[cst.Name | cst.Attribute]:
                 raise Refusal(
                     f"`{file.code(node)}` is bound to something else as well: the code runs without apex, too"
                 )
-            if name.startswith(_AMP) or name == _AMP[:-1]:
+            if name.startswith(AMP) or name == AMP[:-1]:
                 yield node
 
 
 def _imports(file: ParsedFile) -> Iterator[Binding]:
     """The imports of apex.amp, or of what holds it. Raises Refusal where a condition decides."""
     for binding in bindings(file):
-        if binding.target in ("apex", _AMP[:-1]) or binding.target.startswith(_AMP):
+        if binding.target in ("apex", AMP[:-1]) or binding.target.startswith(AMP):
             if guard(file, binding) is None:
                 binding_of(file, binding.name)
             yield binding
@@ -205,7 +206,7 @@ def guard(file: ParsedFile, binding: Binding) -> cst.Try | None:
     holder = file.parent(block) if block is not None else None
     if not isinstance(holder, cst.Try):
         return None
-    plain = not holder.orelse and not holder.finalbody and file.parent(holder) is file.module
+    plain = not holder.orelse and not holder.finalbody
     for handler in holder.handlers:
         last = handler.body.body[-1] if handler.body.body else None
         raises = isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[0], cst.Raise)
@@ -218,7 +219,7 @@ def guard(file: ParsedFile, binding: Binding) -> cst.Try | None:
 def is_used_besides(file: ParsedFile, binding: Binding) -> bool:
     return any(
         isinstance(file.parent(node), cst.Attribute)
-        and not (qualified_name(file, file.parent(node)) or "").startswith(_AMP[:-1])  # type: ignore[arg-type]
+        and not (qualified_name(file, file.parent(node)) or "").startswith(AMP[:-1])  # type: ignore[arg-type]
         for node in file.nodes(cst.Name)
         if node.value == binding.name and not any(isinstance(p, cst.Import) for p in file.parents(node))
     )

@@ -13,6 +13,7 @@ from amplint.fixes.dependence import acts_in, dotted, needs_region
 from amplint.fixes.imports import removed, torch_name
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
+from amplint.fixes.scopes import is_main
 from amplint.fixes.statements import (
     Exchange,
     Replacement,
@@ -44,7 +45,7 @@ class WithoutApex:
         for around in file.parents(statement):
             if isinstance(around, cst.FunctionDef):
                 break
-            if isinstance(around, cst.If | cst.Try) and not _is_main(around):
+            if isinstance(around, cst.If | cst.Try) and not is_main(around):
                 raise Refusal("`amp.initialize` is called under a condition: decide what holds without it")
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
             raise Refusal("`amp.initialize` is called in a larger statement")
@@ -264,13 +265,6 @@ def _is_backward(file: ParsedFile, node: cst.Name) -> bool:
         and around.value is node
         and around.attr.value == "backward"
         and isinstance(call, cst.Call)
-    )
-
-
-def _is_main(node: cst.CSTNode) -> bool:
-    test = node.test if isinstance(node, cst.If) else None
-    return (
-        isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
     )
 
 

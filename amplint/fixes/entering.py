@@ -163,6 +163,9 @@ def _meant(file: ParsedFile, following: Sequence[cst.CSTNode]) -> list[Statement
     if not body:
         raise Refusal("nothing that follows in the block needs the region")
     for part in body:
+        for kind in (cst.Yield, cst.Await):
+            if file.inside(kind, file.span(part)):
+                raise Refusal("what follows is suspended in between, and the region would reach other code")
         if isinstance(part, cst.FunctionDef | cst.ClassDef):
             raise Refusal(f"`{part.name.value}` is defined in between, and runs elsewhere")
     return body

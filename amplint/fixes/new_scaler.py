@@ -275,6 +275,8 @@ def scale(
         if _receiver(other) not in optimizers and not _is_scheduler(plan, file, function, other):
             raise Refusal(f"what `{file.code(other)}` steps is not known: it may be another optimizer")
     own = [call for call in steps if _receiver(call) in optimizers]
+    if any(_method(call) == "step" and call.args and _receiver(call) in optimizers for call in calls):
+        raise Refusal("the step is given arguments, which a scaler hands on in another way")
     if not backwards:
         raise Refusal("the backward pass is in another function")
     for call in backwards:

@@ -24,7 +24,7 @@ def name_given(file: ParsedFile, made: cst.BaseExpression) -> str:
     for around in file.parents(made):
         if isinstance(around, cst.FunctionDef | cst.ClassDef):
             break
-        if isinstance(around, _CONDITIONS) and not _is_main(around):
+        if isinstance(around, _CONDITIONS) and not is_main(around):
             raise Refusal(f"`{_short(file, made)}` is made under a condition")
     name = dotted(target) if target is not None else None
     if name is None:
@@ -86,7 +86,7 @@ def _is_set_once(file: ParsedFile, name: str, home: cst.FunctionDef | cst.Module
     return times_bound_in(home)[name] == 1
 
 
-def _is_main(node: cst.CSTNode) -> bool:
+def is_main(node: cst.CSTNode) -> bool:
     """``if __name__ == "__main__":``."""
     return (
         isinstance(node, cst.If)

@@ -156,7 +156,7 @@ def means_the_same(
     file: ParsedFile, expression: cst.BaseExpression, here: cst.CSTNode, there: cst.CSTNode
 ) -> bool:
     """Whether an expression of names that stands at one place is the same at another one, further up."""
-    if not _is_plain(expression):
+    if not is_plain(expression):
         return False
     home, other = function_around(file, here), function_around(file, there)
     for name in names_in(expression):
@@ -174,21 +174,21 @@ def means_the_same(
     return True
 
 
-def _is_plain(node: cst.BaseExpression) -> bool:
+def is_plain(node: cst.BaseExpression) -> bool:
     """Whether an expression does nothing but read names, attributes and items by constants."""
     match node:
         case cst.Name() | cst.SimpleString() | cst.Integer():
             return True
         case cst.Attribute():
-            return _is_plain(node.value)
+            return is_plain(node.value)
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=value))]):
-            return _is_plain(node.value) and _is_plain(value)
+            return is_plain(node.value) and is_plain(value)
         case cst.UnaryOperation(operator=cst.Not()):
-            return _is_plain(node.expression)
+            return is_plain(node.expression)
         case cst.BooleanOperation():
-            return _is_plain(node.left) and _is_plain(node.right)
+            return is_plain(node.left) and is_plain(node.right)
         case cst.Comparison():
-            return all(_is_plain(part) for part in (node.left, *(one.comparator for one in node.comparisons)))
+            return all(is_plain(part) for part in (node.left, *(one.comparator for one in node.comparisons)))
     return False
 
 

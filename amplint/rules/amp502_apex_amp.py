@@ -65,16 +65,19 @@ The fix is unsafe: the opt levels differ from autocast in where they cast. It mi
 | `amp.state_dict()` under the key "amp" | `scaler.state_dict()` under "scaler"; checkpoints without it are loaded |
 | `@amp.half_function` | goes: the ops inside cast by themselves, but kernels of extensions do not |
 
-Fused optimizers of apex stay. What the levels become: `O1` is autocast, and so is `O2`, whose weights are float32 then,
-with casts in place of float16 weights and float32 copies; `O0` is a region and a scaler that are off; a level that is
-chosen elsewhere switches both off if it is `O0`. A scale that is fixed is where the scaler begins. Forwards that no
-backward pass follows, such as those of an evaluation, run in float32.
+Fused optimizers of apex stay. Where all this stands under a flag, `if args.fp16:`, and the other branches do the same
+without apex, the flag switches region and scaler.
 
-There is none for `O3`, which trains float16 weights without float32 copies and has no equal; for code that also runs
-without apex (`amp = None`, `if use_apex:`), since what holds then is to be decided; for `register_half_function` and
-its like, `float_function`, `promote_function`, casts and limits of the scale that `initialize` is given; where
-`amp.initialize` is called in another file than `amp.scale_loss`; and where the forward or the step does not stand in
-the function of the backward pass.
+What the levels become: `O1` is autocast, and so is `O2`, whose weights are float32 then, with casts in place of float16
+weights and float32 copies; `O0` is a region and a scaler that are off; a level that is chosen elsewhere switches both
+off if it is `O0`. A scale that is fixed is where the scaler begins. Forwards that no backward pass follows, such as
+those of an evaluation, run in float32.
+
+There is none for `O3`, which trains float16 weights without float32 copies and has no equal; for code that does
+something else without apex (`amp = None`, an `else` of its own), since what holds then is to be decided; for
+`register_half_function` and its like, `float_function`, `promote_function`, casts and limits of the scale that
+`initialize` is given; where `amp.initialize` is called in another file than `amp.scale_loss`; and where the forward or
+the step does not stand in the function of the backward pass.
 
 ## References
 

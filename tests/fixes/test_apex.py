@@ -140,7 +140,34 @@ _HALF_FUNCTION = _PLAIN.replace(
     "losses = []\n",
     "losses = []\n\n\n@amp.half_function\ndef product(x, weight):\n    return x @ weight\n\n\n",
 ).replace("model(x), y)", "product(model(x), torch.ones(1, 1).cuda()).float(), y)")
+_UNDER_A_FLAG = (
+    _HEAD.replace("from apex import amp\n", "")
+    + _MODEL
+    + """fp16, level = True, "O1"
+if fp16:
+    try:
+        from apex import amp
+    except ImportError:
+        raise ImportError("install apex")
+    model, optimizer = amp.initialize(model, optimizer, opt_level=level)
+for step in range(50):
+    x, y = batches[step % 2]
+    loss = nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    if fp16:
+        with amp.scale_loss(loss, optimizer) as scaled_loss:
+            scaled_loss.backward()
+        nn.utils.clip_grad_norm_(amp.master_params(optimizer), 0.5)
+    else:
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+    losses.append(loss.item())
+"""
+)
 PROGRAMS = {
+    "under a flag": _UNDER_A_FLAG,
+    "under a flag that is off": _UNDER_A_FLAG.replace("= True,", "= False,"),
     "plain": _PLAIN,
     "O0": _PLAIN.replace('"O1"', '"O0"'),
     "O2": _PLAIN.replace('"O1"', '"O2", keep_batchnorm_fp32=True, verbosity=0'),
@@ -268,6 +295,39 @@ def test_what_has_no_equal_is_left_alone(tmp_path: Path, old: str, new: str, rea
     assert old in _PLAIN
     said = verdict(findings(tmp_path, _PLAIN.replace(old, new), "apex-amp"))
     assert said.startswith("none: ") and reason in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "        loss.backward()\n",
+            "        (2 * loss).backward()\n",
+            "without apex the code does something else",
+        ),
+        ("model.parameters(), 0.5)", "model.parameters(), 0.1)", "without apex the code does something else"),
+        ("        loss.backward()\n", "        loss.backward()\n        print(1)\n", "does something else"),
+        ("    else:\n", "    elif level:\n", "without apex the code does something else"),
+        ("if fp16:\n    try", "if fp16():\n    try", "under a condition that is computed"),
+        ("    optimizer.zero_grad()\n    if", "    if step < 0:\n        pass\n    elif", "another way"),
+    ],
+)
+def test_what_is_done_without_apex_has_to_be_the_same(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    assert old in _UNDER_A_FLAG
+    said = verdict(findings(tmp_path, _UNDER_A_FLAG.replace(old, new), "apex-amp"))
+    assert said.startswith("none: ") and reason in said
+
+
+def test_a_state_under_another_key(tmp_path: Path) -> None:
+    source = _RESUMED.replace('"amp": amp.state_dict()', '"apex": amp.state_dict()')
+    assert "is not saved under" in verdict(findings(tmp_path, source, "apex-amp"))
+    assigned = _RESUMED.replace(', "amp": amp.state_dict()}, file)', "}, io.BytesIO())").replace(
+        "file.seek(0)",
+        'kept = {"optimizer": optimizer.state_dict()}\nkept["amp"] = amp.state_dict()\nfile.seek(0)',
+    )
+    assert 'kept["scaler"] = scaler.state_dict()\n' in migrated(tmp_path, assigned)
 
 
 def test_initialize_in_another_file(tmp_path: Path) -> None:

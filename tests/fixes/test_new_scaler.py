@@ -65,6 +65,11 @@ def test_training_gets_a_scaler(tmp_path: Path) -> None:
             "    optimizer.step(); print(loss)\n",
             "the step is a part of a larger statement",
         ),
+        (
+            "    optimizer.step()\n",
+            "    optimizer.step(lambda: loss)\n    optimizer.step()\n",
+            "the step is given arguments",
+        ),
         ("loss.backward()", "torch.autograd.backward(loss)", "the loss is no receiver of `backward`"),
         (
             "    optimizer.step()\n",

@@ -156,6 +156,17 @@ def test_when_a_context_is_entered(tmp_path: Path, context: str, said: str) -> N
     )
 
 
+def test_a_generator_keeps_its_region_to_itself(tmp_path: Path) -> None:
+    source = f"""{_MODEL}
+def outputs(batches):
+    torch.autocast("cuda", dtype=torch.bfloat16)
+    for x in batches:
+        yield model(x)
+"""
+    said = verdict(findings(tmp_path, source, "autocast-not-entered"))
+    assert said.startswith("none: what follows is suspended in between")
+
+
 def test_two_contexts_joined_by_or_are_left_alone(tmp_path: Path) -> None:
     source = f'{_MODEL}with torch.no_grad() or torch.autocast("cuda"):\n    model(torch.ones(1, 8))\n'
     found = findings(tmp_path, source, "autocast-not-entered")
