@@ -144,7 +144,10 @@ class Analysis:
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""
         files = Files(
-            self.project, self.driver.interpreter.odd, line_length=self.settings.line_length or DEFAULT
+            self.project,
+            self.driver.interpreter.odd,
+            self.driver.questions.call_sites,
+            line_length=self.settings.line_length or DEFAULT,
         )
         fixable = fixable_codes(self.settings)
         findings: list[Finding] = []

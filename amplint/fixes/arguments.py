@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import libcst as cst
 
 from amplint.findings import Span
 from amplint.fixes.parsed import ParsedFile
+
+Item = TypeVar("Item", cst.Arg, cst.Param)
 
 
 def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
@@ -103,6 +108,27 @@ def _begins_on_its_line(file: ParsedFile, call: cst.Call) -> bool:
 
 def _new_line(further: str) -> cst.ParenthesizedWhitespace:
     return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(further))
+
+
+def put_after(items: Sequence[Item], number: int, new: Item) -> list[Item]:
+    """Arguments or parameters with one more behind another one, with the commas and line breaks that they have."""
+    result = list(items)
+    old, between = items[number], items[0].comma if len(items) > 1 else None
+    space = between.whitespace_after if isinstance(between, cst.Comma) else cst.SimpleWhitespace(" ")
+    if isinstance(space, cst.ParenthesizedWhitespace):
+        space = cst.ParenthesizedWhitespace(indent=space.indent, last_line=space.last_line)
+    comma = cst.Comma(whitespace_after=space)
+    if number + 1 < len(items):
+        result.insert(number + 1, new.with_changes(comma=comma))
+        return result
+    if isinstance(old.comma, cst.Comma) and _has_comment(old.comma):
+        # the comment behind the last one belongs to that one
+        result.append(new.with_changes(comma=comma))
+        return result
+    last = "whitespace_after_arg" if isinstance(old, cst.Arg) else "whitespace_after_param"
+    result[number] = old.with_changes(comma=comma, **{last: cst.SimpleWhitespace("")})
+    result.append(new.with_changes(comma=old.comma, **{last: getattr(old, last)}))
+    return result
 
 
 def _after_comment(call: cst.Call, last: cst.Arg, arg: cst.Arg) -> list[cst.Arg]:

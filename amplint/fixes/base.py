@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 import libcst as cst
 
 from amplint.events import Place
-from amplint.findings import Claim, Edit, Fix, digest_of
+from amplint.findings import Claim, Edit, Fix, Span, digest_of
 from amplint.fixes.edits import applied, comments_of
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.source.project import Project
@@ -20,18 +20,29 @@ __all__ = ["Files", "FixBuilder", "NoFix", "ParsedFile", "Refusal", "make_fix", 
 Made = TypeVar("Made")
 
 
+CallSites = Callable[[str, str], tuple[tuple[str, Span], ...] | None]
+
+
 class Files:
     """The files that fixes may look at, parsed when they are asked for and kept while their text stays."""
 
     def __init__(
-        self, project: Project, odd: Mapping[tuple[object, ...], Collection[str]], *, line_length: int
+        self,
+        project: Project,
+        odd: Mapping[tuple[object, ...], Collection[str]],
+        call_sites: CallSites,
+        *,
+        line_length: int,
     ) -> None:
         """``project`` is that of the files, in which other files may use what a fix takes away; ``odd`` has the odd
-        values that operands have on some path, see ``flow.core.paths``; ``line_length`` how long the lines may be that
-        fixes write."""
+        values that operands have on some path, see ``flow.core.paths``; ``call_sites`` tells where the function of a
+        name at the top of a file is called, None where that may be elsewhere, too; ``line_length`` how long the lines
+        may be that fixes write."""
         self.project = project
+        self.call_sites = call_sites
         self._odd = odd
         self.line_length = line_length
+        self._texts: dict[str, str] | None = None
         self._parsed: dict[str, ParsedFile] = {}
         self._kept: dict[Hashable, object] = {}
 
@@ -56,7 +67,13 @@ class Files:
 
     def text(self, path: str) -> str | None:
         """The text of a file, or None if it was not read."""
-        return self.project.text_of(path)
+        return self.project.text_of(path) if self._texts is None else self._texts.get(path)
+
+    def halfway(self, path: str, text: str, call_sites: CallSites) -> Files:
+        """One file as it is after the first step of a fix, for the second one. There are no others."""
+        files = Files(self.project, self._odd, call_sites, line_length=self.line_length)
+        files._texts = {path: text}
+        return files
 
     def parsed(self, path: str) -> ParsedFile:
         """The file that reports call by this name, such as ``Place.path``. Raises Refusal."""

@@ -91,7 +91,7 @@ class AddUnscale(FixBuilder):
             return Refusal(f"`{scaler}.unscale_` on line {line} runs under another condition or after it")
         doubts = []
         if function is function_of(file, step):
-            at = self._before(file, node, step)
+            at = before_step(file, node, step)
         else:
             at = file.statement(node)
             doubts.append("the step is in another function, and may run under another condition")
@@ -107,33 +107,6 @@ class AddUnscale(FixBuilder):
         changes = spliced(file, at, [new, at.with_changes(leading_lines=())])
         module = exchanged(file, changes)
         return make_fix(f"Call `{call}` before", {file: module}, [(file, at)], unsafe="; ".join(doubts))
-
-    def _before(self, file: ParsedFile, node: cst.CSTNode, step: cst.Call) -> cst.BaseStatement:
-        """The statement before which the gradients are to be divided: the one that reads them, or the outermost
-        loop around it on the way to the block of the step. Raises Refusal."""
-        there = file.statement(step)
-        block = file.parent(there)
-        at = found = file.statement(node)
-        while file.parent(at) is not block:
-            around = next(
-                (part for part in file.parents(at) if isinstance(part, cst.BaseCompoundStatement)), None
-            )
-            if around is None or isinstance(around, cst.FunctionDef | cst.ClassDef):
-                raise Refusal("the gradients are read under another condition than that of the step")
-            if not isinstance(around, cst.If | cst.For | cst.While | cst.With):
-                raise Refusal(f"the gradients are read in a `{type(around).__name__.lower()}`")
-            at = around
-            if isinstance(around, cst.For | cst.While):
-                found = around
-        assert isinstance(block, cst.IndentedBlock | cst.Module)
-        statements: list[cst.CSTNode] = list(block.body)
-        first, last = statements.index(at), statements.index(there)
-        if first >= last:
-            raise Refusal("the gradients are read after the step")
-        bound = {name for statement in statements[first:last] for name in bound_in(statement)}
-        if bound & names_in(step):
-            raise Refusal("the scaler or the optimizer changes between the two")
-        return found
 
 
 @dataclass(frozen=True)
@@ -434,6 +407,34 @@ class SwitchScalerOff(FixBuilder):
         note = "a scaler that is off has an empty state, which one that is on does not load"
         title = "Pass `enabled=False` to the scaler"
         return make_fix(title, {file: module}, [(file, file.statement(call))], unsafe=note)
+
+
+def before_step(file: ParsedFile, node: cst.CSTNode, step: cst.Call) -> cst.BaseStatement:
+    """The statement before which the gradients are to be divided: the one that reads them, or the outermost
+    loop around it on the way to the block of the step. Raises Refusal."""
+    there = file.statement(step)
+    block = file.parent(there)
+    at = found = file.statement(node)
+    while file.parent(at) is not block:
+        around = next(
+            (part for part in file.parents(at) if isinstance(part, cst.BaseCompoundStatement)), None
+        )
+        if around is None or isinstance(around, cst.FunctionDef | cst.ClassDef):
+            raise Refusal("the gradients are read under another condition than that of the step")
+        if not isinstance(around, cst.If | cst.For | cst.While | cst.With):
+            raise Refusal(f"the gradients are read in a `{type(around).__name__.lower()}`")
+        at = around
+        if isinstance(around, cst.For | cst.While):
+            found = around
+    assert isinstance(block, cst.IndentedBlock | cst.Module)
+    statements: list[cst.CSTNode] = list(block.body)
+    first, last = statements.index(at), statements.index(there)
+    if first >= last:
+        raise Refusal("the gradients are read after the step")
+    bound = {name for statement in statements[first:last] for name in bound_in(statement)}
+    if bound & names_in(step):
+        raise Refusal("the scaler or the optimizer changes between the two")
+    return found
 
 
 def call_at(file: ParsedFile, place: Place) -> cst.Call:

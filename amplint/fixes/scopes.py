@@ -220,6 +220,19 @@ def bound_in(node: cst.CSTNode) -> set[str]:
     return {name.value for name in visitor.names}
 
 
+def times_bound_in(node: cst.CSTNode) -> Counter[str]:
+    """The names of ``bound_in``, with how often each is bound."""
+    visitor = _Bound()
+    node.visit(visitor)
+    return Counter(name.value for name in visitor.names)
+
+
+def times_bound_at_top(file: ParsedFile) -> Counter[str]:
+    """The names of the module itself that a file binds by other means than an import, functions that declare one of
+    them ``global`` among them, with how often each is bound."""
+    return Counter({name: len(places) for name, places in scopes_of(file).module.others.items()})
+
+
 def _bound_by(node: cst.CSTNode) -> Iterator[cst.Name]:
     """The names that a node itself binds or deletes."""
     if isinstance(node, _BY_TARGET):

@@ -53,10 +53,15 @@ assert prediction.dtype == torch.bfloat16
 
 ## Fix safety
 
-This version has no automatic fix for the rule, and there will hardly be one: the context alone does not say
-which statements it was meant for. By hand, wrap the forward pass and the loss in `with`, not more. The code
-then runs in half precision for the first time, so expect what comes with it: float16 needs a `GradScaler`,
-and values that leave the region may need `.float()` (see missing-float).
+The fix is unsafe: the code runs in half precision for the first time, so expect what comes with it. float16 needs a
+`GradScaler`, and values that leave the region may need `.float()` (see missing-float).
+
+* A context that is made and thrown away, or kept in a name that nobody reads, is entered around the statements that
+  follow in its block: up to the last one that may need the region and comes before the backward pass. The context alone
+  does not say which statements it was meant for, so look at them. There is no fix where none of them needs a region,
+  and none where the region runs in float16 and nothing scales the loss.
+* `with a and b:` becomes `with a, b:`. There is no fix for `or`.
+* `with torch.autocast:` becomes a call, for the device that the settings name.
 
 ## References
 
@@ -71,6 +76,8 @@ from collections.abc import Hashable
 
 from amplint.events import RegionDropped, RegionEntered
 from amplint.findings import Level
+from amplint.fixes.base import FixBuilder
+from amplint.fixes.entering import CallContext, EnterBoth, EnterContext
 from amplint.rules.base import FlowRule, Report
 
 _EFFECT = "autocast stays as it is around this, off unless a caller has switched it on"
@@ -83,6 +90,7 @@ class AutocastNotEntered(FlowRule):
     shown_by = (RegionDropped, RegionEntered)
 
     def on_region_dropped(self, state: Hashable, event: RegionDropped, report: Report) -> Hashable:
+        builder: FixBuilder = EnterContext(event.place, event.name)
         match event.how:
             case "statement":
                 message = (
@@ -95,14 +103,16 @@ class AutocastNotEntered(FlowRule):
                     f"`with {event.name}:` around the forward."
                 )
             case "boolean":
+                builder = EnterBoth(event.place)
                 message = (
                     "`and`/`or` between contexts gives one of them, the other is never entered: separate them "
                     f"by a comma. As it stands, {_EFFECT}."
                 )
             case _:
+                builder = CallContext(event.place, self.setting.device)
                 message = (
                     "`with` gets the autocast class, not a context: it raises a TypeError or AttributeError. "
                     f"Call it: `{event.place.text}(device_type)`."
                 )
-        report.add(self, event.place, message)
+        report.add(self, event.place, message, builder=builder)
         return state

@@ -77,8 +77,17 @@ Or `dtype=torch.bfloat16`, which needs no scaler, on devices that have it (NVIDI
 
 ## Fix safety
 
-There is no fix: a scaler or bfloat16 is a choice, and either changes the run. With a scaler, gradients that
-are clipped or logged have to be unscaled first (see clip-without-unscale).
+The fix is unsafe: a scaler or bfloat16 is a choice, and either changes the run. It makes the scaler where the optimizer
+is made, for the device of the region and with its flag where these are known there; scales the losses of the function,
+calls `unscale_` before gradients are clipped or read, and steps and updates through the scaler. Where the optimizer
+comes into the function as an argument, so does the scaler, and the callers hand it on, also those in other files.
+
+There is none where not all callers are in sight or one of them hides its arguments behind a star; where the backward
+pass and the step stand in different functions; where something else steps that may be a second optimizer; where the
+optimizer is made under a condition or has no name; and where gradients are read under a condition of their own.
+
+What is missing beside a scaler is told afterwards: a checkpoint that does not hold it (scaler-not-saved), a scheduler
+that counts skipped steps (scheduler-on-skipped-step).
 
 ## References
 
@@ -94,6 +103,7 @@ from collections.abc import Hashable
 from amplint.amp.versions import compare
 from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.findings import Level
+from amplint.fixes.new_scaler import AddScaler
 from amplint.rules.base import Report, line_of, opened
 from amplint.rules.float16_training import Float16Training, Trained
 from amplint.rules.ledger import of_regions
@@ -134,4 +144,6 @@ class MissingGradScaler(Float16Training):
         )
         trail = (opened(region), (step.place, "the optimizer uses these gradients"))
         assumes = of_regions(region, seen_from=backward.place)
-        report.add(self, backward.place, message, trail=trail, assumes=assumes)
+        admits_old = compare(self.setting.torch, ">=", (2, 3)) is not True and self.setting.torch_stated
+        builder = AddScaler(step.place, region.place, region.device, old=old or admits_old)
+        report.add(self, backward.place, message, trail=trail, assumes=assumes, builder=builder)

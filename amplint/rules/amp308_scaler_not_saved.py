@@ -86,8 +86,14 @@ Load it with `scaler.load_state_dict(states["scaler"])`, after `update()` and ne
 
 ## Fix safety
 
-There is no fix. The code that loads has to be changed as well, and it has to go on loading old checkpoints:
-`if "scaler" in states`.
+The fix is unsafe. It puts `"scaler": scaler.state_dict()` beside the state of the optimizer, wherever the file takes
+that for a checkpoint, and loads it after the optimizer, under `if states.get("scaler"):`.
+
+Old checkpoints go on being loaded, and so do those of a scaler that was off, whose state is empty. A resumed run goes
+on with the scale of its checkpoint then, and whatever else reads the checkpoint finds a key more in it.
+
+There is none where the checkpoint is loaded by code in another file, or by none that is in sight; where the scaler has
+no name at one of these places or is made under a condition; and where the state of the optimizer is saved by itself.
 
 ## References
 
@@ -100,10 +106,12 @@ There is no fix. The code that loads has to be changed as well, and it has to go
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed, StateSaved
 from amplint.findings import Level
+from amplint.fixes.base import NoFix
+from amplint.fixes.checkpoints import SaveScaler
 from amplint.rules.base import FlowRule, Report, line_of
 
 MOST = 4
@@ -111,11 +119,12 @@ MOST = 4
 
 @dataclass(frozen=True)
 class Stepped:
-    """An optimizer that a scaler steps, and where the scaler was made."""
+    """An optimizer that a scaler steps, where the scaler was made, and the first of the steps."""
 
     optimizer: Hashable
     scaler: Hashable
     made: Place
+    step: Place = field(compare=False)
 
 
 State = tuple[Stepped, ...]
@@ -154,7 +163,7 @@ class ScalerNotSaved(FlowRule):
             return state
         if any(known.optimizer == event.optimizer for known in state):
             return state
-        return (*state, Stepped(event.optimizer, event.scaler, event.made))[-MOST:]
+        return (*state, Stepped(event.optimizer, event.scaler, event.made, event.place))[-MOST:]
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
         if event.prepared and event.complete and not event.scalers and self._is_resumed_without(event):
@@ -181,7 +190,8 @@ class ScalerNotSaved(FlowRule):
             "the optimizer is loaded, or write the checkpoint with `accelerator.save_state()`."
         )
         trail = ((made, "the Accelerator is made here"), *_parts(event, taken))
-        report.add(self, _place_of(event), message, trail=trail, subject=made, cause=made)
+        builder = NoFix("the scaler is the framework's: choose one of the two ways by hand")
+        report.add(self, _place_of(event), message, trail=trail, subject=made, cause=made, builder=builder)
 
     def _judge(self, known: Stepped, event: StateSaved, report: Report) -> None:
         if known.optimizer not in event.optimizers or not event.complete:
@@ -200,8 +210,15 @@ class ScalerNotSaved(FlowRule):
             "loaded."
         )
         trail = ((known.made, "the scaler is made here"), *_parts(event, taken))
-        # the last, the best and the regular checkpoint forget one scaler
-        report.add(self, _place_of(event), message, trail=trail, subject=known.made, cause=known.made)
+        report.add(
+            self,
+            _place_of(event),
+            message,
+            trail=trail,
+            subject=known.made,
+            cause=known.made,  # the last, the best and the regular checkpoint forget one scaler
+            builder=SaveScaler(taken, known.made, known.step),
+        )
 
 
 def _place_of(event: StateSaved) -> Place:

@@ -81,7 +81,11 @@ optimizer.step(closure)
 
 ## Fix safety
 
-There is no fix: another type or another optimizer is a choice for the person who trains.
+The fix is unsafe: another type is a choice. It runs the region of the closure in bfloat16 and passes `enabled=False` to
+the scaler, which then hands the closure to the optimizer and multiplies nothing. bfloat16 has fewer digits than
+float16, not every device has it, and the state of a scaler that is off is empty.
+
+There is none where the region or the scaler is made by other code, and where the scaler steps another optimizer too.
 
 ## References
 
@@ -92,23 +96,51 @@ There is no fix: another type or another optimizer is a choice for the person wh
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 
-from amplint.events import Backward, OptimizerStepped, Place, ScalerUsed
+from amplint.events import (
+    Backward,
+    Forward,
+    OptimizerStepped,
+    Place,
+    ScalerUsed,
+    enabled_region,
+)
 from amplint.findings import Level
+from amplint.fixes.switches import TrainInBfloat16
 from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.ledger import of_scaler
 
 
+@dataclass(frozen=True)
+class Seen:
+    """``scaled`` is the last scaled backward pass since a step, ``region`` where the last region was opened in which a
+    module ran, ``made`` where the scaler was made that scaled last."""
+
+    scaled: Place | None = None
+    region: Place | None = None
+    made: Place | None = None
+
+
 class ClosureWithScaler(FlowRule):
-    """The state is the place of the last scaled backward pass since a step, or None."""
+    """The state is what was seen last."""
 
     level = Level.ERROR
     shown_by = (ScalerUsed, OptimizerStepped)
 
-    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
-        return event.place if event.scaled_by else None
+    def start(self) -> Hashable:
+        return Seen()
 
-    def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
+    def on_forward(self, state: Seen, event: Forward, report: Report) -> Hashable:
+        region = enabled_region(event.regions)
+        return replace(state, region=region.place) if region is not None and event.trains else state
+
+    def on_backward(self, state: Seen, event: Backward, report: Report) -> Hashable:
+        return replace(state, scaled=event.place if event.scaled_by else None)
+
+    def on_scaler_used(self, state: Seen, event: ScalerUsed, report: Report) -> Hashable:
+        if event.act == "scale":
+            return replace(state, made=event.made)
         # a scaler out of sight may be of a class that takes closures
         if event.act == "step" and event.closure and event.enabled is not False and event.made is not None:
             if event.closure == "keyword":
@@ -121,19 +153,21 @@ class ClosureWithScaler(FlowRule):
                     "the scaler unscales once, before the step: each further evaluation of the closure leaves "
                     "the optimizer with gradients that are too large by the scale, and nothing raises."
                 )
-            report.add(self, event.place, f"{message} {_INSTEAD}", assumes=of_scaler(event))
+            builder = TrainInBfloat16(event.made, state.region)
+            report.add(self, event.place, f"{message} {_INSTEAD}", assumes=of_scaler(event), builder=builder)
         return state
 
-    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
-        if event.closure and not event.via_scaler and isinstance(state, Place):
-            where = line_of(state, event.place)
+    def on_optimizer_stepped(self, state: Seen, event: OptimizerStepped, report: Report) -> Hashable:
+        if event.closure and not event.via_scaler and state.scaled is not None:
+            where = line_of(state.scaled, event.place)
             message = (
                 f"the closure scales its loss (backward pass on {where}) and the optimizer uses the gradients as "
                 "they are, too large by the scale; infs and NaNs are not caught."
             )
-            trail = ((state, "the scaled backward pass"),)
-            report.add(self, event.place, f"{message} {_INSTEAD}", trail=trail)
-        return None
+            trail = ((state.scaled, "the scaled backward pass"),)
+            builder = TrainInBfloat16(state.made, state.region)
+            report.add(self, event.place, f"{message} {_INSTEAD}", trail=trail, builder=builder)
+        return replace(state, scaled=None)
 
 
 _INSTEAD = "Train this optimizer in bfloat16 or float32, without a scaler."

@@ -77,8 +77,12 @@ for _ in range(3):
 
 ## Fix safety
 
-There is no fix. `get_scale()` waits for the device, which costs a little in each step; whether the schedule
-is worth that is for the person who trains to say.
+The fix is unsafe. `get_scale()` waits for the device, which costs a little in each step, and the schedule waits for
+skipped steps. It keeps the scale before `update()` and steps the scheduler where the scale has not become smaller; a
+comparison by `!=` or `==` becomes one by `<` or `>=`.
+
+There is none where the step, the update and the scheduler stand in different blocks or functions, and where it is not
+clear which of two scales is the later one.
 
 ## References
 
@@ -93,6 +97,7 @@ from dataclasses import dataclass, replace
 
 from amplint.events import LoopEnded, LoopIterated, Place, ScalerUsed, SchedulerStepped
 from amplint.findings import Level
+from amplint.fixes.scheduling import CompareSmaller, StepIfMade
 from amplint.rules.base import FlowRule, Report, line_of
 
 _LOOKS = "the code looks at the scale"
@@ -171,7 +176,9 @@ class SchedulerOnSkippedStep(FlowRule):
                 f"{line_of(event.place, event.compared)} then misses a step that was made. Only a scale that has "
                 "become smaller tells of a skipped step: compare with `<`, or `>=`."
             )
-            report.add(self, event.compared, message, trail=((event.place, "the scheduler depends on it"),))
+            trail = ((event.place, "the scheduler depends on it"),)
+            smaller = CompareSmaller(event.compared)
+            report.add(self, event.compared, message, trail=trail, builder=smaller)
         if isinstance(state, str):
             return state
         known = _of(state, event.optimizer)
@@ -184,7 +191,9 @@ class SchedulerOnSkippedStep(FlowRule):
                 "steps of a run. Step it only if the scale did not become smaller: "
                 "`if scaler.get_scale() >= scale_before_update`."
             )
-            report.add(self, event.place, message, trail=((known.place, "this step may be skipped"),))
+            trail = ((known.place, "this step may be skipped"),)
+            builder = StepIfMade(known.place, event.place)
+            report.add(self, event.place, message, trail=trail, builder=builder)
         return _with(state, replace(known, steps=0, paired=known.steps == 1))
 
 

@@ -67,7 +67,9 @@ def train(model, optimizer, args):
 
 ## Fix safety
 
-There is no fix: which flag is meant, only the author knows.
+The fix is unsafe: which flag is meant, only the author knows. The scaler gets the flag of the region, where that means
+the same at both places; it is left on if the region is always on; and it is switched off where no region is. There is
+none where the flag of the region is not known where the scaler is made.
 
 ## References
 
@@ -81,6 +83,7 @@ from collections.abc import Hashable
 
 from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
+from amplint.fixes.switches import SwitchTogether
 from amplint.rules.base import FlowRule, Report, line_of, opened
 from amplint.rules.ledger import of_regions
 
@@ -115,7 +118,7 @@ class ScalerEnabledMismatch(FlowRule):
                 "drop the scaler."
             )
             trail = ((event.place, "the scaler steps the optimizer here"),)
-            report.add(self, event.made, message, trail=trail)
+            report.add(self, event.made, message, trail=trail, builder=SwitchTogether(event.made))
         return state
 
     def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
@@ -146,4 +149,5 @@ class ScalerEnabledMismatch(FlowRule):
         )
         trail = (opened(region), (event.place, "the loss is scaled here"))
         assumes = of_regions(region, seen_from=made)
-        report.add(self, made, message, trail=trail, assumes=assumes)
+        builder = SwitchTogether(made, region.place)
+        report.add(self, made, message, trail=trail, assumes=assumes, builder=builder)

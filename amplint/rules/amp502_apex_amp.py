@@ -52,8 +52,32 @@ scaler.update()
 
 ## Fix safety
 
-There is no automatic fix: the opt levels differ from autocast in where they cast, `O2` and `O3` keep half-precision
-weights, and checkpoints hold `amp.state_dict()`, which a `GradScaler` does not read.
+The fix is unsafe: the opt levels differ from autocast in where they cast. It migrates the file that calls
+`amp.initialize`, with all that it does with `apex.amp`:
+
+| apex.amp | torch.amp |
+|---|---|
+| `amp.initialize(model, optimizer)` | `scaler = torch.amp.GradScaler("cuda")`, handed on with the optimizer |
+| the forward and the loss before `amp.scale_loss` | stand in `torch.autocast("cuda", dtype=torch.float16)` |
+| `with amp.scale_loss(loss, optimizer) as scaled_loss` | `scaler.scale(loss).backward()`; one scale for all losses |
+| `amp.master_params(optimizer)` | the parameters in `optimizer.param_groups`; `unscale_` before they are read |
+| `optimizer.step()` | `scaler.step(optimizer)` and `scaler.update()` |
+| `amp.state_dict()` under the key "amp" | `scaler.state_dict()` under "scaler"; checkpoints without it are loaded |
+| `@amp.half_function` | goes: the ops inside cast by themselves, but kernels of extensions do not |
+
+Fused optimizers of apex stay. Where all this stands under a flag, `if args.fp16:`, and the other branches do the same
+without apex, the flag switches region and scaler.
+
+What the levels become: `O1` is autocast, and so is `O2`, whose weights are float32 then, with casts in place of float16
+weights and float32 copies; `O0` is a region and a scaler that are off; a level that is chosen elsewhere switches both
+off if it is `O0`. A scale that is fixed is where the scaler begins. Forwards that no backward pass follows, such as
+those of an evaluation, run in float32.
+
+There is none for `O3`, which trains float16 weights without float32 copies and has no equal; for code that does
+something else without apex (`amp = None`, an `else` of its own), since what holds then is to be decided; for
+`register_half_function` and its like, `float_function`, `promote_function`, casts and limits of the scale that
+`initialize` is given; where `amp.initialize` is called in another file than `amp.scale_loss`; and where the forward or
+the step does not stand in the function of the backward pass.
 
 ## References
 
@@ -65,7 +89,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amplint.amp.versions import compare
 from amplint.findings import Level
+from amplint.fixes.apex import MigrateApex
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
 
@@ -125,7 +152,13 @@ class _Imports(cst.CSTVisitor):
             "`apex.amp` is deprecated and no longer kept up. Use `torch.autocast` around the forward and "
             "`torch.amp.GradScaler` for float16."
         )
-        self.report.add(self.rule, self.view.place(node), message)
+        place, setting = self.view.place(node), self.rule.setting
+        builder: FixBuilder = MigrateApex(place.path)
+        if setting.torch_stated and compare(setting.torch, ">=", (2, 3)) is not True:
+            builder = NoFix(
+                "the project admits releases of torch before 2.3, which lack torch.amp.GradScaler"
+            )
+        self.report.add(self.rule, place, message, builder=builder)
 
 
 def _bound(alias: cst.ImportAlias) -> str | None:

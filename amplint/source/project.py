@@ -223,12 +223,12 @@ class Project:
         import somewhere in the project, judged by the last part of its module alone. All files are searched once."""
         file = self._displayed.get(display)
         packaged = file is not None and self._is_package(file.path.parent)
-        return packaged or self._imports((("", module_of(display)),))
+        return packaged or bool(self._imports((("", module_of(display)),)))
 
     def is_used(self, display: str, name: str) -> bool:
         """Whether some other file of the project may use a name of the file that reports call ``display``."""
         last = module_of(display)
-        return self._imports(((last, name), (last, "*"))) or bool(self.uses(last, name, besides=display))
+        return bool(self.importers(display, name)) or bool(self.uses(last, name, besides=display))
 
     def uses(self, module: str, name: str, besides: str = "") -> frozenset[Use]:
         """What files of the project may do with a name of a module, which is known by the last parts of its own name;
@@ -244,11 +244,17 @@ class Project:
         """Whether a word occurs in some file of the project. All files are read once for each word."""
         return bool(self._mentioning(word, word))
 
-    def _imports(self, asked: Sequence[tuple[str, str]]) -> bool:
+    def importers(self, display: str, name: str) -> frozenset[Path]:
+        """The files that may import a name from the file that reports call ``display``, judged by the last part of the
+        module alone. All files are searched once."""
+        last = module_of(display)
+        return self._imports(((last, name), (last, "*")))
+
+    def _imports(self, asked: Sequence[tuple[str, str]]) -> frozenset[Path]:
         if self._imported is None:
             self._imported = self._by_word(imported_names)
         self.asked.imported.update((pair, tuple(self._imported.get(pair, ()))) for pair in asked)
-        return any(pair in self._imported for pair in asked)
+        return frozenset(path for pair in asked for path in self._imported.get(pair, ()))
 
     def _mentioning(self, word: str, beside: str) -> list[Path]:
         """The files that mention both words; what stands in them counts then, so that they are read."""

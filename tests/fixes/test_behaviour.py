@@ -132,6 +132,9 @@ def test_the_gradients_of_a_float32_island_are_right_after_the_fix(tmp_path: Pat
 @pytest.mark.parametrize(
     ("program", "before", "after"),
     [
+        ("autocast-not-entered/bad_joined_with_and", "torch.float32", "torch.bfloat16"),
+        ("autocast-not-entered/bad_statement", "torch.float32", "torch.bfloat16"),
+        ("autocast-not-entered/bad_unused_name", "torch.float32", "torch.bfloat16"),
         ("epoch-wide-autocast/bad_decorated_train", "different losses: 1", "different losses: 4"),
         ("epoch-wide-autocast/bad_disabled_outside", "different losses: 1", "different losses: 4"),
         ("missing-float/bad_cross_entropy", "torch.bfloat16", "torch.float32"),

@@ -26,6 +26,7 @@ from amplint.events import (
 from amplint.findings import Span
 from amplint.flow.core.registry import About, Kind, Weight
 from amplint.flow.project import settings
+from amplint.flow.project.callsites import Site, call_sites
 from amplint.flow.project.counting import rounds_of
 from amplint.flow.project.edges import Definition
 from amplint.flow.project.meanings import UNSEEN
@@ -292,6 +293,12 @@ class Questions:
             if found is not None:
                 return found
         return Rounds.ANY
+
+    # what fixes ask
+
+    def call_sites(self, display: str, name: str) -> tuple[Site, ...] | None:
+        """See callsites."""
+        return call_sites(self._edges, display, name)
 
     # names of unknowns
 
