@@ -77,7 +77,7 @@ class Files:
 
     def parsed(self, path: str) -> ParsedFile:
         """The file that reports call by this name, such as ``Place.path``. Raises Refusal."""
-        text = self.project.text_of(path)
+        text = self.text(path)
         if text is None:
             raise Refusal(f"{path} cannot be read")
         known = self._parsed.get(path)
