@@ -48,7 +48,7 @@ class AddFloat(FixBuilder):
                 "receiver" if isinstance(op, cst.Call) and file.parent(node or op) is op.func else "argument"
             )
         doubts += odd_values(files, self.value, role)
-        half = _other_cast(file) if self.told_once else None
+        half = _other_cast(file) if self.told_once and self.region is None else None
         if half is not None:
             doubts.append(
                 f"`{shortened(file.code(half))}` on line {file.span(half).line} makes something half, which may want "

@@ -80,12 +80,11 @@ as an imported RoI pooling layer whose boxes must stay float32, its page has the
 The fix writes `.float()` on the tensor where the op takes it; of a tuple or a dictionary the elements that are used
 get it, each in its place. It is safe where nobody else runs the code, and unsafe in a function that others may call
 outside the region: they would get float32, too. It is unsafe as well where the value is no half or float32 tensor
-on another path, and where the file makes something half by hand, which may want the result in half. `tree_map`
-casts nested outputs as a whole (`torch.utils._pytree`). Integers, masks and targets are never cast, but for the
-half target of `binary_cross_entropy_with_logits`, whose type decides. The losses change a little, to what they
-should have been, so compare runs with care. Deleting the disabled region instead is right where its only content is
-ops that autocast runs in float32 anyway, but not for `binary_cross_entropy`, which raises in an enabled CUDA
-region.
+on another path. `tree_map` casts nested outputs as a whole (`torch.utils._pytree`). Integers, masks and targets are
+never cast, but for the half target of `binary_cross_entropy_with_logits`, whose type decides. The losses change a
+little, to what they should have been, so compare runs with care. Deleting the disabled region instead is right
+where its only content is ops that autocast runs in float32 anyway, but not for `binary_cross_entropy`, which raises
+in an enabled CUDA region.
 
 ## References
 
