@@ -81,7 +81,16 @@ def uses_of(file: ParsedFile, name: str, scope: Scope | None = None) -> list[cst
     """The places that look a name up or bind it, in the order of the text, imports excepted; those that read the name
     of one scope, if that is given."""
     found = _looked_up(file).get(name, [])
-    return found if scope is None else [node for node in found if _reads(file, node, scope)]
+    if scope is None:
+        return found
+    known = _READ.get(file)
+    if known is None:
+        _READ.clear()
+        known = _READ[file] = {}
+    key = (name, scope.node)
+    if key not in known:
+        known[key] = [node for node in found if _reads(file, node, scope)]
+    return known[key]
 
 
 def _reads(file: ParsedFile, node: cst.Name, scope: Scope) -> bool:
@@ -101,6 +110,7 @@ def _looked_up(file: ParsedFile) -> dict[str, list[cst.Name]]:
 
 
 _LOOKED_UP: dict[ParsedFile, dict[str, list[cst.Name]]] = {}
+_READ: dict[ParsedFile, dict[tuple[str, cst.CSTNode], list[cst.Name]]] = {}
 
 
 def _is_looked_up(file: ParsedFile, node: cst.Name) -> bool:

@@ -139,6 +139,7 @@ class Project:
         self._imported: dict[tuple[str, str], list[Path]] | None = None
         self._defining: dict[str, list[Path]] | None = None
         self._mentioned: dict[tuple[str, str], list[Path]] = {}
+        self._used: dict[tuple[str, str, str], frozenset[Use]] = {}
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
         self.changed: Mapping[str, bytes] = {}
@@ -233,12 +234,15 @@ class Project:
     def uses(self, module: str, name: str, besides: str = "") -> frozenset[Use]:
         """What files of the project may do with a name of a module, which is known by the last parts of its own name;
         ``besides`` is left out."""
-        found: set[Use] = set()
-        for path in self._mentioning(name, module.rpartition(".")[2]):
-            if display_name(path) != besides:
-                tree = self._tree(path)
-                found |= uses(tree, module, name) if tree is not None else {"reads"}
-        return frozenset(found)
+        known = self._used.get((module, name, besides))
+        if known is None:
+            found: set[Use] = set()
+            for path in self._mentioning(name, module.rpartition(".")[2]):
+                if display_name(path) != besides:
+                    tree = self._tree(path)
+                    found |= uses(tree, module, name) if tree is not None else {"reads"}
+            known = self._used[module, name, besides] = frozenset(found)
+        return known
 
     def mentions(self, word: str) -> bool:
         """Whether a word occurs in some file of the project. All files are read once for each word."""
