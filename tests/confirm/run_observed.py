@@ -26,6 +26,9 @@ from amplint.rules.base import FlowRule, Report
 from amplint.rules.context import Context
 from amplint.rules.dispatcher import Dispatcher, findings_of
 
+APEX = Path(__file__).parents[1] / "apex_stub"
+"""What programs import as apex, which is not in any registry."""
+
 
 class Judge:
     """Lets all flow rules hear a run."""
@@ -50,6 +53,8 @@ def as_main(main: Path) -> Iterator[None]:
     """What Python sets up for a script, and takes down after it."""
     modules, path, arguments = set(sys.modules), list(sys.path), list(sys.argv)
     sys.path.insert(0, str(main.parent))
+    if "apex-amp" in main.parts:
+        sys.path.append(str(APEX))
     sys.argv = [str(main)]
     try:
         yield
@@ -57,7 +62,7 @@ def as_main(main: Path) -> Iterator[None]:
         sys.path[:], sys.argv[:] = path, arguments
         for name in set(sys.modules) - modules:
             file = getattr(sys.modules[name], "__file__", None)
-            if file is not None and main.parent in Path(file).parents:
+            if file is not None and {main.parent, APEX} & set(Path(file).parents):
                 del sys.modules[name]
 
 

@@ -88,7 +88,13 @@ def train(model, loader, criterion, optimizer, scaler):
 """
 
 EXAMPLES = {
-    "a scheduler beside a direct step": (TRAINING, {"optimizer.step()": "scaler.step(optimizer)"}),
+    "a scheduler beside a direct step": (
+        TRAINING,
+        {
+            "    optimizer.step()\n": "    scaler.step(optimizer)\n    scale_before_update = scaler.get_scale()\n",
+            "    scheduler.step()": "    if scaler.get_scale() >= scale_before_update:\n        scheduler.step()",
+        },
+    ),
     "a half value used again, on the same line too": (TWICE, {"inv(h)": "inv(h.float())"}),
     "written by index": (
         BY_INDEX,
