@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from amplint.amp.regions import ENTRIES, GENERIC_ENTRIES
 from amplint.events import Place
-from amplint.findings import Fix
+from amplint.findings import Claim, Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import acts_in, dotted, needs_region
 from amplint.fixes.imports import qualified_name
@@ -110,12 +110,15 @@ class EnterContext(FixBuilder):
         opened = with_item(node, [_without_blanks(first), *rest], header=header if header.comment else None)
         changes: dict[cst.CSTNode, Replacement] = {statement: preceded(opened, statement.leading_lines)}
         changes.update({part: cst.RemoveFromParent() for part in body})
-        return make_fix(
+        fix = make_fix(
             "Enter the context around what follows",
             {file: exchanged(file, changes)},
             [(file, part) for part in (statement, *body)],
             unsafe=_NOTE,
         )
+        # the blank lines between them are part of it
+        whole = Claim(file.path, file.claim(statement).first, file.claim(body[-1]).last)
+        return replace(fix, claims=(*fix.claims, whole))
 
 
 def _may_run(file: ParsedFile, context: cst.BaseExpression, following: Sequence[cst.CSTNode]) -> bool:
