@@ -73,7 +73,9 @@ def _patch(model: nn.Module) -> None:
 
     def patched(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast("cuda", dtype=torch.float16):
-            return forward(*args, **kwargs)
+            result = forward(*args, **kwargs)
+        # losses are computed in float32 there
+        return result.float()
 
     model.forward = patched
 
