@@ -20,7 +20,6 @@ from amplint.fixes.imports import uses_of
 from amplint.fixes.made import class_around, function_around
 from amplint.fixes.new_scaler import FOLLOWS, Origin, Plan, scale
 from amplint.fixes.parsed import ParsedFile, Refusal
-from amplint.fixes.scaling import function_of
 
 _KEY, _OLD_KEY = "scaler", "amp"
 _MOST_CALLS = 4
@@ -85,7 +84,7 @@ class _Scaling(Plan):
         file = self.file
         self.nodes.setdefault(file, {})
         functions = {
-            function_of(file, call): None
+            function_around(file, call): None
             for call in file.nodes(cst.Call)
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
         }
@@ -103,7 +102,7 @@ class _Scaling(Plan):
         steps = [
             call
             for call in file.inside(cst.Call, file.span(function))
-            if function_of(file, call) is function and _stepped(call) in scaled
+            if function_around(file, call) is function and _stepped(call) in scaled
         ]
         if not steps:
             raise Refusal("the optimizer steps in another function than that of the backward pass")

@@ -11,7 +11,15 @@ from amplint.fixes.arguments import keyword, set_argument
 from amplint.fixes.imports import qualified_name
 from amplint.fixes.made import is_main
 from amplint.fixes.parsed import ParsedFile, Refusal
-from amplint.fixes.statements import Exchange, Replacement, Statement, exchanged, preceded, statements_of
+from amplint.fixes.statements import (
+    Exchange,
+    Replacement,
+    Statement,
+    comment_line,
+    exchanged,
+    preceded,
+    statements_of,
+)
 from amplint.fixes.switches import is_plain
 
 
@@ -71,7 +79,7 @@ def _body(guard: cst.If, inner: dict[cst.CSTNode, cst.CSTNode]) -> Sequence[Stat
     assert isinstance(body, cst.BaseSuite)
     first, *rest = statements_of(body)
     header = guard.body.header.comment if isinstance(guard.body, cst.IndentedBlock) else None
-    above = [*guard.leading_lines, *([cst.EmptyLine(comment=header)] if header is not None else [])]
+    above = [*guard.leading_lines, *comment_line(header)]
     first = first.with_changes(leading_lines=[one for one in first.leading_lines if one.comment])
     return [preceded(first, above), *rest]
 

@@ -18,8 +18,10 @@ from amplint.fixes.statements import (
     Exchange,
     Replacement,
     Statement,
+    comment_line,
     comments_of,
     exchanged,
+    indented,
     preceded,
     statements_of,
 )
@@ -86,7 +88,7 @@ class WithoutApex:
         assert isinstance(body, cst.BaseSuite)
         statements = statements_of(body)
         comment = holder.body.header.comment if isinstance(holder.body, cst.IndentedBlock) else None
-        above = [*holder.leading_lines, *([cst.EmptyLine(comment=comment)] if comment else [])]
+        above = [*holder.leading_lines, *comment_line(comment)]
         first = statements[0].with_changes(
             leading_lines=[line for line in statements[0].leading_lines if line.comment]
         )
@@ -195,7 +197,7 @@ class WithoutApex:
         flag = f", enabled={self.calls.scaler}.is_enabled()" if self.calls.flags[1] else ""
         code = f'{self._torch}.autocast("cuda", dtype={self._torch}.float16{flag})'
         above = run[0].leading_lines
-        inner = [run[0].with_changes(leading_lines=()), *(_inside(part) for part in run[1:])]
+        inner = [run[0].with_changes(leading_lines=()), *(indented(part) for part in run[1:])]
         opened = with_item(cst.parse_expression(code), inner).with_changes(leading_lines=above)
         self._changes[run[0]] = opened
         self._changes.update({part: cst.RemoveFromParent() for part in run[1:]})
@@ -229,7 +231,10 @@ class WithoutApex:
         if not later:
             raise Refusal("nothing follows an import")
         inner = statement.with_changes(leading_lines=())
-        lines = [*statement.leading_lines, *map(_comment, comments_of(inner).elements())]
+        lines = [
+            *statement.leading_lines,
+            *(cst.EmptyLine(comment=cst.Comment(text)) for text in comments_of(inner).elements()),
+        ]
         following = self._changes.get(later[0], later[0])
         has_comments = any(line.comment is not None for line in lines)
         self._changes[statement] = cst.RemoveFromParent()
@@ -238,10 +243,6 @@ class WithoutApex:
                 self._changes[later[0]] = preceded(following, lines)
         elif has_comments:
             raise Refusal("a comment at the import would be lost")
-
-
-def _comment(text: str) -> cst.EmptyLine:
-    return cst.EmptyLine(comment=cst.Comment(text))
 
 
 def _after_acts(statements: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
@@ -270,9 +271,3 @@ def _is_backward(file: ParsedFile, node: cst.Name) -> bool:
 
 def _bare(file: ParsedFile, node: cst.BaseExpression) -> str:
     return "".join(file.code(node).split()).strip("()")
-
-
-def _inside(statement: Statement) -> Statement:
-    """A statement as it stands in a block, where blank lines are not indented."""
-    lines = [line if line.comment else line.with_changes(indent=False) for line in statement.leading_lines]
-    return statement.with_changes(leading_lines=lines)

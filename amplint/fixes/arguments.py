@@ -9,6 +9,7 @@ import libcst as cst
 
 from amplint.findings import Span
 from amplint.fixes.parsed import ParsedFile
+from amplint.fixes.statements import comments_of
 
 Item = TypeVar("Item", cst.Arg, cst.Param)
 
@@ -39,9 +40,9 @@ def set_argument(call: cst.Call, number: int, arg: cst.Arg) -> cst.Call:
             comma = between
         elif isinstance(between, cst.ParenthesizedWhitespace):
             comma = cst.Comma(whitespace_after=between)
-        if _has_comment(comma):
+        if comments_of(comma):
             comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        if _has_comment(last.comma):
+        if comments_of(last.comma):
             # a comment behind the last argument belongs to that one
             return call.with_changes(args=[*args[:-1], *_after_comment(call, last, arg)])
         args[-1] = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
@@ -121,7 +122,7 @@ def put_after(items: Sequence[Item], number: int, new: Item) -> list[Item]:
     if number + 1 < len(items):
         result.insert(number + 1, new.with_changes(comma=comma))
         return result
-    if isinstance(old.comma, cst.Comma) and _has_comment(old.comma):
+    if isinstance(old.comma, cst.Comma) and comments_of(old.comma):
         # the comment behind the last one belongs to that one
         result.append(new.with_changes(comma=comma))
         return result
@@ -143,7 +144,3 @@ def _after_comment(call: cst.Call, last: cst.Arg, arg: cst.Arg) -> list[cst.Arg]
             arg.with_changes(comma=cst.Comma(whitespace_after=closing)),
         ]
     return [last, arg]
-
-
-def _has_comment(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Comment) or any(_has_comment(child) for child in node.children)

@@ -18,7 +18,7 @@ from amplint.fixes.made import function_around, is_known, name_given, parameters
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at, receiver_of
 from amplint.fixes.scopes import rebound
-from amplint.fixes.statements import Replacement, exchanged, spliced
+from amplint.fixes.statements import Replacement, comments_of, exchanged, spliced
 
 _KEY = "scaler"
 _NOTE = (
@@ -237,7 +237,7 @@ def _with_element(node: cst.Dict, at: int, new: cst.DictElement) -> cst.Dict:
     spacing = between.whitespace_after if isinstance(between, cst.Comma) else node.lbrace.whitespace_after
     comma = cst.Comma(whitespace_after=_plain(spacing))
     is_last = at == len(elements) - 1
-    if is_last and isinstance(old.comma, cst.Comma) and _has_comment(node.rbrace):
+    if is_last and isinstance(old.comma, cst.Comma) and comments_of(node.rbrace):
         added = [*elements[:at], new.with_changes(comma=comma), old]
     elif is_last:
         added = [*elements[:at], old.with_changes(comma=comma), new.with_changes(comma=old.comma)]
@@ -251,7 +251,3 @@ def _plain(space: cst.BaseParenthesizableWhitespace) -> cst.BaseParenthesizableW
     if isinstance(space, cst.ParenthesizedWhitespace):
         return cst.ParenthesizedWhitespace(indent=space.indent, last_line=space.last_line)
     return space if not space.empty else cst.SimpleWhitespace(" ")
-
-
-def _has_comment(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Comment) or any(_has_comment(child) for child in node.children)

@@ -165,7 +165,7 @@ class _Needs(cst.CSTVisitor):
 
     def visit_Expr(self, node: cst.Expr) -> None:
         # what gives nothing back is no forward pass: `scaler.step(optimizer)`, not `state = env.step(action)`
-        if isinstance(node.value, cst.Call) and _method(node.value) == "step":
+        if isinstance(node.value, cst.Call) and method_of(node.value) == "step":
             self.steps.add(node.value)
 
     def visit_Call(self, node: cst.Call) -> None:
@@ -198,7 +198,7 @@ class _Needs(cst.CSTVisitor):
 def _is_unconcerned(node: cst.Call) -> bool:
     if isinstance(node.func, cst.Name):
         return node.func.value in _FUNCTIONS
-    method = _method(node)
+    method = method_of(node)
     if method in _METHODS:
         return True
     if method in ("step", "update"):
@@ -213,7 +213,8 @@ def _is_unconcerned(node: cst.Call) -> bool:
     return policies <= _UNCONCERNED
 
 
-def _method(node: cst.Call) -> str:
+def method_of(node: cst.Call) -> str:
+    """The last part of the name that is called as an attribute, or ""."""
     return node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
 
 
@@ -226,9 +227,9 @@ def acts_in(node: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> bool:
 
 def is_act(file: ParsedFile, node: cst.CSTNode | None) -> bool:
     """Whether a call is one of those by its name, wherever its function is walked from."""
-    if not isinstance(node, cst.Call) or _method(node) not in ACTS:
+    if not isinstance(node, cst.Call) or method_of(node) not in ACTS:
         return False
-    return _method(node) != "step" or not node.args or isinstance(file.parent(node), cst.Expr)
+    return method_of(node) != "step" or not node.args or isinstance(file.parent(node), cst.Expr)
 
 
 class _Acts(cst.CSTVisitor):
@@ -252,6 +253,6 @@ class _Acts(cst.CSTVisitor):
             self.steps.add(node.value)
 
     def visit_Call(self, node: cst.Call) -> None:
-        name = _method(node)
+        name = method_of(node)
         is_act = name in ACTS and (name != "step" or not node.args or node in self.steps)
         self.found = self.found or is_act or node in self.known

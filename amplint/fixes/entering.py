@@ -18,7 +18,7 @@ from amplint.fixes.names import names_in
 from amplint.fixes.openings import with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scopes import bound_in
-from amplint.fixes.statements import Replacement, Statement, exchanged, preceded
+from amplint.fixes.statements import Replacement, Statement, exchanged, indented, preceded, without_blanks
 
 _NOTE = "the code runs in half precision for the first time, and float16 needs a gradient scaler"
 
@@ -106,8 +106,8 @@ class EnterContext(FixBuilder):
             return Refusal(
                 "the region runs in float16, and nothing scales the loss of the backward pass below"
             )
-        first, *rest = map(_inside, body)
-        opened = with_item(node, [_without_blanks(first), *rest], header=header if header.comment else None)
+        first, *rest = map(indented, body)
+        opened = with_item(node, [without_blanks(first), *rest], header=header if header.comment else None)
         changes: dict[cst.CSTNode, Replacement] = {statement: preceded(opened, statement.leading_lines)}
         changes.update({part: cst.RemoveFromParent() for part in body})
         fix = make_fix(
@@ -129,23 +129,6 @@ def _may_run(file: ParsedFile, context: cst.BaseExpression, following: Sequence[
         return True
     given = context.args if isinstance(context, cst.Call) else ()
     return any((dotted(arg.value) or "").endswith("bfloat16") for arg in given)
-
-
-def _inside(statement: Statement) -> Statement:
-    """A statement as it stands in a block, where blank lines are not indented; those of a module have no mark of it."""
-    lines = [
-        line if line.comment is not None else line.with_changes(indent=False)
-        for line in statement.leading_lines
-    ]
-    return statement.with_changes(leading_lines=lines)
-
-
-def _without_blanks(statement: Statement) -> Statement:
-    """A statement with the comments above it, but not the blank lines above these."""
-    lines = list(statement.leading_lines)
-    while lines and lines[0].comment is None:
-        lines.pop(0)
-    return statement.with_changes(leading_lines=lines)
 
 
 def _is_whole(part: cst.BaseSmallStatement, node: cst.BaseExpression) -> bool:

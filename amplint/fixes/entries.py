@@ -7,6 +7,7 @@ import libcst as cst
 from amplint.fixes.base import Files
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import uses_of
+from amplint.fixes.made import is_main
 from amplint.fixes.openings import PLAIN_CONTEXTS
 from amplint.fixes.parsed import ParsedFile
 from amplint.fixes.scopes import scopes_of
@@ -47,7 +48,7 @@ class _Start:
                     return self._calls(outer)
                 case cst.Lambda() | cst.GeneratorExp():
                     return False
-                case cst.If() if child is outer.body and _is_main(outer.test):
+                case cst.If() if child is outer.body and is_main(outer):
                     return True
             child = outer
         return not self.files.project.may_be_imported(self.file.path)
@@ -89,17 +90,6 @@ def _is_plain_decorator(decorator: cst.Decorator) -> bool:
     shape = decorator.decorator
     name = dotted(shape.func if isinstance(shape, cst.Call) else shape) or ""
     return name.rpartition(".")[2] in _PLAIN_DECORATORS
-
-
-def _is_main(test: cst.BaseExpression) -> bool:
-    """Whether a condition is ``__name__ == "__main__"``."""
-    match test:
-        case cst.Comparison(
-            left=cst.Name(value="__name__"),
-            comparisons=[cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.SimpleString() as text)],
-        ):
-            return text.evaluated_value == "__main__"
-    return False
 
 
 def _is_called(file: ParsedFile, use: cst.Name) -> bool:

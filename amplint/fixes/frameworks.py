@@ -10,8 +10,9 @@ from amplint.events import Framework, Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
+from amplint.fixes.made import function_around
 from amplint.fixes.parsed import Refusal
-from amplint.fixes.scaling import call_at, function_of, receiver_of
+from amplint.fixes.scaling import call_at, receiver_of
 from amplint.fixes.statements import exchanged
 
 
@@ -32,7 +33,7 @@ class ClipThroughFramework(FixBuilder):
             return Refusal("the backward pass is in another file")
         file = files.parsed(self.clip.path)
         call, backward = call_at(file, self.clip), call_at(file, self.backward)
-        if function_of(file, call) is not function_of(file, backward):
+        if function_around(file, call) is not function_around(file, backward):
             return Refusal("the backward pass is in another function")
         own = (dotted(call.func) or "").rpartition(".")[2]
         if own not in taken:

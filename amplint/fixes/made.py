@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from amplint.fixes.casts import shortened
 from amplint.fixes.dependence import dotted
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scopes import times_bound_at_top, times_bound_in
@@ -25,10 +26,10 @@ def name_given(file: ParsedFile, made: cst.BaseExpression) -> str:
         if isinstance(around, cst.FunctionDef | cst.ClassDef):
             break
         if isinstance(around, _CONDITIONS) and not is_main(around):
-            raise Refusal(f"`{_short(file, made)}` is made under a condition")
+            raise Refusal(f"`{shortened(file.code(made))}` is made under a condition")
     name = dotted(target) if target is not None else None
     if name is None:
-        raise Refusal(f"`{_short(file, made)}` gets no name where it is made")
+        raise Refusal(f"`{shortened(file.code(made))}` gets no name where it is made")
     return name
 
 
@@ -87,14 +88,15 @@ def _is_set_once(file: ParsedFile, name: str, home: cst.FunctionDef | cst.Module
 
 
 def is_main(node: cst.CSTNode) -> bool:
-    """``if __name__ == "__main__":``."""
-    return (
-        isinstance(node, cst.If)
-        and isinstance(node.test, cst.Comparison)
-        and isinstance(node.test.left, cst.Name)
-        and node.test.left.value == "__name__"
-    )
-
-
-def _short(file: ParsedFile, node: cst.CSTNode) -> str:
-    return " ".join(file.code(node).split())
+    """Whether a node is ``if __name__ == "__main__":``."""
+    match node:
+        case cst.If(
+            test=cst.Comparison(
+                left=cst.Name(value="__name__"),
+                comparisons=[
+                    cst.ComparisonTarget(operator=cst.Equal(), comparator=cst.SimpleString() as text)
+                ],
+            )
+        ):
+            return text.evaluated_value == "__main__"
+    return False

@@ -14,11 +14,11 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, put_after, set_argument
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.dependence import dotted
+from amplint.fixes.dependence import dotted, method_of
 from amplint.fixes.imports import function_named, qualified_name, torch_added, torch_name
 from amplint.fixes.made import class_around, function_around, is_known, name_given, parameters_of
 from amplint.fixes.parsed import ParsedFile, Refusal
-from amplint.fixes.scaling import before_step, call_at, function_of, receiver_of
+from amplint.fixes.scaling import before_step, call_at, receiver_of
 from amplint.fixes.scopes import times_bound_in
 from amplint.fixes.statements import Exchange, Replacement, Statement, comments_of, preceded
 from amplint.fixes.switches import argument, means_the_same
@@ -46,7 +46,7 @@ class AddScaler(FixBuilder):
         """Always unsafe: training changes."""
         file = files.parsed(self.step.path)
         step = call_at(file, self.step)
-        optimizer, function = receiver_of(step), function_of(file, step)
+        optimizer, function = receiver_of(step), function_around(file, step)
         plan = Plan(files)
         origins = plan.origins(file, function, optimizer, step, _MOST_CALLS)
         scopes = {(one.file.path, function_around(one.file, one.made)): one.made for one in origins}
@@ -268,15 +268,15 @@ def scale(
     """Scales the losses of a function, unscales what is read, and steps through the scaler. Raises Refusal."""
     nodes = plan.nodes.setdefault(file, {})
     calls = [
-        call for call in file.inside(cst.Call, file.span(function)) if function_of(file, call) is function
+        call for call in file.inside(cst.Call, file.span(function)) if function_around(file, call) is function
     ]
-    backwards = [call for call in calls if _method(call) == "backward"]
-    steps = [call for call in calls if _method(call) == "step" and not call.args]
+    backwards = [call for call in calls if method_of(call) == "backward"]
+    steps = [call for call in calls if method_of(call) == "step" and not call.args]
     for other in steps:
         if _receiver(other) not in optimizers and not _is_scheduler(plan, file, function, other):
             raise Refusal(f"what `{file.code(other)}` steps is not known: it may be another optimizer")
     own = [call for call in steps if _receiver(call) in optimizers]
-    if any(_method(call) == "step" and call.args and _receiver(call) in optimizers for call in calls):
+    if any(method_of(call) == "step" and call.args and _receiver(call) in optimizers for call in calls):
         raise Refusal("the step is given arguments, which a scaler hands on in another way")
     if not backwards:
         raise Refusal("the backward pass is in another function")
@@ -396,10 +396,6 @@ def _line(code: str) -> cst.SimpleStatementLine:
     line = cst.parse_statement(code)
     assert isinstance(line, cst.SimpleStatementLine)
     return line
-
-
-def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _receiver(call: cst.Call) -> str:

@@ -570,7 +570,7 @@ class _Narrower:
             raise Refusal(f"`{_shortened(self.file.code(line))}` would have to be taken apart")
         name = cst.Name(self._new_name(line))
         assign = cst.SimpleStatementLine(
-            body=[cst.Assign(targets=[cst.AssignTarget(name)], value=_bare(forward))],
+            body=[cst.Assign(targets=[cst.AssignTarget(name)], value=forward)],
             leading_lines=line.leading_lines,
         )
         rest = line.with_changes(leading_lines=()).deep_replace(forward, name)
@@ -660,10 +660,6 @@ def _trailing(opened: Opening) -> cst.TrailingWhitespace | None:
     else:
         return None
     return found if found.comment is not None else None
-
-
-def _bare(expression: cst.BaseExpression) -> cst.BaseExpression:
-    return expression
 
 
 def _shortened(code: str) -> str:

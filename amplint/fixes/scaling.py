@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -13,8 +13,9 @@ from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, set_argument
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, kept_beside, removed_statement, shortened
-from amplint.fixes.dependence import dotted
+from amplint.fixes.dependence import dotted, method_of
 from amplint.fixes.imports import qualified_name
+from amplint.fixes.made import class_around, function_around
 from amplint.fixes.names import names_in, roots
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scopes import bound_in
@@ -32,7 +33,7 @@ class AddUpdate(FixBuilder):
         file = files.parsed(self.step.path)
         call = call_at(file, self.step)
         scaler, optimizer = receiver_of(call), first_argument(call)
-        function = function_of(file, call)
+        function = function_around(file, call)
         last = file.statement(call)
         around = file.parent(last)
         loop = next((node for node in file.parents(call) if isinstance(node, cst.For)), None)
@@ -85,12 +86,12 @@ class AddUnscale(FixBuilder):
             return Refusal("the optimizer has no name")
         if not isinstance(step.func, cst.Attribute) or step.func.attr.value != "step":
             return Refusal(f"`{shortened(file.code(step))}` has to move in front")
-        function = function_of(file, node)
+        function = function_around(file, node)
         for other in calls_of(file, function, scaler, "unscale_"):
             line = file.span(other).line
             return Refusal(f"`{scaler}.unscale_` on line {line} runs under another condition or after it")
         doubts = []
-        if function is function_of(file, step):
+        if function is function_around(file, step):
             at = before_step(file, node, step)
         else:
             at = file.statement(node)
@@ -122,7 +123,7 @@ class NameScaledLoss(FixBuilder):
         node = file.expression(self.read.span)
         if node is None:
             return Refusal("the loss is not read in an expression")
-        function = function_of(file, node)
+        function = function_around(file, node)
         renamed = [(a, n) for a, n in _renaming(file, function) if n in names_in(node)]
         if len(renamed) != 1:
             return Refusal("the loss is not scaled under its own name in this function")
@@ -134,7 +135,7 @@ class NameScaledLoss(FixBuilder):
         target = assign.targets[0].target
         changes: dict[cst.CSTNode, Replacement] = {target: cst.Name(new)}
         for call in file.inside(cst.Call, file.span(function)):
-            if _method(call) not in ("backward", "manual_backward", "grad"):
+            if method_of(call) not in ("backward", "manual_backward", "grad"):
                 continue
             uses = [root for root in roots(call) if root.value == name]
             if not uses:
@@ -195,15 +196,19 @@ class ScaleLoss(FixBuilder):
         """Always unsafe: other steps on these gradients would apply scaled ones."""
         file = files.parsed(self.step.path)
         step = call_at(file, self.step)
-        scaler, function = receiver_of(step), function_of(file, step)
+        scaler, function = receiver_of(step), function_around(file, step)
         if self.backward is None:
             span = file.span(function)
-            calls = [call for call in file.inside(cst.Call, span) if _method(call) == "backward"]
+            calls = [call for call in file.inside(cst.Call, span) if method_of(call) == "backward"]
         else:
             if self.backward.path != self.step.path:
                 return Refusal("the scaler's step is in another file")
             calls = [call_at(file, self.backward)]
-        if len(calls) != 1 or _method(calls[0]) != "backward" or function_of(file, calls[0]) is not function:
+        if (
+            len(calls) != 1
+            or method_of(calls[0]) != "backward"
+            or function_around(file, calls[0]) is not function
+        ):
             return Refusal("the backward pass that belongs to the step is not clear")
         func = calls[0].func
         assert isinstance(func, cst.Attribute)
@@ -233,11 +238,11 @@ class StepThroughScaler(FixBuilder):
         around = file.parent(call)
         if not isinstance(around, cst.Expr):
             return Refusal("the result of the step is used")
-        function = function_of(file, call)
+        function = function_around(file, call)
         scales = {
             receiver_of(scale)
             for scale in file.inside(cst.Call, file.span(function))
-            if _method(scale) == "scale" and dotted(scale.func) is not None
+            if method_of(scale) == "scale" and dotted(scale.func) is not None
         }
         if len(scales) != 1:
             return Refusal("the scaler that scaled the loss is not known where the step is")
@@ -277,10 +282,10 @@ class TrainThroughScaler(FixBuilder):
         if self.step.path != self.backward.path:
             return Refusal("the step is in another file")
         backward, step = call_at(file, self.backward), call_at(file, self.step)
-        function, optimizer = function_of(file, backward), receiver_of(step)
-        if function_of(file, step) is not function:
+        function, optimizer = function_around(file, backward), receiver_of(step)
+        if function_around(file, step) is not function:
             return Refusal("the step is in another function")
-        if _method(backward) != "backward" or _method(step) != "step":
+        if method_of(backward) != "backward" or method_of(step) != "step":
             return Refusal("the loss is no receiver of `backward`, or the optimizer none of `step`")
         if step.args or not isinstance(file.parent(step), cst.Expr):
             return Refusal(
@@ -445,10 +450,6 @@ def call_at(file: ParsedFile, place: Place) -> cst.Call:
     return call
 
 
-def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
-
-
 def receiver_of(call: cst.Call) -> str:
     """What a method is called on. Raises Refusal where that has no name."""
     name = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else None
@@ -462,11 +463,6 @@ def first_argument(call: cst.Call) -> cst.BaseExpression:
     if not call.args or call.args[0].star:
         raise Refusal("the arguments of the scaler are given in an unusual way")
     return call.args[0].value
-
-
-def function_of(file: ParsedFile, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:
-    """The function around a piece of code, or the module."""
-    return next((part for part in file.parents(node) if isinstance(part, cst.FunctionDef)), file.module)
 
 
 def calls_of(file: ParsedFile, inside: cst.CSTNode, scaler: str, method: str) -> Iterator[cst.Call]:
@@ -488,8 +484,5 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _in_one_class(file: ParsedFile, one: cst.CSTNode, other: cst.CSTNode, *names: str) -> bool:
     """Whether two pieces of code are methods of a class, and the names are attributes of its objects."""
-    owners: Sequence[cst.ClassDef | None] = [
-        next((part for part in file.parents(node) if isinstance(part, cst.ClassDef)), None)
-        for node in (one, other)
-    ]
+    owners = class_around(file, one), class_around(file, other)
     return owners[0] is not None and owners[0] is owners[1] and all(n.startswith("self.") for n in names)

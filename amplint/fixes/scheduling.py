@@ -10,10 +10,11 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
+from amplint.fixes.made import function_around
 from amplint.fixes.names import names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
-from amplint.fixes.scaling import call_at, calls_of, function_of, receiver_of
-from amplint.fixes.statements import Replacement, exchanged, preceded, spliced
+from amplint.fixes.scaling import call_at, calls_of, receiver_of
+from amplint.fixes.statements import Replacement, alone, exchanged, preceded, spliced
 
 _BEFORE = "scale_before_update"
 
@@ -31,13 +32,13 @@ class StepIfMade(FixBuilder):
         if self.scheduler.path != self.step.path:
             return Refusal("the scheduler goes on in another file")
         step, scheduler = call_at(file, self.step), call_at(file, self.scheduler)
-        scaler, function = receiver_of(step), function_of(file, step)
+        scaler, function = receiver_of(step), function_around(file, step)
         updates = list(calls_of(file, function, scaler, "update"))
         if len(updates) != 1 or updates[0].args:
             return Refusal(f"`{scaler}.update()` is not called once in the function")
         if _BEFORE in names_in(function):
             return Refusal(f"the name `{_BEFORE}` is taken")
-        update, follower = _alone(file, updates[0]), _alone(file, scheduler)
+        update, follower = alone(file, updates[0]), alone(file, scheduler)
         block = file.parent(update)
         if (
             not isinstance(block, cst.Module | cst.IndentedBlock)
@@ -117,15 +118,3 @@ class CompareSmaller(FixBuilder):
 def _is_reading(node: cst.BaseExpression) -> bool:
     """Whether an expression asks for the scale now: the other one is a name for what it was before."""
     return isinstance(node, cst.Call) and (dotted(node.func) or "").endswith(".get_scale")
-
-
-def _alone(file: ParsedFile, call: cst.Call) -> cst.SimpleStatementLine:
-    """The statement that is nothing but a call. Raises Refusal."""
-    statement = file.statement(call)
-    if (
-        not isinstance(statement, cst.SimpleStatementLine)
-        or len(statement.body) > 1
-        or not isinstance(file.parent(call), cst.Expr)
-    ):
-        raise Refusal(f"`{file.code(call)}` is a part of a larger statement")
-    return statement

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import dropwhile
 
 import libcst as cst
 
@@ -98,6 +99,30 @@ def preceded(statement: Statement, lines: Iterable[cst.EmptyLine]) -> Statement:
     if not above:
         return statement
     return statement.with_changes(leading_lines=(*above, *statement.leading_lines))
+
+
+def without_blanks(statement: Statement) -> Statement:
+    """A statement with the comments above it, but not the blank lines above these."""
+    lines = dropwhile(lambda line: line.comment is None, statement.leading_lines)
+    return statement.with_changes(leading_lines=list(lines))
+
+
+def indented(statement: Statement) -> Statement:
+    """A statement of a module as it stands in a block, where blank lines are not indented."""
+    lines = [line if line.comment else line.with_changes(indent=False) for line in statement.leading_lines]
+    return statement.with_changes(leading_lines=lines)
+
+
+def alone(file: ParsedFile, call: cst.Call) -> cst.SimpleStatementLine:
+    """The statement that is nothing but a call. Raises Refusal."""
+    statement = file.statement(call)
+    if (
+        not isinstance(statement, cst.SimpleStatementLine)
+        or len(statement.body) > 1
+        or not isinstance(file.parent(call), cst.Expr)
+    ):
+        raise Refusal(f"`{' '.join(file.code(call).split())}` is a part of a larger statement")
+    return statement
 
 
 def comment_line(comment: cst.Comment | None) -> list[cst.EmptyLine]:

@@ -13,11 +13,12 @@ from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import kept_beside, removed_statement
 from amplint.fixes.dependence import dotted
+from amplint.fixes.made import function_around
 from amplint.fixes.names import names_in, roots
 from amplint.fixes.parsed import ParsedFile, Refusal
-from amplint.fixes.scaling import call_at, calls_of, first_argument, function_of, receiver_of
+from amplint.fixes.scaling import call_at, calls_of, first_argument, receiver_of
 from amplint.fixes.scopes import bound_in
-from amplint.fixes.statements import Replacement, Statement, exchanged, preceded
+from amplint.fixes.statements import Replacement, Statement, alone, exchanged, preceded, without_blanks
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class RemoveUnscale(FixBuilder):
         """Always unsafe: it was meant for something, and that comes too late as well."""
         file = files.parsed(self.unscale.path)
         call = call_at(file, self.unscale)
-        statement = _alone(file, call)
+        statement = alone(file, call)
         around = file.parent(statement)
         if isinstance(around, cst.IndentedBlock | cst.Module):
             for later in around.body[around.body.index(statement) + 1 :]:
@@ -61,7 +62,7 @@ class MoveUnscale(FixBuilder):
         scaler, optimizer = receiver_of(call), dotted(first_argument(call))
         if optimizer is None:
             return Refusal("the optimizer has no name")
-        function = function_of(file, call)
+        function = function_around(file, call)
         for other in calls_of(file, function, scaler, "unscale_"):
             if other is not call and dotted(first_argument(other)) == optimizer:
                 return Refusal(f"`{scaler}.unscale_` runs on line {file.span(other).line}, too")
@@ -79,7 +80,7 @@ class MoveUnscale(FixBuilder):
         group = _group(file, call)
         _check_names(file, function, group, step)
         _check_ways(file, group, step)
-        first = _without_blanks(group[0])
+        first = without_blanks(group[0])
         moved = preceded(first, step.leading_lines)
         changes: dict[cst.CSTNode, Replacement] = {part: cst.RemoveFromParent() for part in group}
         changes[step] = cst.FlattenSentinel([moved, *group[1:], step.with_changes(leading_lines=())])
@@ -93,23 +94,10 @@ class MoveUnscale(FixBuilder):
         )
 
 
-def _alone(file: ParsedFile, call: cst.Call) -> cst.SimpleStatementLine:
-    """The statement that is nothing but a call. Raises Refusal."""
-    statement = file.statement(call)
-    if (
-        not isinstance(statement, cst.SimpleStatementLine)
-        or len(statement.body) > 1
-        or file.parent(call) is not statement.body[0]
-        or not isinstance(statement.body[0], cst.Expr)
-    ):
-        raise Refusal("`unscale_` is a part of a larger statement")
-    return statement
-
-
 def _group(file: ParsedFile, call: cst.Call) -> Sequence[Statement]:
     """The statement with ``unscale_``, the clips that follow it, and the condition around them if it holds
     nothing else. Raises Refusal."""
-    statement: Statement = _alone(file, call)
+    statement: Statement = alone(file, call)
     while True:
         block = file.parent(statement)
         if not isinstance(block, cst.IndentedBlock | cst.Module):
@@ -208,11 +196,3 @@ def _between(
     last = next(number for number, part in enumerate(block.body) if part in there)
     first = block.body.index(top)
     yield from (part for part in block.body[first : last + 1] if part not in group)
-
-
-def _without_blanks(statement: Statement) -> Statement:
-    """A statement with the comments above it, but not the blank lines above these."""
-    lines = list(statement.leading_lines)
-    while lines and lines[0].comment is None:
-        lines.pop(0)
-    return statement.with_changes(leading_lines=lines)
