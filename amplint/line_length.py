@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from amplint.toml import loads, text_with
+
 DEFAULT = 88
 """That of ruff and black."""
 _SHORTEST = 40
@@ -35,31 +37,18 @@ def _lengths(directory: Path) -> Iterator[object]:
     yield from _cfg(directory / "setup.cfg")
 
 
-def _text(path: Path, *words: str) -> str:
-    """The text of a file that has one of some words in it, else nothing: most files have none."""
-    try:
-        if not path.is_file() or path.stat().st_size > 1 << 20:
-            return ""
-        text = path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    return text if any(word in text for word in words) else ""
-
-
 def _toml(path: Path) -> Mapping[str, Any]:
-    text = _text(path, "line-length")
+    text = text_with(path, "line-length")
     if not text:
         return {}
-    from amplint.toml import loads
-
     try:
         return loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 
 def _cfg(path: Path) -> Iterator[int]:
-    text = _text(path, "max-line-length", "max_line_length")
+    text = text_with(path, "max-line-length", "max_line_length")
     if not text:
         return
     from configparser import ConfigParser, Error

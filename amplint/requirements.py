@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from amplint.bounds import TORCH_DEFAULT, TorchBounds, Version
 from amplint.installed import of_environment, of_lock, of_pixi, of_pixi_lock
+from amplint.toml import loads, text_with
 
 _ANY_MINOR = 99
 """Stands for "any 2.x": ``<3`` is the highest version (2, 99)."""
@@ -63,21 +64,9 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
             yield directory / name, _lock
 
 
-def _read(path: Path, most: int = 1 << 20) -> str:
-    try:
-        if not path.is_file() or path.stat().st_size > most:
-            return ""
-        text = path.read_text("utf-8", "replace")
-    except OSError:
-        return ""
-    return text if "torch" in text else ""
-
-
 def _pyproject(path: Path) -> Iterator[TorchBounds]:
-    from amplint.toml import loads
-
     try:
-        document = loads(_read(path))
+        document = loads(text_with(path, "torch"))
     except (ValueError, RecursionError):
         return
     project = _section(document, "project")
@@ -102,22 +91,20 @@ def _pyproject(path: Path) -> Iterator[TorchBounds]:
 
 
 def _pixi(path: Path) -> Iterator[TorchBounds]:
-    from amplint.toml import loads
-
     try:
-        document = loads(_read(path))
+        document = loads(text_with(path, "torch"))
     except (ValueError, RecursionError):
         return
     yield from _each(of_pixi(document))
 
 
 def _environment(path: Path) -> Iterator[TorchBounds]:
-    for text, of_pip in of_environment(_read(path)):
+    for text, of_pip in of_environment(text_with(path, "torch")):
         yield from _requirement(text) if of_pip else _each([text])
 
 
 def _lock(path: Path) -> Iterator[TorchBounds]:
-    text = _read(path, _LARGEST_LOCK)
+    text = text_with(path, "torch", most=_LARGEST_LOCK)
     yield from _each(of_pixi_lock(text) if path.name == "pixi.lock" else of_lock(text))
 
 
@@ -129,12 +116,12 @@ def _each(clauses: Iterable[str]) -> Iterator[TorchBounds]:
 
 
 def _setup_cfg(path: Path) -> Iterator[TorchBounds]:
-    for line in _read(path).splitlines():
+    for line in text_with(path, "torch").splitlines():
         yield from _requirement(line.rpartition(" = ")[2])
 
 
 def _requirements(path: Path) -> Iterator[TorchBounds]:
-    for line in _read(path).splitlines():
+    for line in text_with(path, "torch").splitlines():
         yield from _requirement(line)
 
 
@@ -142,7 +129,7 @@ def _setup_py(path: Path) -> Iterator[TorchBounds]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(_read(path))
+            tree = ast.parse(text_with(path, "torch"))
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return
     for node in ast.walk(tree):

@@ -50,6 +50,13 @@ ENTRIES: dict[str, Entry] = {
     "ultralytics.utils.torch_utils.autocast": Entry(("enabled", "device"), framework=True),
 }
 
+DEVICES_OF_NAMES = {"": "cuda", "gpu_": "cuda", "cpu_": "cpu", "xla_": "xla", "ipu_": "ipu"}
+"""The devices that the names of ``torch.set_autocast_gpu_dtype`` and its like have in them; "cuda" where a device is
+an argument and none is given."""
+
+SET_DTYPE = {f"torch.set_autocast_{part}dtype": device for part, device in DEVICES_OF_NAMES.items()}
+"""Functions that set the dtype of regions that are given none."""
+
 QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled"})
 """Functions that tell whether autocast is on."""
 
@@ -66,6 +73,21 @@ GRAD_OFF = frozenset(
         "torch.autograd.grad_mode.inference_mode",
     }
 )
+
+GRAD_ON = frozenset(
+    {"torch.enable_grad", "torch.autograd.enable_grad", "torch.autograd.grad_mode.enable_grad"}
+)
+
+PLAIN_CONTEXTS = frozenset(
+    {
+        *GRAD_OFF,
+        *GRAD_ON,
+        "contextlib.nullcontext",
+        "torch.autograd.profiler.record_function",
+        "torch.profiler.record_function",
+    }
+)
+"""Contexts that open no region, and for which it does not matter on which side of autocast they are entered."""
 
 DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia", "privateuseone", "xla"})
 """Devices whose autocast policy is CUDA's, or close to it."""

@@ -150,10 +150,7 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
             recordings.write(recording, options["record"])
         except OSError as error:
             raise Failure(f"cannot write {options['record']}: {error.strerror or error}") from error
-    at_release = None if options["findings_file"] else _at_release(paths, settings, recording)
-    crossed = judged(
-        result, recording, settings, digests, libraries=options["libraries"], at_release=at_release
-    )
+    crossed = judged(result, recording, settings, digests, libraries=options["libraries"])
     _report(result, crossed, options["output_format"], options["output_file"])
     if result.crashes:
         tell_crashes(result)
@@ -168,10 +165,9 @@ def judged(
     digests: dict[str, str | None],
     *,
     libraries: bool = False,
-    at_release: Sequence[Finding] | None = None,
 ) -> CrossCheck:
     """The verdicts on the findings of a result, and what the run saw besides, unless the project does not want to
-    hear of it. ``libraries`` and ``at_release`` as in ``cross_check``."""
+    hear of it. ``libraries`` as in ``cross_check``."""
     from amplint.groups import Job, Wanted
     from amplint.rules import all_rules
 
@@ -183,18 +179,22 @@ def judged(
         digests,
         wanted,
         libraries=libraries,
-        at_release=at_release,
+        at_release=_at_release(result, recording, settings),
     )
 
 
-def _at_release(paths: list[str], settings: Settings, recording: Recording) -> Sequence[Finding] | None:
-    """What linting says if the project asks for the very torch that ran; None if it does so anyway."""
+def _at_release(result: CheckResult, recording: Recording, settings: Settings) -> Sequence[Finding] | None:
+    """What linting says of the files concerned if the project asks for the very torch that ran; None if it does so
+    anyway."""
     from dataclasses import replace
 
     bounds = bounds_of_setting(".".join(recording.torch.split(".")[:2]))
     if bounds is None or bounds == settings.torch:
         return None
-    return check(paths, replace(settings, torch=bounds)).findings
+    told = (*result.findings, *(seen.finding for seen in recording.seen))
+    paths = dict.fromkeys(result.sources.get(finding.path, finding.path) for finding in told)
+    there = [path for path in paths if Path(path).is_file()]
+    return check(there, replace(settings, torch=bounds)).findings if there else None
 
 
 def digests_of(result: CheckResult) -> dict[str, str | None]:

@@ -125,9 +125,6 @@ class _Join:
         if not isinstance(rule, FlowRule):
             reason = "it is about what is written, and true of it; no run shows it"
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
-        if self.at_release is not None and _name(finding) not in self.at_release:
-            reason = f"not observable on torch {self.recording.torch}: it is true of other releases"
-            return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
         path = self._path_in_run(finding.path)
         if path is None:
             if self.recording.is_cut and finding.path not in self.recording.files:
@@ -136,6 +133,9 @@ class _Join:
                 reason = "the file that ran is not the one that was linted"
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
             return Verdict(finding, Status.NOT_REACHED, reason="nothing of this file ran")
+        if self.at_release is not None and _name(finding) not in self.at_release:
+            reason = f"not observable on torch {self.recording.torch}: it is true of other releases"
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
         confirmed = self._confirmed(finding, path)
         if confirmed is not None:
             return confirmed

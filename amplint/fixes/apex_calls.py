@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from amplint.amp.apex import INITIALIZE, SCALE_LOSS, WITHOUT_EQUAL
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import binding_of, qualified_name, uses_of
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -14,25 +15,6 @@ from amplint.fixes.scopes import Binding, bindings
 from amplint.fixes.switches import argument
 
 AMP = "apex.amp."
-_PARAMETERS = (
-    "models",
-    "optimizers",
-    "enabled",
-    "opt_level",
-    "cast_model_type",
-    "patch_torch_functions",
-    "keep_batchnorm_fp32",
-    "master_weights",
-    "loss_scale",
-    "cast_model_outputs",
-    "num_losses",
-    "verbosity",
-    "min_loss_scale",
-    "max_loss_scale",
-)
-"""Those of ``apex.amp.initialize``, in order (apex/amp/frontend.py)."""
-_WITHOUT_EQUAL = ("cast_model_type", "cast_model_outputs", "min_loss_scale", "max_loss_scale")
-SCALED = ("loss", "optimizers", "loss_id", "model", "delay_unscale", "delay_overflow_check")
 STATES = {"state_dict": "_apex_amp_state_dict", "load_state_dict": "_apex_amp_load_state_dict"}
 """What these calls are named while the file is between the two steps."""
 CALLS = frozenset({"initialize", "scale_loss", "master_params", "state_dict", "load_state_dict"})
@@ -85,7 +67,7 @@ class ApexCalls:
 
     def given(self, name: str) -> cst.BaseExpression | None:
         """An argument of ``amp.initialize``."""
-        at = argument(self.initialize, _PARAMETERS, name)
+        at = argument(self.initialize, INITIALIZE, name)
         return self.initialize.args[at].value if at is not None else None
 
     @cached_property
@@ -105,7 +87,7 @@ class ApexCalls:
     @cached_property
     def flags(self) -> tuple[str, bool]:
         """The arguments of the scaler, and whether a flag or the level may switch it off. Raises Refusal."""
-        for name in _WITHOUT_EQUAL:
+        for name in WITHOUT_EQUAL:
             if self.given(name) is not None:
                 raise Refusal(f"`{name}` of `amp.initialize` has no equal in torch.amp")
         level, enabled, loss_scale = map(self.given, ("opt_level", "enabled", "loss_scale"))
@@ -159,7 +141,7 @@ class ApexCalls:
                 raise Refusal("`amp.scale_loss` is entered in an unusual way")
             if not isinstance(self.file.parent(holder), cst.IndentedBlock | cst.Module):
                 raise Refusal("`amp.scale_loss` stands in no block")
-            at = argument(call, SCALED, "optimizers")
+            at = argument(call, SCALE_LOSS, "optimizers")
             given = call.args[at].value if at is not None else None
             parts = [e.value for e in given.elements] if isinstance(given, cst.List | cst.Tuple) else [given]
             for part in parts:

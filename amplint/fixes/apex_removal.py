@@ -7,7 +7,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from amplint.fixes.apex_calls import SCALED, STATES, ApexCalls, guard, is_used_besides
+from amplint.amp.apex import SCALE_LOSS
+from amplint.fixes.apex_calls import STATES, ApexCalls, guard, is_used_besides
 from amplint.fixes.base import Files
 from amplint.fixes.dependence import acts_in, dotted, needs_region
 from amplint.fixes.imports import removed, torch_name
@@ -71,7 +72,7 @@ class WithoutApex:
         """The body of a `with` statement that scales, with the loss itself. Raises Refusal."""
         call, asname = holder.items[0].item, holder.items[0].asname
         assert isinstance(call, cst.Call)
-        at = argument(call, SCALED, "loss")
+        at = argument(call, SCALE_LOSS, "loss")
         loss = call.args[at].value if at is not None else None
         if loss is None or asname is None or not isinstance(asname.name, cst.Name):
             raise Refusal("`amp.scale_loss` is entered in an unusual way")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import libcst as cst
 
+from amplint.amp.regions import GRAD_OFF, GRAD_ON, SET_DTYPE
 from amplint.fixes.base import Files
-from amplint.fixes.dependence import dotted
-from amplint.fixes.imports import uses_of
+from amplint.fixes.imports import qualified_name, uses_of
 from amplint.fixes.made import is_main
-from amplint.fixes.openings import PLAIN_CONTEXTS
+from amplint.fixes.openings import is_plain_context
 from amplint.fixes.parsed import ParsedFile
 from amplint.fixes.scopes import scopes_of
 
-_SETTERS = ("set_autocast_dtype", "set_autocast_gpu_dtype", "set_autocast_cpu_dtype")
+_SETTERS = frozenset(name.removeprefix("torch.") for name in SET_DTYPE)
 _BY_HAND = frozenset({"enter_context", "enter_async_context", "push", "__enter__"})
-_PLAIN_DECORATORS = frozenset({"staticmethod", *PLAIN_CONTEXTS})
 
 
 def dtype_may_differ(files: Files, file: ParsedFile, node: cst.CSTNode) -> bool:
@@ -42,7 +41,7 @@ class _Start:
         for outer in self.file.parents(node):
             match outer:
                 case cst.With():
-                    if not all(map(_is_plain, _entered_before(outer, child))):
+                    if not all(self._is_plain(item.item) for item in _entered_before(outer, child)):
                         return False
                 case cst.FunctionDef() if child is outer.body:
                     return self._calls(outer)
@@ -65,7 +64,7 @@ class _Start:
             or len(scope.others.get(name, ())) > 1
             or name in scope.imports
             or function.asynchronous is not None
-            or not all(map(_is_plain_decorator, function.decorators))
+            or not all(self._is_plain_decorator(one.decorator) for one in function.decorators)
             or _yields(function)
             or self.files.project.is_used(self.file.path, name)
         ):
@@ -73,23 +72,31 @@ class _Start:
         uses = uses_of(self.file, name, scope)
         return bool(uses) and all(_is_called(self.file, use) and self.reaches(use) for use in uses)
 
+    def _is_plain(self, context: cst.BaseExpression) -> bool:
+        """Whether a context is surely no region."""
+        return is_plain_context(self.file, context) or (
+            isinstance(context, cst.Call) and self._is_builtin(context.func, "open")
+        )
+
+    def _is_plain_decorator(self, decorator: cst.BaseExpression) -> bool:
+        """Whether a decorator surely opens no region: ``@torch.no_grad()``, ``@staticmethod``."""
+        called = decorator.func if isinstance(decorator, cst.Call) else decorator
+        return qualified_name(self.file, called) in GRAD_OFF | GRAD_ON or self._is_builtin(
+            decorator, "staticmethod"
+        )
+
+    def _is_builtin(self, node: cst.BaseExpression, name: str) -> bool:
+        return (
+            isinstance(node, cst.Name)
+            and node.value == name
+            and scopes_of(self.file).found(name, node) is None
+        )
+
 
 def _entered_before(block: cst.With, part: cst.CSTNode) -> list[cst.WithItem]:
     """The items of a `with` statement that are entered when a part of it is evaluated."""
     items = list(block.items)
     return items[: items.index(part)] if isinstance(part, cst.WithItem) else items
-
-
-def _is_plain(item: cst.WithItem) -> bool:
-    """Whether a context is surely no region."""
-    name = dotted(item.item.func) if isinstance(item.item, cst.Call) else None
-    return name is not None and (name == "open" or name.rpartition(".")[2] in PLAIN_CONTEXTS)
-
-
-def _is_plain_decorator(decorator: cst.Decorator) -> bool:
-    shape = decorator.decorator
-    name = dotted(shape.func if isinstance(shape, cst.Call) else shape) or ""
-    return name.rpartition(".")[2] in _PLAIN_DECORATORS
 
 
 def _is_called(file: ParsedFile, use: cst.Name) -> bool:

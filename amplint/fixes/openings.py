@@ -7,19 +7,15 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from amplint.amp.regions import PLAIN_CONTEXTS
 from amplint.events import Place
 from amplint.findings import Span
 from amplint.fixes.base import Files
-from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import qualified_name
 from amplint.fixes.names import names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.statements import Statement, block
 
-PLAIN_CONTEXTS = frozenset(
-    {"no_grad", "enable_grad", "inference_mode", "record_function", "no_sync", "nullcontext"}
-)
-"""Contexts for which it does not matter on which side of autocast they are entered."""
 _PUSHES = frozenset({"enter_context", "enter_async_context", "push"})
 
 
@@ -68,8 +64,7 @@ class Opening:
             return None
         at = list(self.holder.items).index(self.item)  # type: ignore[arg-type]
         for item in self.holder.items[at + 1 :]:
-            name = dotted(item.item.func) if isinstance(item.item, cst.Call) else None
-            if name is None or name.rpartition(".")[2] not in PLAIN_CONTEXTS:
+            if not is_plain_context(self.file, item.item):
                 return item
         return None
 
@@ -109,6 +104,16 @@ class Opening:
             place.end_line,
             place.end_column,
         )
+
+
+def is_plain_context(file: ParsedFile, node: cst.BaseExpression) -> bool:
+    """Whether a context surely is no region, and may as well be entered on the other side of one:
+    ``torch.no_grad()``; ``model.no_sync()``, which torch and all frameworks name so."""
+    if not isinstance(node, cst.Call):
+        return False
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "no_sync":
+        return True
+    return qualified_name(file, node.func) in PLAIN_CONTEXTS
 
 
 def with_item(

@@ -145,7 +145,7 @@ def _last_lines(crossed: CrossCheck, style: Style) -> list[str]:
     if crossed.missed:
         text += f"; the run saw {len(crossed.missed)} more"
     if crossed.in_libraries:
-        text += f"; {len(crossed.in_libraries)} more in libraries (--libraries shows them)"
+        text += f"; {len(crossed.in_libraries)} more in libraries (`amplint confirm --libraries` shows them)"
     notes = [style.paint(f"note: {escaped(note)}", "yellow") for note in recording.notes]
     return [*notes, described_run(recording), style.paint(text, "bold") if not style.color else text + "."]
 

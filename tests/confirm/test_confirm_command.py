@@ -116,6 +116,18 @@ def test_a_file_that_has_changed_since_it_was_linted_is_told(
     assert crossed.stdout.count("inconclusive: the file that ran is not the one that was linted") == 2
 
 
+@pytest.mark.parametrize("more", [(), ("--findings", "lint.json")], ids=["linted", "handed over"])
+def test_what_is_true_of_other_releases_is_not_observable(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """Torch takes an index since 2.4."""
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text("import torch\n\nwith torch.autocast('cuda:0'):\n    pass\n")
+    (tmp_path / "amplint.toml").write_text('torch-version = ">=2.0"\n')
+    (tmp_path / "lint.json").write_text(amplint(tmp_path, "--output-format", "json").stdout)
+    crossed = amplint(tmp_path, "confirm", *more, "--", "train.py")
+    assert "not observable on torch" in crossed.stdout
+    assert "1 finding: 1 not observable here" in crossed.stdout
+
+
 def test_github_gets_annotations(recorded: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     project, _ = recorded
     done = amplint(project, "confirm", "--replay", "run.json", "--output-format", "github")

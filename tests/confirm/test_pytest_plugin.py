@@ -75,6 +75,20 @@ def test_verdicts_stand_at_the_end(tmp_path: Path) -> None:
     assert "2 findings: 2 confirmed" in report
 
 
+def test_what_is_true_of_other_releases_is_not_observable(tmp_path: Path) -> None:
+    """Torch takes an index since 2.4."""
+    pytest.importorskip("torch")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "amplint.toml").write_text('torch-version = ">=2.0"\n')
+    (tmp_path / "test_model.py").write_text(
+        "import torch\n\n\ndef test_region():\n    with torch.autocast('cuda:0'):\n        pass\n"
+    )
+    report = run_pytest(tmp_path, "--amplint").stdout.partition(" amplint ===")[2]
+    assert "not observable on torch" in report
+    assert "test_model.py:5:" in report
+    assert "1 finding: 1 not observable here" in report
+
+
 CRASH = """
 import os
 

@@ -187,8 +187,35 @@ def test_a_new_name_is_written_for_the_releases_that_have_it(tmp_path: Path, nam
             'with torch.autocast("cuda"):\n    with autocast():\n        pass\n',
             'torch.amp.autocast("cuda", dtype=torch.float16)',
         ),
+        (
+            "@torch.no_grad()\ndef f():\n    with autocast():\n        pass\nf()\n",
+            'torch.amp.autocast("cuda")',
+        ),
+        (
+            "@compiled.no_grad\ndef f():\n    with autocast():\n        pass\nf()\n",
+            'torch.amp.autocast("cuda", dtype=torch.float16)',
+        ),
+        (
+            "with profiler.no_grad():\n    with autocast():\n        pass\n",
+            'torch.amp.autocast("cuda", dtype=torch.float16)',
+        ),
+        ('with open("log"):\n    with autocast():\n        pass\n', 'torch.amp.autocast("cuda")'),
+        (
+            'from ours import open\nwith open("log"):\n    with autocast():\n        pass\n',
+            'torch.amp.autocast("cuda", dtype=torch.float16)',
+        ),
     ],
-    ids=["library", "program", "switched off", "nested"],
+    ids=[
+        "library",
+        "program",
+        "switched off",
+        "nested",
+        "torch's no_grad",
+        "another no_grad",
+        "another context",
+        "open",
+        "another open",
+    ],
 )
 def test_the_type_is_kept_where_a_region_around_may_change_it(tmp_path: Path, around: str, call: str) -> None:
     source = f"import torch\nfrom torch.cuda.amp import autocast\n\n{around}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from amplint.amp.apex import INITIALIZE
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks import roles
@@ -36,8 +37,7 @@ models = Registry()
 
 _SCALERS = symbol("apex.amp")
 """Names the scalers of apex: there is one set of them in a process."""
-_LEVEL = 3
-"""The position of ``opt_level`` in ``initialize(models, optimizers, enabled, opt_level, …)``."""
+_LEVEL = INITIALIZE.index("opt_level")
 _CAST = ("O2", "O3")
 """The levels at which the outputs of a model become float32."""
 _OWN_BACKWARD = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.amp.regions import DEVICES_OF_NAMES, SET_DTYPE
 from amplint.events import AutocastSwitched, CacheCleared, Region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -20,12 +21,9 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
-_DEVICES = {"": "cuda", "gpu_": "cuda", "cpu_": "cpu", "xla_": "xla", "ipu_": "ipu"}
-"""The devices that names of functions have in them."""
-_ENABLED = {f"torch.is_autocast_{part}enabled": device for part, device in _DEVICES.items()}
-_DTYPE = {f"torch.get_autocast_{part}dtype": device for part, device in _DEVICES.items()}
-_SET_ENABLED = {f"torch.set_autocast_{part}enabled": device for part, device in _DEVICES.items()}
-_SET_DTYPE = {f"torch.set_autocast_{part}dtype": device for part, device in _DEVICES.items()}
+_ENABLED = {f"torch.is_autocast_{part}enabled": device for part, device in DEVICES_OF_NAMES.items()}
+_DTYPE = {f"torch.get_autocast_{part}dtype": device for part, device in DEVICES_OF_NAMES.items()}
+_SET_ENABLED = {f"torch.set_autocast_{part}enabled": device for part, device in DEVICES_OF_NAMES.items()}
 _TAKE_DEVICE = frozenset(
     {
         "torch.is_autocast_enabled",
@@ -66,7 +64,7 @@ def _is_cache_enabled(api: Api, name: str, arguments: Arguments, node: Node) -> 
 def knows_of_autocast(api: Api) -> bool:
     """Whether the code has asked on this path whether autocast is on, outside of every region in sight, and it is:
     then it knows what it does with tensors in half precision."""
-    devices = (*_DEVICES.values(), _ANY)
+    devices = (*DEVICES_OF_NAMES.values(), _ANY)
     return any(api.known_truth(Unknown(_question(device))) for device in devices)
 
 
@@ -110,10 +108,10 @@ def _set_enabled(api: Api, name: str, arguments: Arguments, node: Node) -> Value
     return NONE
 
 
-@models.call(*_SET_DTYPE, weight=Weight.EFFECT)
+@models.call(*SET_DTYPE, weight=Weight.EFFECT)
 def _set_dtype(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``torch.set_autocast_dtype("cuda", torch.bfloat16)``: from here on regions without a type run in it."""
-    device = _device(name, _SET_DTYPE, arguments)
+    device = _device(name, SET_DTYPE, arguments)
     dtype = arguments.keyword("dtype") or (arguments.positional[-1] if arguments.positional else None)
     known = dtype.dtype if isinstance(dtype, DTypeValue) and dtype.dtype.is_half else None
     if device is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amplint.amp.regions import GRAD_OFF
+from amplint.amp.regions import GRAD_OFF, GRAD_ON
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import GradientMode, GradientSwitch
@@ -30,11 +30,6 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
-_GRAD_ON = (
-    "torch.enable_grad",
-    "torch.autograd.enable_grad",
-    "torch.autograd.grad_mode.enable_grad",
-)
 _INFERENCE = frozenset(name for name in GRAD_OFF if name.endswith("inference_mode"))
 _SET = (
     "torch.set_grad_enabled",
@@ -44,10 +39,10 @@ _SET = (
 _CALLABLE = (FunctionValue, BoundMethod, Decorated, Partial, ClassValue)
 
 
-@models.call(*GRAD_OFF, *_GRAD_ON)
+@models.call(*GRAD_OFF, *GRAD_ON)
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     first = arguments.positional[0] if arguments.positional else None
-    switch = GradientSwitch(name in _GRAD_ON)
+    switch = GradientSwitch(name in GRAD_ON)
     if isinstance(first, _CALLABLE):
         return Decorated(first, switch)
     mode = arguments.get(0, "mode")
