@@ -1,5 +1,5 @@
 """Applies fixes to copies of many real packages: do the files still compile, keep their comments, change only
-where a fix says so, and is a second run idle?
+where a fix says so, has pyflakes nothing new to say, and is a second run idle?
 
     python benchmarks/fixes.py [--root DIR] [--diffs DIR] [--seconds N] [PACKAGE...]
 
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import multiprocessing
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -57,6 +59,7 @@ class Tally:
     broken: int = 0
     comments_lost: int = 0
     unexplained: int = 0
+    new_flaws: int = 0
     taken_back: Counter[str] = field(default_factory=Counter)
     not_idle: int = 0
     notes: list[str] = field(default_factory=list)
@@ -65,12 +68,20 @@ class Tally:
         """The cells of its line."""
         found = ", ".join(f"{number} {name}" for name, number in sorted(self.findings.items()))
         lost = ", ".join(f"{number} {name}" for name, number in sorted(self.taken_back.items()))
-        numbers = (self.files, self.rounds, self.broken, self.comments_lost, self.unexplained, self.not_idle)
+        numbers = (
+            self.files,
+            self.rounds,
+            self.broken,
+            self.comments_lost,
+            self.unexplained,
+            self.new_flaws,
+            self.not_idle,
+        )
         return [*map(str, numbers), lost or "0", found]
 
     def add(self, other: Tally) -> None:
         """Sums up."""
-        for name in ("files", "broken", "comments_lost", "unexplained", "not_idle"):
+        for name in ("files", "broken", "comments_lost", "unexplained", "new_flaws", "not_idle"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.rounds = max(self.rounds, other.rounds)
         self.findings += other.findings
@@ -79,7 +90,16 @@ class Tally:
     @property
     def is_well(self) -> bool:
         """Whether nothing went wrong."""
-        return not (self.broken or self.comments_lost or self.unexplained or self.taken_back or self.not_idle)
+        return not any(
+            (
+                self.broken,
+                self.comments_lost,
+                self.unexplained,
+                self.new_flaws,
+                self.taken_back,
+                self.not_idle,
+            )
+        )
 
 
 @dataclass
@@ -172,6 +192,9 @@ class Package:
         if comments_of(self.text(name)) != comments_of(text):
             tally.comments_lost += 1
             tally.notes.append(f"{name}: comments differ")
+        new = flaws(text) - flaws(self.text(name))
+        tally.new_flaws += new.total()
+        tally.notes += [f"{name}: new: {flaw}" for flaw in new]
 
 
 def fix_package(folder: Path) -> Outcome:
@@ -221,6 +244,13 @@ def changes_again(folder: Path, contents: Mapping[str, bytes], unsafe: bool) -> 
         made = fixing.fix([alone(["."], settings)], unsafe=unsafe, jobs=1)
         os.chdir(folder)
     return len(made.changes)
+
+
+def flaws(text: str) -> Counter[str]:
+    """What pyflakes says of a text, by the rules of ruff that stem from it."""
+    command = ["ruff", "check", "--isolated", "--quiet", "--select=F", "--output-format=json", "-"]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    return Counter(f"{one['code']} {one['message']}" for one in json.loads(done.stdout or b"[]"))
 
 
 def patch(name: str, before: str, after: str) -> str:
@@ -297,7 +327,11 @@ def main() -> int:
         rows.append(["together", mode, *tally.row()])
     print(describe_machine())
     head = ["package", "fixes", "files changed", "rounds", "do not compile", "comments differ"]
-    print(table([*head, "lines unexplained", "not idle", "taken back", "findings fixed"], rows))
+    print(
+        table(
+            [*head, "lines unexplained", "new in pyflakes", "not idle", "taken back", "findings fixed"], rows
+        )
+    )
     if nothing:
         print("Nothing to fix:", ", ".join(nothing))
     if left_out:
