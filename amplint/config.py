@@ -12,7 +12,18 @@ from amplint.bounds import TORCH_DEFAULT, TorchBounds
 from amplint.selectors import codes_of, suggestion
 
 DEVICES = ("cuda", "cpu", "xpu", "mps")
-OUTPUT_FORMATS = ("full", "concise", "json", "github")
+OUTPUT_FORMATS = (
+    "full",
+    "concise",
+    "json",
+    "json-lines",
+    "github",
+    "sarif",
+    "gitlab",
+    "junit",
+    "rdjson",
+    "pylint",
+)
 
 DEFAULT_EXCLUDE = (
     ".amplint_cache", ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox",

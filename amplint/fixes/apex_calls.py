@@ -46,6 +46,8 @@ class ApexCalls:
             self.calls[name].append(around)
         elif name == _DECORATOR and isinstance(around, cst.Decorator):
             self._decorated(around)
+        elif name == AMP[:-1]:
+            raise Refusal("the module `apex.amp` itself is handed on")
         else:
             raise Refusal(f"`amp.{name}` has no equal in torch.amp")
 

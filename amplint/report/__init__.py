@@ -12,6 +12,7 @@ Renderer = Callable[[CheckResult, Style], str]
 
 
 def renderer(output_format: str) -> Renderer:
-    """The function that renders a result in this format: ``render`` of the module of its name."""
-    render: Renderer = import_module(f"amplint.report.{output_format}").render
+    """The function that renders a result in this format: ``render`` of the module of its name, ``json_lines`` for
+    "json-lines"."""
+    render: Renderer = import_module(f"amplint.report.{output_format.replace('-', '_')}").render
     return render

@@ -7,12 +7,12 @@ https://docs.github.com/actions/reference/workflow-commands-for-github-actions
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
+from amplint.report.places import path_in_repository
 from amplint.report.text import Style, escaped, left_alone, place_of, summary
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
@@ -30,7 +30,7 @@ def render(result: CheckResult, style: Style) -> str:
 
 def _left_alone(name: str, reason: str) -> str:
     """The annotation for a file that was to be fixed and is left as it is."""
-    file = _property(_path_in_repository(name))
+    file = _property(path_in_repository(name))
     return f"::warning file={file},title=not fixed::{_data(f'{name} is left as it is: {reason}')}"
 
 
@@ -72,7 +72,7 @@ def command(finding: Finding, more: Sequence[str] = ()) -> str:
     """The annotation for a finding, with further lines at the end of its message."""
     span = finding.span
     properties = {
-        "file": _path_in_repository(finding.path),
+        "file": path_in_repository(finding.path),
         "line": str(span.line),
         "endLine": str(span.end_line),
     }
@@ -92,16 +92,6 @@ def _message(finding: Finding) -> str:
     return "\n".join(
         [f"{finding.path}:{finding.span.line}:{finding.span.column}: {finding.message}", *trail, *fix]
     )
-
-
-def _path_in_repository(path: str) -> str:
-    """Annotations name files as seen from the root of the checked-out repository."""
-    workspace = os.environ.get("GITHUB_WORKSPACE")
-    if not workspace or path.startswith("/"):
-        return path
-    here = Path.cwd()
-    inside = here.relative_to(workspace).as_posix() if here.is_relative_to(workspace) else "."
-    return path if inside == "." else f"{inside}/{path}"
 
 
 def _data(text: str) -> str:

@@ -8,8 +8,9 @@ from typing import Literal
 
 from amplint.source.outline import dotted
 
-Use = Literal["reads", "replaces", "asks"]
-"""``asks``: the name stands for a class that an ``isinstance`` looks for."""
+Use = Literal["reads", "replaces", "asks", "passes on"]
+"""``asks``: the name stands for a class that an ``isinstance`` looks for. ``passes on``: a file that does not mention it
+imports all names."""
 
 _LOOKS = frozenset({"getattr", "hasattr"})
 _REPLACES = frozenset({"patch", "setattr"})
@@ -41,8 +42,10 @@ class _Uses:
             match node:
                 case ast.ImportFrom(module=parent, names=names):
                     is_it = parent is None or self._ends_with_module(parent)
-                    if is_it and any(alias.name in (self.name, "*") for alias in names):
+                    if is_it and any(alias.name == self.name for alias in names):
                         yield "reads"
+                    elif is_it and any(alias.name == "*" for alias in names):
+                        yield "reads" if self._is_mentioned() else "passes on"
                 case ast.Attribute(attr=attr, value=holder, ctx=context) if attr == self.name:
                     if self._is_module(holder, unknown=self.named):
                         yield "reads" if isinstance(context, ast.Load) else "replaces"
@@ -50,6 +53,9 @@ class _Uses:
                     yield "reads"
                 case ast.Call():
                     yield from self._call(node)
+
+    def _is_mentioned(self) -> bool:
+        return any(isinstance(node, ast.Name) and node.id == self.name for node in self.nodes)
 
     def _call(self, node: ast.Call) -> Iterator[Use]:
         called = (dotted(node.func) or "").rpartition(".")[2]

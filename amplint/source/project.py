@@ -228,8 +228,17 @@ class Project:
 
     def is_used(self, display: str, name: str) -> bool:
         """Whether some other file of the project may use a name of the file that reports call ``display``."""
-        last = module_of(display)
-        return bool(self.importers(display, name)) or bool(self.uses(last, name, besides=display))
+        asked: set[str] = set()
+        modules = [display]
+        while modules:
+            module = modules.pop()
+            asked.add(module)
+            last = module_of(module)
+            if self._imports([(last, name)]) or self.uses(last, name, besides=module) - {"passes on"}:
+                return True
+            # who imports all names has this one, too
+            modules += {display_name(path) for path in self._imports([(last, "*")])} - asked
+        return False
 
     def uses(self, module: str, name: str, besides: str = "") -> frozenset[Use]:
         """What files of the project may do with a name of a module, which is known by the last parts of its own name;

@@ -186,7 +186,7 @@ _WITHOUT = _BASE.replace("from torch.cuda.amp import autocast\n", "").replace("a
         "import program as p\n\np.autocast()\n",
         "from package import program\n\nprogram.autocast()\n",
         "from package.program import autocast\n",
-        "from program import *\n",
+        "from program import *\n\nautocast()\n",
         'import program\n\ngetattr(program, "autocast")()\n',
         'import importlib\n\nimportlib.import_module("program").autocast()\n',
         'import importlib\n\nm = importlib.import_module("package.program")\nm.autocast()\n',
@@ -203,10 +203,18 @@ def test_an_import_that_others_use_stays(tmp_path: Path, other: str) -> None:
         "import program\nimport torch\n\nprogram.f()\ntorch.cuda.amp.autocast(*[])\n",
         "import program\nfrom torch.cuda.amp import autocast\n\nwith autocast(*[]):\n    program.f()\n",
         "import program\n\n# program.autocast\n",
+        "from program import *\n\nf()\n",
     ],
 )
 def test_an_import_that_nobody_uses_goes(tmp_path: Path, other: str) -> None:
     assert fixed(tmp_path, _BASE, other=other) == _WITHOUT
+
+
+@pytest.mark.parametrize(("user", "stays"), [("other.autocast()", True), ("other.f()", False)])
+def test_an_import_that_others_use_by_way_of_a_star(tmp_path: Path, user: str, stays: bool) -> None:
+    (tmp_path / "user.py").write_text(f"import other\n\n{user}\n", encoding="utf-8")
+    after = _BASE.replace("autocast():", f"{TYPED}:") if stays else _WITHOUT
+    assert fixed(tmp_path, _BASE, other="from program import *\n") == after
 
 
 @pytest.mark.parametrize(

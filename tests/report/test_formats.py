@@ -17,7 +17,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 def test_each_module_that_renders_findings_is_a_format() -> None:
     found = {
-        part.name: import_module(f"amplint.report.{part.name}") for part in iter_modules(report.__path__)
+        part.name.replace("_", "-"): import_module(f"amplint.report.{part.name}")
+        for part in iter_modules(report.__path__)
     }
     rendering = {
         name
