@@ -20,7 +20,8 @@ from amplint.fixes.scaling import call_at, receiver_of
 from amplint.fixes.scopes import rebound
 from amplint.fixes.statements import Replacement, comments_of, exchanged, spliced
 
-_KEY = "scaler"
+_OPTIMIZER, _SCALER = "optimizer", "scaler"
+"""The word in the key of the optimizer's state, and what stands for it in that of the scaler's."""
 _NOTE = (
     "a resumed run goes on with the scale of its checkpoint then, and whatever else reads the checkpoint finds "
     "a key more in it"
@@ -53,7 +54,7 @@ class SaveScaler(FixBuilder):
         keys = {key for _, key in own}
         if len(keys) > 1:
             return Refusal(f"`{scaler}` is loaded from several keys")
-        key = keys.pop() if keys else _KEY
+        key = keys.pop() if keys else _key_beside(part.key)
         if key in part.keys:
             return Refusal(f'the checkpoint has something else under "{key}"')
         if not own and not loads:
@@ -65,7 +66,7 @@ class SaveScaler(FixBuilder):
             changes |= _part(file, other).with_state(file, key, self._name_at(file, name, made, other))
         if not own:
             for load, checkpoint in loads:
-                changes |= self._loaded(file, name, made, load, checkpoint)
+                changes |= self._loaded(file, name, made, load, checkpoint, key)
         title = f"Save the state of `{scaler}`" + ("" if own else " and load it")
         claimed = [(file, file.statement(node)) for node in changes]
         return make_fix(title, {file: exchanged(file, changes)}, claimed, unsafe=_NOTE)
@@ -87,7 +88,7 @@ class SaveScaler(FixBuilder):
         return receiver_of(load) == name and is_known(file, name, made, load)
 
     def _loaded(
-        self, file: ParsedFile, name: str, made: cst.Call, load: cst.Call, checkpoint: str
+        self, file: ParsedFile, name: str, made: cst.Call, load: cst.Call, checkpoint: str, key: str
     ) -> dict[cst.CSTNode, Replacement]:
         """What to exchange for the scaler to be loaded after the optimizer. Raises Refusal."""
         statement, line = file.statement(load), file.span(load).line
@@ -96,7 +97,7 @@ class SaveScaler(FixBuilder):
         if not is_known(file, name, made, load):
             raise Refusal(f"the scaler is not known where the optimizer is loaded, on line {line}")
         # a scaler that is off saves an empty state, which one that is on refuses
-        code = f'if {checkpoint}.get("{_KEY}"):\n    {name}.load_state_dict({checkpoint}["{_KEY}"])\n'
+        code = f'if {checkpoint}.get("{key}"):\n    {name}.load_state_dict({checkpoint}["{key}"])\n'
         new = cst.parse_statement(code, config=file.module.config_for_parsing)
         assert isinstance(new, cst.If)
         return spliced(file, statement, [statement, new])
@@ -131,6 +132,11 @@ class _Part:
                 line = cst.parse_statement(code)
                 assert isinstance(line, cst.SimpleStatementLine)
                 return spliced(file, self.holder, [self.holder, line])
+
+
+def _key_beside(key: str) -> str:
+    """The key for a scaler's state: "scaler_state_dict" beside "optimizer_state_dict"."""
+    return key.replace(_OPTIMIZER, _SCALER, 1) if _OPTIMIZER in key and key.isidentifier() else _SCALER
 
 
 def _part(file: ParsedFile, taken: cst.Call) -> _Part:

@@ -10,6 +10,7 @@ from itertools import chain
 import libcst as cst
 
 from amplint.amp.scalers import CLIPS
+from amplint.amp.schedulers import FACTORIES
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, put_after, set_argument
@@ -26,7 +27,6 @@ from amplint.fixes.weight_cache import making
 
 _NAMES = ("scaler", "grad_scaler")
 _MOST_CALLS = 4
-_SCHEDULERS = "torch.optim.lr_scheduler."
 FOLLOWS = frozenset({"scaler-not-saved", "scheduler-on-skipped-step"})
 """What may be said of a scaler that is there."""
 
@@ -371,7 +371,7 @@ def _is_scheduler(
 def _makes_scheduler(origin: Origin) -> bool:
     made = origin.made
     name = qualified_name(origin.file, made.func) if isinstance(made, cst.Call) else None
-    return name is not None and name.startswith(_SCHEDULERS)
+    return name is not None and name.startswith(FACTORIES)
 
 
 def _making(file: ParsedFile, name: str, at: cst.CSTNode) -> cst.BaseExpression:

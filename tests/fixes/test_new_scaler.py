@@ -91,6 +91,21 @@ def test_training_without_a_scaler_may_have_no_fix(tmp_path: Path, old: str, new
 
 
 @pytest.mark.parametrize(
+    ("line", "made", "safe"),
+    [
+        ("from transformers import get_scheduler", "get_scheduler('linear', optimizer=optimizer)", True),
+        ("from diffusers.optimization import get_scheduler", "get_scheduler('linear', optimizer)", True),
+        ("from ours import wrapped", "wrapped(optimizer)", False),
+    ],
+)
+def test_a_scheduler_is_no_other_optimizer(tmp_path: Path, line: str, made: str, safe: bool) -> None:
+    source = _PLAIN.replace("    optimizer.step()\n", "    optimizer.step()\n    other.step()\n")
+    source = source.replace("x, y = ", f"other = {made}\nx, y = ")
+    said = verdict(findings(tmp_path, f"{line}\n{source}", "missing-grad-scaler"))
+    assert said.startswith("unsafe: " if safe else "none: what `other.step()` steps is not known")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
         ("\ntrain(model, optimizer,", "\ntrain(*[model, optimizer],", "a star hides what `train` is given"),

@@ -40,6 +40,17 @@ def test_the_state_of_the_scaler_is_saved_and_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "key"),
+    [("optimizer_state_dict", "scaler_state_dict"), ("state of optimizer", "scaler"), ("optim", "scaler")],
+)
+def test_the_key_is_named_as_that_of_the_optimizer(tmp_path: Path, old: str, key: str) -> None:
+    (tmp_path / "program.py").write_text(_SAVED.replace('"optimizer"', f'"{old}"'), encoding="utf-8")
+    texts, _, _ = fix_folder(tmp_path, "scaler-not-saved", unsafe=True)
+    assert f'"{key}": scaler.state_dict()}}' in texts["program.py"]
+    assert f'    scaler.load_state_dict(states["{key}"])\n' in texts["program.py"]
+
+
+@pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.amp.schedulers import FACTORIES, OWN
 from amplint.events import Place, SchedulerStepped
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -16,10 +17,6 @@ from amplint.flow.state.values import NONE, Instance, Note, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
-
-_OWN = "torch.optim.lr_scheduler."
-FACTORIES = (_OWN, "transformers.get_", "transformers.optimization.get_")
-"""What is made by a name below one of these sets the learning rate of the optimizer that it is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return Scheduler(api.fresh(node), identity_of(arguments.get(0, "optimizer")))
 
 
-@models.into(models.classes, _OWN)
+@models.into(models.classes, OWN)
 def _own_class(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
     """An object of a scheduler class of the project is made."""
     api.set_note(api.fresh(node), Sets(identity_of(arguments.get(0, "optimizer"))))
@@ -44,7 +41,7 @@ def _own_class(api: Api, name: str, arguments: Arguments, node: Node) -> Value |
 
 
 @models.method(Scheduler, "step", weight=Weight.EFFECT)
-@models.method(_OWN, "step", weight=Weight.EFFECT)
+@models.method(OWN, "step", weight=Weight.EFFECT)
 def _step(api: Api, scheduler: Scheduler | Instance, name: str, arguments: Arguments, node: Node) -> Value:
     """``scheduler.step()``; one that is given a metric or an epoch counts no steps."""
     if not arguments.all:
@@ -68,7 +65,7 @@ def _compared(api: Api) -> Place | None:
 
 
 @models.method(Scheduler, "state_dict", weight=Weight.EFFECT)
-@models.method(_OWN, "state_dict", weight=Weight.EFFECT)
+@models.method(OWN, "state_dict", weight=Weight.EFFECT)
 def _state(api: Api, scheduler: Scheduler | Instance, name: str, arguments: Arguments, node: Node) -> Value:
     return StateDict("scheduler", scheduler.identity, api.place(node))
 
