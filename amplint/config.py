@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.bounds import TORCH_DEFAULT, TorchBounds
+from amplint.patterns import spec_of
 from amplint.selectors import codes_of, suggestion
 
 DEVICES = ("cuda", "cpu", "xpu", "mps")
@@ -87,9 +88,7 @@ class Settings:
 
     def where_errors_only(self) -> Callable[[str | Path], bool]:
         """Which files are those in which only errors are reported."""
-        from pathspec import GitIgnoreSpec
-
-        spec = GitIgnoreSpec.from_lines(self.errors_only)
+        spec = spec_of(self.errors_only)
         return lambda path: spec.match_file(self.relative(path))
 
     def relative(self, path: str | Path) -> str:
@@ -216,20 +215,20 @@ def _settings(source: Path, table: Mapping[str, Any]) -> Settings:
     source = source.resolve()
     settings = Settings(root=source.parent, source=source)
     for key, value in table.items():
-        settings = _apply(settings, key, value, f"{source}: {key}")
+        settings = _apply(settings, key, value, f"{source}: {_plain(key)}")
     return settings
 
 
 def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
     if key not in KEYS:
-        raise ConfigError(f'{place}: unknown key "{key}"{suggestion(key, KEYS)}')
+        raise ConfigError(f'{place}: unknown key "{_plain(key)}"{suggestion(key, KEYS)}')
     if key == "torch-version":
         from amplint.requirements import bounds_of_setting
 
         bounds = bounds_of_setting(_text(value, place))
         if bounds is None:
             raise ConfigError(
-                f'{place}: "{value}" is no torch version; '
+                f'{place}: "{_plain(str(value))}" is no torch version; '
                 'write one such as "2.4" or bounds such as ">=2.3,<2.9"'
             )
         return replace(settings, torch=bounds, torch_from=place)
@@ -237,6 +236,13 @@ def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
     if key == "project-root":
         checked = _directory(checked, settings, place)
     return replace(settings, **{key.replace("-", "_"): checked})
+
+
+def _plain(text: str) -> str:
+    """A text of the user in one line of a message: not more than 200 characters of it, with escapes for what does not
+    print."""
+    short = text if len(text) <= 200 else f"{text[:200]}…"
+    return short if short.isprintable() else ascii(short)[1:-1]
 
 
 def _text(value: object, place: str) -> str:
@@ -304,12 +310,10 @@ def _patterns(value: object, place: str) -> tuple[str, ...]:
 def _refuse_bad_pattern(pattern: str, place: str) -> None:
     if not set(pattern) & set("*?[]!\\"):
         return
-    from pathspec import GitIgnoreSpec
-
     try:
-        GitIgnoreSpec.from_lines([pattern])
+        spec_of([pattern])
     except ValueError as error:
-        raise ConfigError(f'{place}: "{pattern}" is no valid pattern: {error}') from error
+        raise ConfigError(f'{place}: "{_plain(pattern)}" is no valid pattern: {error}') from error
 
 
 def _dotted_names(value: object, place: str) -> tuple[str, ...]:

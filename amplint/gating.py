@@ -44,5 +44,9 @@ def gated(
 def is_worth_reading(data: bytes, gate: Gate, *, refined: bool) -> bool:
     """Whether a file with these bytes passes the gate."""
     return passes(data, gate) and (
-        not refined or has_words(data, gate) or SUPPRESSION in data or data.startswith(FOREIGN_MARKS)
+        not refined
+        or has_words(data, gate)
+        or SUPPRESSION in data
+        or data.startswith(FOREIGN_MARKS)
+        or b"\0" in data
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from amplint.catalog import SYNTAX_ERROR, UNUSED_SUPPRESSION, rule_names
 from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Level, Span
+from amplint.patterns import spec_of
 from amplint.selectors import selects
 from amplint.silence import Silence, Word
 from amplint.source.decoding import SourceFile, Unreadable, decode, lines_of, read_source
@@ -195,11 +196,7 @@ class Wanted:
 
     @cached_property
     def _ignores(self) -> list[tuple[GitIgnoreSpec, tuple[str, ...]]]:
-        from pathspec import GitIgnoreSpec
-
-        return [
-            (GitIgnoreSpec.from_lines([glob]), rules) for glob, rules in self._job.settings.per_file_ignores
-        ]
+        return [(spec_of([glob]), rules) for glob, rules in self._job.settings.per_file_ignores]
 
 
 def _with_fingerprints(findings: list[Finding], texts: dict[str, str]) -> list[Finding]:

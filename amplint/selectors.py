@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 ALL = "ALL"
 
@@ -51,6 +52,7 @@ def _strongest(selectors: Iterable[str], code: str, name: str) -> int:
     return max((_weight(selector, code, name) for selector in selectors), default=0)
 
 
+@lru_cache(maxsize=4096)
 def _weight(selector: str, code: str, name: str) -> int:
     """0 if the selector does not stand for the rule, else the more the more exactly it does: ALL, AMP, AMP1
     …"""

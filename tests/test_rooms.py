@@ -37,6 +37,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
         "findings",
         "installed",
         "line_length",
+        "patterns",
         "requirements",
         "selectors",
         "toml",

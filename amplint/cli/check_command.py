@@ -129,7 +129,7 @@ def check_command(paths: tuple[str, ...], **options: Any) -> None:
     except ConfigError as error:
         raise Failure(str(error)) from error
     except MissingPathError as error:
-        raise Failure(f"no such file or directory: {error.path}{similar_path(error.path)}") from error
+        raise Failure(missing(error.path)) from error
     click.get_current_context().exit(code)
 
 
@@ -328,8 +328,14 @@ def tell_crashes(result: CheckResult) -> None:
         click.echo("This is a bug in amplint; with AMPLINT_DEBUG=1 it shows the traceback.", err=True)
 
 
-def similar_path(path: str) -> str:
-    """A hint at a path that the user may have meant."""
+def missing(path: str) -> str:
+    """That there is nothing at a path, and what the user may have meant."""
+    if Path(path).is_symlink():
+        return f"{path} is a link to {Path(path).readlink()}, which does not exist"
+    return f"no such file or directory: {path}{_similar(path)}"
+
+
+def _similar(path: str) -> str:
     from amplint.selectors import suggestion
 
     parent = Path(path).parent

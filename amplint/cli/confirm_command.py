@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from amplint.check import CheckResult, check
-from amplint.cli.check_command import list_option, settings_from, similar_path, tell_crashes
+from amplint.cli.check_command import list_option, missing, settings_from, tell_crashes
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.config import ConfigError, Settings
@@ -132,7 +132,7 @@ def confirm_command(paths: tuple[str, ...], **options: Any) -> None:
     except ConfigError as error:
         raise Failure(str(error)) from error
     except MissingPathError as error:
-        raise Failure(f"no such file or directory: {error.path}{similar_path(error.path)}") from error
+        raise Failure(missing(error.path)) from error
     click.get_current_context().exit(code)
 
 

@@ -17,9 +17,10 @@ def main() -> None:
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if stream is not None:
+                stream.flush()
         except (OSError, ValueError):
-            code = code or 1
+            code = 2
     os._exit(code)
 
 
@@ -43,6 +44,26 @@ def run(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
         return _interrupted()
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    """Says in a line what nobody expected; with AMPLINT_DEBUG=1 also where."""
+    from amplint.report.text import escaped
+
+    if sys.stderr is None:
+        return 2
+    if os.environ.get("AMPLINT_DEBUG"):
+        import traceback
+
+        sys.stderr.write(traceback.format_exc())
+    lines = str(error).splitlines() or [""]
+    sys.stderr.write(
+        f"amplint: internal error: {type(error).__name__}: {escaped(lines[0][:300])}\n"
+        "This is a bug in amplint; with AMPLINT_DEBUG=1 it shows the traceback.\n"
+    )
+    return 2
 
 
 def _interrupted() -> int:

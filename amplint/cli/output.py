@@ -15,7 +15,8 @@ def style_for(output_file: Path | None, *, err: bool = False) -> Style:
     https://force-color.org) decide about colours; a file never gets any."""
     if output_file is not None:
         return Style()
-    terminal = (sys.stderr if err else sys.stdout).isatty()
+    stream = sys.stderr if err else sys.stdout
+    terminal = stream is not None and stream.isatty()
     color = terminal and os.environ.get("TERM") != "dumb"
     if os.environ.get("FORCE_COLOR"):
         color = True
@@ -33,6 +34,8 @@ def write(text: str, output_file: Path | None = None, *, err: bool = False) -> N
             raise Failure(f"cannot write {output_file}: {error.strerror or error}") from error
         return
     stream = sys.stderr if err else sys.stdout
+    if stream is None:
+        raise Failure("cannot write the report: the output is closed")
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(errors="backslashreplace")
     try:
@@ -41,6 +44,9 @@ def write(text: str, output_file: Path | None = None, *, err: bool = False) -> N
     except BrokenPipeError:
         # Python flushes again when it exits; see the note on SIGPIPE in the documentation of ``signal``.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise Failure(f"cannot write the report: {error.strerror or error}") from error
 
 
 def _width() -> int:

@@ -301,9 +301,10 @@ def _other_cast(file: ParsedFile, cast: cst.Call | None = None) -> cst.Call | No
     inside = set(_below(cast)) if cast is not None else set()
     for call in file.nodes(cst.Call):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func) or ""
-        if call in inside or "autocast" in file.code(call.func) or name == "partial":
+        is_cast = name in ("half", "bfloat16") and not call.args
+        if not is_cast and not any(_is_half(arg.value) for arg in call.args):
             continue
-        if (name in ("half", "bfloat16") and not call.args) or any(_is_half(arg.value) for arg in call.args):
+        if call not in inside and "autocast" not in file.code(call.func) and name != "partial":
             return call
     return None
 

@@ -568,7 +568,7 @@ class _Narrower:
         forward = self._forward_in(call) if call is not None else None
         if forward is None:
             raise Refusal(f"`{_shortened(self.file.code(line))}` would have to be taken apart")
-        name = cst.Name(self._new_name(line))
+        name = cst.Name(self._new_name(forward))
         assign = cst.SimpleStatementLine(
             body=[cst.Assign(targets=[cst.AssignTarget(name)], value=forward)],
             leading_lines=line.leading_lines,
@@ -598,8 +598,9 @@ class _Narrower:
             return self._forward_in(part)
         return None if self.plan._acts(part) else part
 
-    def _new_name(self, line: cst.SimpleStatementLine) -> str:
-        function = self.file.around(cst.FunctionDef, self.file.span(line))
+    def _new_name(self, forward: cst.BaseExpression) -> str:
+        # a statement on the line of a colon has been made anew, and has no place
+        function = self.file.around(cst.FunctionDef, self.file.span(forward))
         used = names_in(function if function is not None else self.file.module)
         for name in _LOSS_NAMES:
             if name not in used:

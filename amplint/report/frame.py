@@ -11,6 +11,8 @@ from amplint.report.text import Style, shown, width_of
 _TAB = 4
 _FEW_LINES = 4
 """A marked stretch of more lines than this is marked on its first line only."""
+LONGEST = 5_000
+"""A line of more characters is not shown: a program wrote it."""
 _WIDEST = 160
 """Columns of source shown where the width of the terminal is unknown."""
 
@@ -27,7 +29,11 @@ class Mark:
 def frame(source: Sequence[str], marks: Sequence[Mark], style: Style, color: str, gutter: int) -> list[str]:
     """The marked lines of a file, with numbers in a gutter of the given width; none if the file has none of
     them. Left-out lines in between are shown as dots, a single one as itself."""
-    marks = [mark for mark in marks if 0 < mark.span.line <= len(source)]
+    marks = [
+        mark
+        for mark in marks
+        if 0 < mark.span.line <= len(source) and len(source[mark.span.line - 1]) <= LONGEST
+    ]
     if not marks:
         return []
     by_line: dict[int, list[Mark]] = {}

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from amplint.findings import Fix
 from amplint.fixes.edits import applied
+from amplint.report.frame import LONGEST
 from amplint.report.sources import Sources
 from amplint.report.text import Style, escaped
 from amplint.source.decoding import split_lines
@@ -58,6 +59,8 @@ def fix_lines(fix: Fix, path: str, sources: Sources, style: Style, gutter: int) 
         if claim.last > len(starts):
             continue  # the file is no longer what was read
         begin, end = starts[claim.first - 1], starts[min(claim.last, len(source))]
+        if any(len(line) > LONGEST for line in source[claim.first - 1 : claim.last]):
+            continue
         edits = [
             replace(edit, start=edit.start - begin, end=edit.end - begin)
             for edit in fix.edits

@@ -16,6 +16,8 @@ import stat
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.patterns import spec_of
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -247,19 +249,15 @@ def _ignore(directory: str, lines: Sequence[str]) -> _Ignore | None:
 
 
 def _spec(lines: Sequence[str]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec
-
     try:
-        return GitIgnoreSpec.from_lines(lines)
+        return spec_of(lines)
     except ValueError:
-        return GitIgnoreSpec.from_lines(line for line in lines if _valid(line))
+        return spec_of([line for line in lines if _valid(line)])
 
 
 def _valid(line: str) -> bool:
-    from pathspec import GitIgnoreSpec
-
     try:
-        GitIgnoreSpec.from_lines([line])
+        spec_of([line])
     except ValueError:
         return False  # git ignores such a line as well
     return True

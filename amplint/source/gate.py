@@ -32,8 +32,8 @@ def has_words(data: bytes, gate: Gate) -> bool:
 
 
 def passes(data: bytes, gate: Gate) -> bool:
-    """Whether the file is worth reading. A file in UTF-16 or UTF-32, where no token could be found, passes:
-    it is to be reported."""
+    """Whether the file is worth reading. A file in UTF-16 or UTF-32, where no token could be found, passes if its mark
+    says so, or its tokens have null bytes in them: it is to be reported."""
     known: dict[bytes, bool] = {}
     for row in gate:
         for token in row:
@@ -44,7 +44,7 @@ def passes(data: bytes, gate: Gate) -> bool:
                 break
         else:
             return True
-    return data.startswith(FOREIGN_MARKS)
+    return data.startswith(FOREIGN_MARKS) or (b"\0" in data and passes(data.replace(b"\0", b""), gate))
 
 
 def widened(gate: Gate, names: Sequence[str]) -> Gate:

@@ -9,8 +9,8 @@ from typing import Literal
 from amplint.source.outline import dotted
 
 Use = Literal["reads", "replaces", "asks", "passes on"]
-"""``asks``: the name stands for a class that an ``isinstance`` looks for. ``passes on``: a file that does not mention it
-imports all names."""
+"""``asks``: the name stands for a class that an ``isinstance`` looks for. ``passes on``: a file imports all names and
+does not mention this one."""
 
 _LOOKS = frozenset({"getattr", "hasattr"})
 _REPLACES = frozenset({"patch", "setattr"})

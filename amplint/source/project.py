@@ -26,6 +26,9 @@ from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
 from amplint.source.words import STAR, Asked, defined_names, imported_names, mentions
 
+MOST_CHARACTERS = 1_000_000
+MOST_LINES = 30_000
+"""A file with more of them is not analysed: somebody's program wrote it."""
 _MOST_HANDED_ON = 5
 """So many files may import a name from each other."""
 
@@ -82,6 +85,13 @@ class ProjectFile:
 
 
 def _parse(text: str) -> ast.Module:
+    if len(text) > MOST_CHARACTERS:
+        raise Unparsable(
+            f"not analysed: it has {len(text):,} characters, more than {MOST_CHARACTERS:,}", 1, 1
+        )
+    lines = text.count("\n")
+    if lines > MOST_LINES:
+        raise Unparsable(f"not analysed: it has {lines:,} lines, more than {MOST_LINES:,}", 1, 1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

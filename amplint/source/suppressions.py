@@ -13,8 +13,10 @@ import io
 import re
 import tokenize
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -48,7 +50,7 @@ class Selector:
     """False for a bare ``# noqa``, which may be meant for another linter."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Suppressions:
     """What a file's comments silence."""
 
@@ -58,9 +60,18 @@ class Suppressions:
         """What silences a finding that begins on this line."""
         return [
             selector
-            for selector in self.selectors
-            if (selector.lines is None or line in selector.lines) and selects((selector.text,), code, name)
+            for text, same in self._by_text.items()
+            if selects((text,), code, name)
+            for selector in same
+            if selector.lines is None or line in selector.lines
         ]
+
+    @cached_property
+    def _by_text(self) -> dict[str, list[Selector]]:
+        found: dict[str, list[Selector]] = {}
+        for selector in self.selectors:
+            found.setdefault(selector.text, []).append(selector)
+        return found
 
 
 NONE = Suppressions()
@@ -95,8 +106,13 @@ class _Written:
     """The stretch that lists rules, if there is one."""
 
 
-def _ours(text: str) -> Iterator[_Written]:
+@lru_cache(maxsize=64)
+def _ours(text: str) -> list[_Written]:
     """The comments in our own words. Brackets that nobody closes list nothing."""
+    return list(_found_ours(text))
+
+
+def _found_ours(text: str) -> Iterator[_Written]:
     last = text.rfind("]")
     found = _OWN.search(text)
     while found is not None:
@@ -111,8 +127,13 @@ def _ours(text: str) -> Iterator[_Written]:
         found = _OWN.search(text, end)
 
 
-def _noqas(text: str) -> Iterator[_Written]:
+@lru_cache(maxsize=64)
+def _noqas(text: str) -> list[_Written]:
     """The comments in the words of other linters; those with a colon but without codes as well."""
+    return list(_found_noqas(text))
+
+
+def _found_noqas(text: str) -> Iterator[_Written]:
     for found in _NOQA.finditer(text):
         listed = found.span("codes") if found["codes"] else None
         yield _Written(found.start(), found.end(), says=found.end("colon"), listed=listed)
@@ -203,23 +224,25 @@ def removal(text: str, word: Span) -> Removal | None:
 def _without(comment: str, at: int) -> str:
     """A comment without the word at an offset in it."""
     for written, kind in ((_ours, _LIST), (_noqas, _CODE)):
-        for found in written(comment):
-            if not found.start <= at < found.end:
-                continue
-            shift, last = found.listed or (0, 0)
-            words = [part.span() for part in kind.finditer(comment[shift:last])]
-            starts = [shift + start for start, _ in words]
-            if len(words) > 1 and at in starts:
-                number = starts.index(at)
-                if number + 1 < len(words):
-                    return comment[:at] + comment[starts[number + 1] :]
-                return comment[: shift + words[-2][1]] + comment[shift + words[-1][1] :]
-            after = _NEXT.search(comment, found.end)
-            end = after.start() if after is not None else len(comment)
-            reason = comment[found.end : end].strip()
-            kept = f"# {reason}  " if _ANYWHERE.search(reason) else ""
-            left = (comment[: found.start] + kept + comment[end:]).rstrip()
-            return left if left.strip("# \t") else ""
+        every = written(comment)
+        number = bisect_right(every, at, key=lambda one: one.start) - 1
+        if number < 0 or at >= every[number].end:
+            continue
+        found = every[number]
+        shift, last = found.listed or (0, 0)
+        words = [part.span() for part in kind.finditer(comment[shift:last])]
+        starts = [shift + start for start, _ in words]
+        if len(words) > 1 and at in starts:
+            number = starts.index(at)
+            if number + 1 < len(words):
+                return comment[:at] + comment[starts[number + 1] :]
+            return comment[: shift + words[-2][1]] + comment[shift + words[-1][1] :]
+        after = _NEXT.search(comment, found.end)
+        end = after.start() if after is not None else len(comment)
+        reason = comment[found.end : end].strip()
+        kept = f"# {reason}  " if _ANYWHERE.search(reason) else ""
+        left = (comment[: found.start] + kept + comment[end:]).rstrip()
+        return left if left.strip("# \t") else ""
     return comment
 
 
@@ -261,6 +284,7 @@ def _line_with_room(line: int, statement: tuple[int, int], closed: set[int]) -> 
     return min(room, key=lambda number: (abs(number - line), -number), default=None)
 
 
+@lru_cache(maxsize=4)
 def _tokens(text: str) -> list[tokenize.TokenInfo]:
     try:
         return list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))

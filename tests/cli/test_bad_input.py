@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pytest
-from running import command, environment
+from running import ROOT, command, environment
 
 from amplint.config import OUTPUT_FORMATS
 
@@ -40,6 +40,7 @@ UNREADABLE = {
     "null byte": (b"autocast()\nx = 'a\0b'\n", 2, 7),
     "not UTF-8": (b"autocast()\n# caf\xe9 au lait\n", 2, 6),
     "UTF-16 with BOM": ("with autocast(): pass\n".encode("utf-16"), 1, 1),
+    "UTF-16 without BOM": ("with autocast(): pass\n".encode("utf-16-le"), 1, 2),
     "UTF-32 with BOM": ("with autocast(): pass\n".encode("utf-32"), 1, 1),
     "unknown coding": (b"# coding: klingon\nautocast()\n", 1, 1),
     "coding that is no text": (b"# coding: rot13\nautocast()\n", 1, 1),
@@ -193,6 +194,80 @@ def test_a_closed_pipe_is_no_error(project: Path) -> None:
     errors = process.stderr.read()
     process.stderr.close()
     assert (process.wait(60), errors) == (1, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_full_device_is_one_line(project: Path) -> None:
+    (project / "a.py").write_text(BAD)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command(), env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
+    said = "amplint: error: cannot write the report: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes a descriptor of the child")
+def test_a_closed_output_is_one_line(project: Path) -> None:
+    (project / "a.py").write_text(BAD)
+    done = subprocess.run(
+        command(), env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.close(1)
+    )
+    said = "amplint: error: cannot write the report: the output is closed\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "status"),
+    [(".gitignore", "[z-a]\n", 1), ("amplint.toml", 'exclude = ["[z-a]"]\n', 2)],
+)
+def test_a_pattern_that_is_none(amplint, project: Path, name: str, text: str, status: int) -> None:
+    (project / "a.py").write_text(BAD)
+    (project / name).write_text(text)
+    done = amplint()
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False)
+    assert status == 1 or '"[z-a]" is no valid pattern' in done.stderr
+
+
+def test_a_key_in_two_lines_stays_in_one(amplint, project: Path) -> None:
+    (project / "amplint.toml").write_text('"se\\n::error::lect" = 1\n')
+    done = amplint()
+    assert done.returncode == 2
+    assert [line[:15] for line in done.stderr.splitlines()] == ["amplint: error:"]
+
+
+def test_a_number_of_many_digits_is_shown_in_part(amplint, project: Path) -> None:
+    done = amplint("--torch-version", "9" * 5_000)
+    assert done.returncode == 2
+    assert len(done.stderr) < 500
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes a link")
+def test_a_link_to_nowhere_says_so(amplint, project: Path) -> None:
+    (project / "a.py").symlink_to("nowhere.py")
+    done = amplint("a.py")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "amplint: error: a.py is a link to nowhere.py, which does not exist\n",
+    )
+
+
+def test_what_nobody_expected_is_two_lines(project: Path) -> None:
+    script = (
+        "import sys\n"
+        "import amplint.cli.check_command as c\n"
+        "def _run(*_): raise KeyError('a\\x1b\\n::error::b')\n"
+        "c._run = _run\n"
+        "from amplint.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line[:8] for line in done.stderr.splitlines()] == ["amplint:", "This is "]
+    assert "\x1b" not in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")

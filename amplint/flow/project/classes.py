@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -149,7 +150,9 @@ class Classes:
             else [base]
             for base in direct
         ]
-        merged = _merge([*orders, direct])
+        merged = (
+            _merge([*orders, direct]) if len(orders) > 1 else [base for order in orders for base in order]
+        )
         if merged is None:
             merged = list(dict.fromkeys(base for order in orders for base in order))
         return [value, *(base for base in merged if base != value)]
@@ -419,13 +422,18 @@ def _flag(node: ast.expr | None, absent: bool) -> bool:
 
 def _merge(orders: Sequence[Sequence[Base]]) -> list[Base] | None:
     """C3: each class before those it inherits from, and in the order of each list; None if there is no such order."""
-    rest = [list(order) for order in orders if order]
+    rest = [list(reversed(order)) for order in orders if order]
+    behind = Counter(base for order in rest for base in order[:-1])
     merged: list[Base] = []
     while rest:
-        tails = {base for order in rest for base in order[1:]}
-        head = next((order[0] for order in rest if order[0] not in tails), None)
+        head = next((order[-1] for order in rest if not behind[order[-1]]), None)
         if head is None:
             return None
         merged.append(head)
-        rest = [left for order in rest if (left := [base for base in order if base != head])]
+        for order in rest:
+            if order[-1] == head:
+                order.pop()
+                if order:
+                    behind[order[-1]] -= 1
+        rest = [order for order in rest if order]
     return merged

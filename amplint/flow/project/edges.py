@@ -57,6 +57,7 @@ class Edges:
         self._attributes: dict[tuple[ClassValue, str], Meaning | None] = {}
         self._overriding: dict[ClassValue, dict[str, list[FunctionValue]]] = {}
         self._held: dict[tuple[ClassValue, str], set[str]] = {}
+        self._of_modules: dict[tuple[ProjectFile, str], Meaning | None] = {}
 
     def of(self, definition: Definition) -> Steps:
         """The steps from a definition."""
@@ -184,6 +185,15 @@ class Edges:
             owners = self.named(file, name.rpartition(".")[0], scope)
             one = owners[0] if len(owners) == 1 else one
         return one if isinstance(one, (ClassValue, External)) else None
+
+    def made_in_module(self, file: ProjectFile, name: str) -> Meaning | None:
+        """The class of the objects that a module gives a name, if it is one class: ``model = Net()``."""
+        if (file, name) not in self._of_modules:
+            bindings = self.names.global_bindings(file, name)
+            values = [binding.value for binding in bindings if isinstance(binding, StatementBinding)]
+            made = {self.made_by(file, value, None) for value in values}
+            self._of_modules[file, name] = next(iter(made)) if len(made) == 1 else None
+        return self._of_modules[file, name]
 
     def _gives_own_class(self, function: FunctionValue) -> bool:
         """Whether a class method gives an object of the class that it is called on: ``return cls(options)``."""
@@ -437,13 +447,8 @@ class _Drawing:
 
     def _receiver_of_module(self, owner: Assigned, rest: Sequence[str], method: str) -> None:
         """A call on a name that a module sets: ``model.eval()``."""
-        values = [
-            binding.value
-            for binding in self._edges.names.global_bindings(owner.file, owner.name)
-            if isinstance(binding, StatementBinding)
-        ]
-        made = {self._edges.made_by(owner.file, value, None) for value in values}
-        self._receiver(next(iter(made)) if len(made) == 1 and len(rest) == 1 else None, method)
+        made = self._edges.made_in_module(owner.file, owner.name) if len(rest) == 1 else None
+        self._receiver(made, method)
 
     def _receiver(self, made: Meaning | None, method: str) -> None:
         """A call of a method of an object of a class, or of one out of sight."""

@@ -71,6 +71,7 @@ class Questions:
         self._kinds = kinds
         self._by_hand: dict[Definition, bool] = {}
         self._resumed: dict[FunctionOutline, frozenset[str | None]] = {}
+        self._scalers: dict[tuple[ProjectFile, FunctionOutline], list[ScalerAtHand]] = {}
 
     # what may scale, unscale and run in half precision
 
@@ -149,11 +150,20 @@ class Questions:
         for part in (*frame.functions, frame.file.outline.module):
             if part is None:
                 continue
-            for name, stores in facts_of(frame.file.outline).of(part).body.stores.items():
-                made = self._scaler_made(frame.file, part, stores)
-                if made is not None and ("." not in name or part is frame.function):
-                    return ScalerAtHand(name, made)
+            for found in self._scalers_in(frame.file, part):
+                if "." not in found.name or part is frame.function:
+                    return found
         return self._held(frame) or self._handed_in(stack)
+
+    def _scalers_in(self, file: ProjectFile, scope: FunctionOutline) -> list[ScalerAtHand]:
+        """The scalers that a definition gives names to."""
+        known = self._scalers.get((file, scope))
+        if known is None:
+            stores = facts_of(file.outline).of(scope).body.stores
+            made = ((name, self._scaler_made(file, scope, stored)) for name, stored in stores.items())
+            known = [ScalerAtHand(name, place) for name, place in made if place is not None]
+            self._scalers[file, scope] = known
+        return known
 
     def _scaler_made(
         self, file: ProjectFile, scope: FunctionOutline, stores: Iterable[Store]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from amplint.flow.project.components import components
 from amplint.flow.project.edges import Edges
 from amplint.flow.state.values import ClassValue, FunctionValue
 from amplint.source.bodies import Store
@@ -43,21 +44,19 @@ class Uses:
         return self._reached((value.file, value.outline, name))
 
     def _reached(self, start: Spot) -> frozenset[str]:
-        known = self._found.get(start[1:])
-        if known is not None:
-            return known
-        found: set[str] = set()
-        seen = {start[1:]}
-        pending = [start]
-        while pending:
-            spot = pending.pop()
-            found |= self._own(spot)
-            for after in self._after(spot):
-                if after[1:] not in seen:
-                    seen.add(after[1:])
-                    pending.append(after)
-        answer = self._found[start[1:]] = frozenset(found)
-        return answer
+        if start[1:] not in self._found:
+            for component in components([start], self._not_known_after):
+                found: set[str] = set()
+                for spot in component:
+                    found |= self._own(spot)
+                    for after in self._after(spot):
+                        found |= self._found.get(after[1:], frozenset())
+                answer = frozenset(found)
+                self._found.update((spot[1:], answer) for spot in component)
+        return self._found[start[1:]]
+
+    def _not_known_after(self, spot: Spot) -> list[Spot]:
+        return [after for after in self._after(spot) if after[1:] not in self._found]
 
     def _own(self, spot: Spot) -> set[str]:
         file, scope, name = spot
