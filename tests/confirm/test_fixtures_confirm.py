@@ -41,7 +41,7 @@ NOT_SEEN = {
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""
 SAID_ALL_THE_SAME = {
-    "bce-in-autocast/good_tensors_on_the_cpu.py": "in simulation every tensor is taken for a CUDA tensor",
+    "autocast-wrong-device/good_device_as_text.py": "a run sees the text, which torch before 2.4 refused",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/good_never_resumed.py": "what other code loads is not seen when something is saved",
@@ -61,10 +61,9 @@ RAISES = {
         )
     ),
     "cuda-graph-with-cache/bad_two_files",
-    "bce-in-autocast/good_tensors_on_the_cpu.py",
     "jit-under-autocast/good_block_in_script.py",
 }
-"""Programs that simulated CUDA cannot run to their end: graphs, scripts, tensors on the CPU."""
+"""Programs that simulated CUDA cannot run to their end: graphs and scripts."""
 SUPPRESSED = "unused-suppression"
 """These programs carry comments that silence the linter. A run is not silenced."""
 
