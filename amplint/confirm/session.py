@@ -384,7 +384,16 @@ class Session:
         )
         text = f"{error}".strip().splitlines() or [""]
         if len(self.raised) < _MOST_RAISED:
-            self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
+            self.raised.append(
+                Raised(type(error).__name__, text[0][:300], stack, self.rank, self._not_simulated(error))
+            )
+
+    def _not_simulated(self, error: BaseException) -> bool:
+        if self.device != SIMULATED or self._waiting:
+            return False
+        from amplint.confirm.simulated_ops import is_not_simulated
+
+        return is_not_simulated(error)
 
     def _watch(self) -> Iterator[None]:
         """Writes now and then, and ends a run that is out of time or does not unwind."""
