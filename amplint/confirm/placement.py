@@ -172,9 +172,10 @@ def spread(result: Any, where: Where) -> None:
 def _met(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Where:
     tensors = list(tensors_in((*args, *kwargs.values())))
     devices = [asked(tensor) for tensor in tensors]
-    by_type = {
-        tensor.dtype: device for device, tensor in zip(devices, tensors, strict=True) if device is not None
-    }
+    by_type: dict[torch.dtype, torch.device] = {}
+    for device, tensor in zip(devices, tensors, strict=True):
+        if device is not None:
+            by_type.setdefault(tensor.dtype, device)
     if None in devices:
         return by_type
     key = (func, tuple((device, tensor.dim() == 0) for device, tensor in zip(devices, tensors, strict=True)))

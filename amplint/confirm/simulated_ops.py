@@ -40,6 +40,8 @@ class SimulatedOps(TorchDispatchMode):
     has no half-precision kernel and CUDA has one."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__ for kind in types):
+            return NotImplemented  # a class of tensors makes other ops of it, and they come here
         kwargs = kwargs or {}
         done = in_parts(self, func, args, kwargs)
         if done is not NotImplemented:

@@ -4,10 +4,13 @@ say so. The memory of all of them is the CPU's."""
 from __future__ import annotations
 
 import functools
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
+import torch.multiprocessing
 import torch.utils._device
+from torch._subclasses.fake_tensor import FakeTensor
 
 from amplint.confirm.patches import Patches
 from amplint.confirm.placement import (
@@ -30,6 +33,9 @@ def install(patches: Patches) -> None:
     _install_methods(patches)
     for name in ("to", "to_empty"):
         patches.wrap(torch.nn.Module, name, _by_name)
+    reducers = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+    kinds = {kind: _sent(reducers[kind]) for kind in (torch.Tensor, torch.nn.Parameter)}
+    patches.set(ForkingPickler, "_extra_reducers", {**reducers, **kinds})
 
 
 def _install_factories(patches: Patches) -> None:
@@ -98,6 +104,23 @@ class Generator(torch._C.Generator, metaclass=_Kind):
         return self._asked or CPU
 
 
+def _sent(original: Any) -> Any:
+    """What a tensor is made of in another process."""
+
+    def sent(tensor: Any) -> Any:
+        made = original(tensor)
+        device = asked(tensor)
+        return made if device is None or device is CPU else (_received, (str(device), *made))
+
+    return sent
+
+
+def _received(device: str, build: Any, parts: tuple[Any, ...]) -> Any:
+    tensor = build(*parts)
+    place(tensor, named(device) or CPU)
+    return tensor
+
+
 def _in(value: Any, group: Any) -> bool:
     try:
         return value in group
@@ -145,10 +168,9 @@ def _settled(result: Any, wanted: torch.device | None, args: tuple[Any, ...]) ->
     with torch._C.DisableTorchFunction():
         others = [value for value in args if isinstance(value, torch.Tensor)]
         if not any(same_memory(result, other) for other in others):
-            if wanted is not None:
-                place(result, wanted)
-            elif not others and asked(result) is None:
-                place(result, CPU)
+            where = wanted or asked(result) or (asked(others[0]) if others else CPU)
+            if where is not None:
+                place(result, where)
             return result
     return result if wanted is None else result.to(wanted)
 
@@ -189,7 +211,7 @@ def _to(original: Any) -> Any:
 
     @functools.wraps(original)
     def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(kwargs.get("device")) is _Memory:
+        if type(kwargs.get("device")) is _Memory or isinstance(tensor, FakeTensor):
             return original(tensor, *args, **kwargs)
         first = args[0] if args else kwargs.get("device", kwargs.get("other"))
         if isinstance(first, torch.Tensor):
