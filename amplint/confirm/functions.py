@@ -389,9 +389,11 @@ class FunctionMode(TorchFunctionMode):
             return
         if watch.penalties:
             self._penalty(function, args, tensors, result)
-        gradient = watch.gradients.of(tensors[0])
-        if gradient is not None:
-            self._gradient(function, gradient, result)
+        several = bool(args) and isinstance(args[0], (list, tuple))
+        known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]
+        gradients = [part for part in known if part is not None]
+        if gradients:
+            self._gradient(function, frozenset().union(*gradients), result)
         scaled = next((known for known in map(watch.scaled.of, tensors) if known is not None), None)
         if scaled is not None and isinstance(result, Tensor) and function.keeps_scale:
             scales = watch.scales.values()
@@ -427,12 +429,15 @@ class FunctionMode(TorchFunctionMode):
 
     def _gradient(self, function: Function, whose: frozenset[Hashable], result: Any) -> None:
         watch = self.watch
-        if function.limits or function.norm or function.name == "zero_":
+        zeroes = function.name in ("zero_", "_foreach_zero_")
+        if function.limits or function.norm or zeroes:
             site = watch.sites.here(3)
             if site is None:
                 return
             regions = watch.here.regions
-            if function.name == "zero_":
+            if zeroes:
+                for name in whose:
+                    watch.applied.pop(name, None)
                 watch.tell(GradientsZeroed(site, regions, None, whose))
             else:
                 watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
