@@ -112,24 +112,29 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-@pytest.fixture(scope="module")
-def outcomes(fixed: dict[str, Path]) -> dict[str, Outcome]:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+def observed(arguments: list[str], **environment: str) -> dict[str, Outcome]:
+    """What came of programs, by the names that they are given by."""
     finished = subprocess.run(
-        [sys.executable, "-W", "ignore", str(RUNNER), *map(name_of, RUNNABLE), *map(str, fixed.values())],
+        [sys.executable, "-W", "ignore", str(RUNNER), *arguments],
         cwd=FIXTURES,
-        env=environment,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
         timeout=900,
     )
-    names = {str(path): name for name, path in fixed.items()}
     lines = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("[")]
     return {
-        names.get(name, name): Outcome({(file, line, rule) for file, line, rule in found}, raised, errors)
+        name: Outcome({(file, line, rule) for file, line, rule in found}, raised, errors)
         for name, found, raised, errors in lines
     }
+
+
+@pytest.fixture(scope="module")
+def outcomes(fixed: dict[str, Path]) -> dict[str, Outcome]:
+    names = {str(path): name for name, path in fixed.items()}
+    found = observed([*map(name_of, RUNNABLE), *names], CUDA_VISIBLE_DEVICES="")
+    return {names.get(name, name): outcome for name, outcome in found.items()}
 
 
 def of(outcomes: dict[str, Outcome], program: Path | str) -> Outcome:
