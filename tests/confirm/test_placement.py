@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from amplint.confirm import placement  # noqa: E402
+from amplint.confirm.probe import Probe  # noqa: E402
 from amplint.confirm.simulation import SimulatedCuda  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -162,7 +164,7 @@ def test_memory_of_which_nothing_is_known_is_in_nobodys_way() -> None:
     unknown = torch.Tensor(2, 2).fill_(1)
     assert placement.asked(unknown) is None
     assert (unknown @ cuda()).device == CUDA
-    assert (unknown + cpu()).device == CPU
+    assert (unknown + cpu()).device == CPU and placement.asked(unknown + cpu()) is None
     unknown = torch.Tensor(2, 2)
     torch.add(cuda(), 1, out=unknown)
     assert unknown.device == CUDA
@@ -254,3 +256,23 @@ def test_fourier_transforms_in_half_are_those_of_cufft() -> None:
     assert torch.stft(cuda(8).half(), 8, return_complex=True).dtype is torch.complex32
     with pytest.raises(RuntimeError, match="powers of two"):
         torch.stft(cuda(8).half(), 6, return_complex=True)
+
+
+def test_groups_of_tensors_are_those_of_their_devices() -> None:
+    from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype as grouped
+
+    lists = [[cuda(), cpu(), cuda()], [cuda(1), cpu(1), cuda(1)]]
+    found = grouped(lists, with_indices=True)
+    assert {device: indices for (device, _), (_, indices) in found.items()} == {CUDA: [0, 2], CPU: [1]}
+    assert [len(part) for part in found[CUDA, torch.float32][0]] == [2, 2]
+
+
+def test_a_tensor_that_is_there_is_not_copied_under_a_probe() -> None:
+    class Deaf:
+        def hear(self, event: object) -> None:
+            """Nothing."""
+
+    with Probe(Deaf(), is_user_file=__file__.__eq__, root=Path(__file__).parent):
+        x = cuda()
+        assert x.cuda() is x and x.to("cuda").device == CUDA
+        assert cpu().cuda().device == CUDA
