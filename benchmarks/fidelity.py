@@ -52,10 +52,22 @@ class Difference:
         return any(text in self.simulated for text in _REFUSALS)
 
 
+class Filled(ops.Tensors):  # type: ignore[misc]
+    """Operands with values in (0, 1), where fake tensors have none."""
+
+    def __call__(self, *shape: int) -> torch.Tensor:
+        """As in the class above, on the device that is simulated."""
+        dtype = self.first if self.made == 0 else self.rest
+        self.made += 1
+        filled = torch.rand(shape, generator=torch.Generator().manual_seed(self.made)) * 0.98 + 0.01
+        return filled.to(self.device, dtype)
+
+
 def outcome(device: str, function: Any, sample: Any, operands: str) -> str:
     """The type of the result ("f", "h", "d", "i"), or what was raised."""
     kinds = {"f": torch.float32, "h": torch.float16}
-    tensors = ops.Tensors(device, kinds[operands[0]], kinds[operands[1]])
+    make = ops.Tensors if device == "cuda" else Filled
+    tensors = make("cuda", kinds[operands[0]], kinds[operands[1]])
     region = torch.autocast("cuda:0" if device == "cuda" else "cuda", dtype=torch.float16)
     try:
         arguments, keywords = sample(tensors)

@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from torch import Tensor
 from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.confirm.composites import already_cast
+from amplint.confirm.placement import involved
 from amplint.confirm.release import RELEASE, TORCH
 
 _APPENDED_DTYPE = {
@@ -40,6 +41,12 @@ _BAN = (
 _SAME_ON_CPU = {"cross_entropy_loss": "cross_entropy", "_convolution": "conv2d", "convolution": "conv2d"}
 _AFTER = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.AutocastCPU)
 _CPU_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+
+class Switch(Protocol):
+    """Whether autocast is on."""
+
+    enabled: bool
 
 
 class WeightCache:
@@ -78,9 +85,10 @@ class WeightCache:
 
 
 class CudaPolicy:
-    """Installs the policy, until ``close``. ``is_enabled`` is torch's own ``is_autocast_enabled``."""
+    """Installs the policy, until ``close``. ``cpu`` knows whether the code has switched autocast on for the CPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu: Switch) -> None:
+        self._cpu = cpu
         self.cache = WeightCache()
         self._library = torch.library.Library("aten", "IMPL", "AutocastCPU")
         self._is_enabled = torch.is_autocast_enabled
@@ -106,21 +114,33 @@ class CudaPolicy:
     def _kernel(self, name: str, op: Any) -> Callable[..., Any]:
         on_cuda = self._on_cuda(name, op)
         on_cpu = self._on_cpu(name, op)
-        is_enabled = self._is_enabled
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            run = on_cuda if is_enabled("cuda") else on_cpu
             with torch._C._ExcludeDispatchKeyGuard(_CPU_KEY), torch._C.DisableTorchFunction(), already_cast():
-                return run(args, kwargs)
+                match self._region_for(args, kwargs):
+                    case "cuda":
+                        return on_cuda(args, kwargs)
+                    case "cpu":
+                        return on_cpu(args, kwargs)
+                return op(*args, **kwargs)
 
         return kernel
 
+    def _region_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The device of the region that an op is for: autocast is for tensors on the device that it is on for."""
+        on_cuda, on_cpu = involved(args, kwargs)
+        if on_cuda and self._is_enabled("cuda"):
+            return "cuda"
+        return "cpu" if on_cpu and self._cpu.enabled else ""
+
     def _only_on_cpu(self, name: str, op: Any) -> Callable[..., Any]:
         """CUDA lets the op pass: what it calls in turn meets autocast."""
-        on_cpu, is_enabled = self._on_cpu(name, op), self._is_enabled
+        on_cpu = self._on_cpu(name, op)
 
         def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_enabled("cuda"):
+            with torch._C.DisableTorchFunction():
+                region = self._region_for(args, kwargs)
+            if region != "cpu":
                 return op.redispatch(keys & _AFTER, *args, **kwargs)
             with torch._C._ExcludeDispatchKeyGuard(_CPU_KEY), torch._C.DisableTorchFunction(), already_cast():
                 return on_cpu(args, kwargs)

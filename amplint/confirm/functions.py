@@ -84,6 +84,8 @@ class Call:
     kwargs: dict[str, Any]
     tensors: list[Tensor]
     histories: list[History | None]
+    on_cpu: bool = False
+    """Whether it is one for the autocast of the CPU."""
 
     @property
     def site(self) -> Site:
@@ -107,6 +109,8 @@ class FunctionMode(TorchFunctionMode):
         self._cached = weights
         self._functions: dict[Any, Function | None] = {}
         self._plans: dict[Hashable, Plan] = {}
+        self._regions: dict[tuple[int, str], tuple[Regions, Regions]] = {}
+        """Open regions, and which of them are for a device."""
         self._sums: set[Hashable] = set()
         """Where numbers were added to, by ``total += tensor``."""
         self._everything = watch.level is Level.CASTS
@@ -173,20 +177,21 @@ class FunctionMode(TorchFunctionMode):
         frame = watch.sites.frame(3)
         if frame is None:
             return
-        regions = watch.here.regions
+        regions, on_cpu = self._around(tensors)
         region = enabled_region(regions)
         if region is not None and region.cache_enabled and result is not None:
-            policy = function.policy(_on_cpu(regions, watch.device))
+            policy = function.policy(on_cpu)
             if policy is Policy.LOWER:
                 self._cached.used(tensors, frame)
         of = watch.histories.of
         histories = [of(tensor) for tensor in tensors]
-        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories)
+        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories, on_cpu)
         key = (
             id(frame.f_code),
             frame.f_lasti,
             function.name,
             id(regions),
+            on_cpu,
             getattr(result, "dtype", None),
             *[tensor.dtype for tensor in tensors],
             *[id(history) for history in histories],
@@ -210,6 +215,20 @@ class FunctionMode(TorchFunctionMode):
             # a cast that changes nothing gives its operand back
             if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
                 watch.histories.note(part, history)
+
+    def _around(self, tensors: list[Tensor]) -> tuple[Regions, bool]:
+        """The regions that are for the device of an op's tensors, and whether it is the CPU."""
+        regions = self.watch.here.regions
+        if not regions or not tensors:
+            return regions, self.watch.device not in DEVICES_LIKE_CUDA
+        types = [tensor.device.type for tensor in tensors]
+        device = next((name for name in types if name in DEVICES_LIKE_CUDA), types[0])
+        known = self._regions.get((id(regions), device))
+        if known is None or known[0] is not regions:
+            here = tuple(region for region in regions if region.device in (None, device))
+            known = (regions, regions if len(here) == len(regions) else here)
+            self._regions[id(regions), device] = known
+        return known[1], device not in DEVICES_LIKE_CUDA
 
     def _guarded_in_place(self, plan: Plan, call: Call) -> None:
         tensor = call.tensors[0]
@@ -237,7 +256,7 @@ class FunctionMode(TorchFunctionMode):
             filled = self._filled(call)
             if filled is not None:
                 return filled
-        policy = function.policy(_on_cpu(regions, self.watch.device))
+        policy = function.policy(call.on_cpu)
         if policy is None:
             return None
         if self._accumulates(function, site, call.tensors):
@@ -337,7 +356,7 @@ class FunctionMode(TorchFunctionMode):
                 return History(raised=site)
             return None
         region = enabled_region(call.regions)
-        policy = function.policy(_on_cpu(call.regions, self.watch.device))
+        policy = function.policy(call.on_cpu)
         if half and region is not None and policy is Policy.LOWER:
             return History(born=site, born_in=region)
         if policy is Policy.LOWER and function.weights is not None:
@@ -370,9 +389,11 @@ class FunctionMode(TorchFunctionMode):
             return
         if watch.penalties:
             self._penalty(function, args, tensors, result)
-        gradient = watch.gradients.of(tensors[0])
-        if gradient is not None:
-            self._gradient(function, gradient, result)
+        several = bool(args) and isinstance(args[0], (list, tuple))
+        known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]
+        gradients = [part for part in known if part is not None]
+        if gradients:
+            self._gradient(function, frozenset().union(*gradients), result)
         scaled = next((known for known in map(watch.scaled.of, tensors) if known is not None), None)
         if scaled is not None and isinstance(result, Tensor) and function.keeps_scale:
             scales = watch.scales.values()
@@ -408,12 +429,15 @@ class FunctionMode(TorchFunctionMode):
 
     def _gradient(self, function: Function, whose: frozenset[Hashable], result: Any) -> None:
         watch = self.watch
-        if function.limits or function.norm or function.name == "zero_":
+        zeroes = function.name in ("zero_", "_foreach_zero_")
+        if function.limits or function.norm or zeroes:
             site = watch.sites.here(3)
             if site is None:
                 return
             regions = watch.here.regions
-            if function.name == "zero_":
+            if zeroes:
+                for name in whose:
+                    watch.applied.pop(name, None)
                 watch.tell(GradientsZeroed(site, regions, None, whose))
             else:
                 watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
@@ -514,11 +538,6 @@ def _trait(call: Call, half: bool) -> Trait | None:
         name, [history.trait if history is not None else None for history in call.histories], half
     )
     return "scalar" if left == "squares" and len(args) == 1 and not kwargs else left
-
-
-def _on_cpu(regions: Regions, device: str) -> bool:
-    here = regions[-1].device if regions and regions[-1].device is not None else device
-    return here not in DEVICES_LIKE_CUDA
 
 
 def _small_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:

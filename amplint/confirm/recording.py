@@ -118,6 +118,8 @@ class Raised:
     text: str
     stack: tuple[tuple[str, int], ...]
     rank: int = 0
+    not_simulated: bool = False
+    """Whether it came of something that simulated CUDA does not have: what would have followed is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,7 +326,7 @@ class Session:
         counted = self.lines.counts()
         made = Recording(
             device=recordings.CPU if self._waiting else self.device,
-            device_name="" if self._waiting else self._device_name(),
+            device_name="" if self._waiting or is_cut else self._device_name(),
             torch=self.torch,
             op_table=self.op_table,
             command=self.order.command,
@@ -353,13 +353,26 @@ class Session:
         notes = (*self.probe.notes, *map(_internal, self.probe.errors))
         # to look at numbers on a device is to wait for it, or to break what it is capturing
         numbers = not is_cut or self.device != recordings.REAL
-        return self.observer.recording(replace(made, hidden=hidden, notes=notes), numbers=numbers)
+        made = replace(made, hidden=hidden, notes=notes)
+        try:
+            return self.observer.recording(made, numbers=numbers)
+        except RuntimeError as error:
+            if not numbers:
+                raise
+            first = (f"{error}".splitlines() or [""])[0]
+            made = replace(
+                made, notes=(*notes, f"what was measured could not be read from the device: {first}")
+            )
+            return self.observer.recording(made, numbers=False)
 
     def _device_name(self) -> str:
         """What the device is called, asked where the program has started CUDA by itself."""
         import torch
 
-        return torch.cuda.get_device_name() if self.device == REAL and torch.cuda.is_initialized() else ""
+        if self.device == REAL and torch.cuda.is_initialized():
+            with contextlib.suppress(RuntimeError):  # a device that has failed answers nothing
+                return torch.cuda.get_device_name()
+        return ""
 
     def _displayed(self, file: str) -> str:
         return recordings.displayed(file, self.root.resolve())
@@ -384,7 +397,16 @@ class Session:
         )
         text = f"{error}".strip().splitlines() or [""]
         if len(self.raised) < _MOST_RAISED:
-            self.raised.append(Raised(type(error).__name__, text[0][:300], stack, self.rank))
+            self.raised.append(
+                Raised(type(error).__name__, text[0][:300], stack, self.rank, self._not_simulated(error))
+            )
+
+    def _not_simulated(self, error: BaseException) -> bool:
+        if self.device != SIMULATED or self._waiting:
+            return False
+        from amplint.confirm.simulated_ops import is_not_simulated
+
+        return is_not_simulated(error)
 
     def _watch(self) -> Iterator[None]:
         """Writes now and then, and ends a run that is out of time or does not unwind."""

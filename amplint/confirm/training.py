@@ -95,7 +95,6 @@ class _Watcher:
         self._scalers_made: dict[Hashable, Site] = {}
         self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
-        self._applied: dict[Hashable, _Applied] = {}
         self._states: dict[int, tuple[Any, str, Hashable, Place | None]] = {}
 
     # backward -----------------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ class _Watcher:
         if site is None:
             return
         scaled_by = tuple(dict.fromkeys(name for output in outputs for name in self.scalers_of(output)))
-        kept = self._kept(site) if self._applied else frozenset()
+        kept = self._kept(site) if self.watch.applied else frozenset()
         direct = self.watch.sites.direct(sys._getframe(0)) is not None
         multiplied = _multiplied(outputs)
         by_hand = not self._scalers_made and multiplied
@@ -146,15 +145,16 @@ class _Watcher:
         """The optimizers whose gradients a scaler's step has applied and nobody has touched since. Of others it tells
         that they were dropped, which code can do without a call."""
         kept: set[Hashable] = set()
-        for name, (parameter, gradient, version, modules) in list(self._applied.items()):
+        for name, (parameter, gradient, version, modules) in list(self.watch.applied.items()):
             here, then = parameter(), gradient()
-            if here is None or then is None or here.grad is not then or not then.any():
-                # gradients that are all zero are as good as none
-                del self._applied[name]
+            # what was written into a gradient is taken for zeros: to look would be to wait for the device
+            written = then is not None and version not in (None, then._version)
+            if here is None or then is None or here.grad is not then or written:
+                del self.watch.applied[name]
                 self.watch.tell(GradientsZeroed(site, self.watch.here.regions, name, modules))
-            elif then._version == version:
+            elif version is not None:
                 kept.add(name)
-                self._applied[name] = _Applied(parameter, gradient, None, modules)
+                self.watch.applied[name] = _Applied(parameter, gradient, None, modules)
         return frozenset(kept)
 
     def _at_hand(self) -> ScalerAtHand | None:
@@ -345,6 +345,8 @@ class _Watcher:
             event = GradientsZeroed(site, regions, owners.add(owner), owners.of_optimizer(owner))
         else:
             event = GradientsZeroed(site, regions, None, owners.of(owner.parameters()))
+        for name in event.modules:
+            self.watch.applied.pop(name, None)
         self.watch.tell(event)
 
     def clip(self, name: str, original: Any) -> Any:
@@ -499,7 +501,7 @@ class _Watcher:
         gradient = parameter.grad
         assert gradient is not None
         owners = self.watch.owners
-        self._applied[owners.add(optimizer)] = _Applied(
+        self.watch.applied[owners.add(optimizer)] = _Applied(
             weakref.ref(parameter), weakref.ref(gradient), gradient._version, owners.of_optimizer(optimizer)
         )
 

@@ -27,6 +27,9 @@ _OPS = frozenset({"Op", "IndexPut", "Converted"})
 
 
 _CUT = "a process was killed, and what it did after its record was last written is not known"
+_NOT_SIMULATED = (
+    "the simulation of CUDA ended the run, and what the program would have done next is not known"
+)
 
 
 class Status(str, Enum):
@@ -127,8 +130,8 @@ class _Join:
             return Verdict(finding, Status.NOT_OBSERVABLE, reason=reason)
         path = self._path_in_run(finding.path)
         if path is None:
-            if self.recording.is_cut and finding.path not in self.recording.files:
-                return Verdict(finding, Status.INCONCLUSIVE, reason=_CUT)
+            if self._ended_early and finding.path not in self.recording.files:
+                return Verdict(finding, Status.INCONCLUSIVE, reason=self._ended_early)
             if finding.path in self.recording.files:
                 reason = "the file that ran is not the one that was linted"
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
@@ -143,9 +146,16 @@ class _Join:
         if raised is not None:
             return Verdict(finding, Status.CONFIRMED, 1, (_in_words(raised),), self._device())
         unseen = self._unseen(finding, path, rule)
-        if self.recording.is_cut and unseen.status in (Status.NOT_REACHED, Status.REFUTED):
-            return Verdict(finding, Status.INCONCLUSIVE, reason=_CUT)
+        if self._ended_early and unseen.status in (Status.NOT_REACHED, Status.REFUTED):
+            return Verdict(finding, Status.INCONCLUSIVE, reason=self._ended_early)
         return unseen
+
+    @property
+    def _ended_early(self) -> str:
+        """Why it is not known what the program would have done next; empty if it came to an end of its own."""
+        if self.recording.is_cut:
+            return _CUT
+        return _NOT_SIMULATED if any(raised.not_simulated for raised in self.recording.raised) else ""
 
     def missed(self, seen: Seen) -> Verdict:
         """That the run saw something which the static pass did not say."""

@@ -104,6 +104,8 @@ class Watch:
         self.gradients: Notes[frozenset[Hashable]] = Notes()
         self.penalties: Notes[Penalty] = Notes()
         self.scales: dict[Hashable, float] = {}
+        self.applied: dict[Hashable, Any] = {}
+        """Gradients that a scaler's step has applied, by optimizer, until somebody drops them."""
         self.numbers = Numbers()
         self.patches = Patches()
         self.here = ThreadState()

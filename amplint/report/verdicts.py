@@ -165,7 +165,8 @@ def described_run(recording: Recording) -> str:
         "killed": "it was killed" + (f" by signal {-recording.status}" if recording.status < 0 else ""),
     }.get(recording.ended, recording.ended)
     for raised in recording.raised[:1]:
-        end = f"it raised {raised.type}: {raised.text}".rstrip(".")
+        who = "the simulation ended the run:" if raised.not_simulated else "it raised"
+        end = f"{who} {raised.type}: {raised.text}".rstrip(".")
     command = escaped(" ".join(recording.command))
     skipped = f", {recording.skipped} of them skipped by the scaler" if recording.skipped else ""
     steps = counted(recording.steps, "optimizer step") + skipped

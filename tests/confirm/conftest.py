@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from no_device import pytest_terminal_summary  # noqa: F401 - a hook of pytest
 from probing import Done, Probed
 
 from amplint.confirm.order import ENVIRONMENT, Order

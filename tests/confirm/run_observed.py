@@ -1,6 +1,8 @@
 """Runs programs one after the other under the probe and simulated CUDA, and lets the rules judge each run.
 
-    python tests/confirm/run_observed.py PROGRAM...
+    python tests/confirm/run_observed.py [--on-cuda] PROGRAM...
+
+With --on-cuda the programs have the CUDA device that is there.
 
 A program is a file, or a folder with a main.py. Prints one line of JSON for each: its path, the findings as
 [file, line, rule], the exception that ended it or null, and the errors of the probe.
@@ -66,7 +68,7 @@ def as_main(main: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
-def run(program: Path) -> tuple[list[tuple[str, int, str]], str | None, list[str]]:
+def run(program: Path, *, on_cuda: bool = False) -> tuple[list[tuple[str, int, str]], str | None, list[str]]:
     """Findings, exception, errors of the probe."""
     main = program if program.is_file() else program / "main.py"
     root, mine = main.parent, str(program)
@@ -77,7 +79,7 @@ def run(program: Path) -> tuple[list[tuple[str, int, str]], str | None, list[str
     torch.manual_seed(0)
     with as_main(main), contextlib.redirect_stdout(io.StringIO()):
         try:
-            with SimulatedCuda(), probe:
+            with contextlib.nullcontext() if on_cuda else SimulatedCuda(), probe:
                 runpy.run_path(str(main), run_name="__main__")
         except BaseException as error:
             raised = repr(error)
@@ -88,8 +90,9 @@ def run(program: Path) -> tuple[list[tuple[str, int, str]], str | None, list[str
 def main() -> None:
     """Each result is flushed, so that a crash of the interpreter shows where it happened."""
     torch.set_num_threads(1)
-    for name in sys.argv[1:]:
-        print(json.dumps([name, *run(Path(name).absolute())]), flush=True)
+    on_cuda = sys.argv[1] == "--on-cuda"
+    for name in sys.argv[1 + on_cuda :]:
+        print(json.dumps([name, *run(Path(name).absolute(), on_cuda=on_cuda)]), flush=True)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ NOT_SEEN = {
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""
 SAID_ALL_THE_SAME = {
-    "bce-in-autocast/good_tensors_on_the_cpu.py": "in simulation every tensor is taken for a CUDA tensor",
+    "autocast-wrong-device/good_device_as_text.py": "a run sees the text, which torch before 2.4 refused",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/good_never_resumed.py": "what other code loads is not seen when something is saved",
@@ -61,10 +61,9 @@ RAISES = {
         )
     ),
     "cuda-graph-with-cache/bad_two_files",
-    "bce-in-autocast/good_tensors_on_the_cpu.py",
     "jit-under-autocast/good_block_in_script.py",
 }
-"""Programs that simulated CUDA cannot run to their end: graphs, scripts, tensors on the CPU."""
+"""Programs that simulated CUDA cannot run to their end: graphs and scripts."""
 SUPPRESSED = "unused-suppression"
 """These programs carry comments that silence the linter. A run is not silenced."""
 
@@ -113,24 +112,29 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-@pytest.fixture(scope="module")
-def outcomes(fixed: dict[str, Path]) -> dict[str, Outcome]:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
+def observed(arguments: list[str], **environment: str) -> dict[str, Outcome]:
+    """What came of programs, by the names that they are given by."""
     finished = subprocess.run(
-        [sys.executable, "-W", "ignore", str(RUNNER), *map(name_of, RUNNABLE), *map(str, fixed.values())],
+        [sys.executable, "-W", "ignore", str(RUNNER), *arguments],
         cwd=FIXTURES,
-        env=environment,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
         timeout=900,
     )
-    names = {str(path): name for name, path in fixed.items()}
     lines = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("[")]
     return {
-        names.get(name, name): Outcome({(file, line, rule) for file, line, rule in found}, raised, errors)
+        name: Outcome({(file, line, rule) for file, line, rule in found}, raised, errors)
         for name, found, raised, errors in lines
     }
+
+
+@pytest.fixture(scope="module")
+def outcomes(fixed: dict[str, Path]) -> dict[str, Outcome]:
+    names = {str(path): name for name, path in fixed.items()}
+    found = observed([*map(name_of, RUNNABLE), *names], CUDA_VISIBLE_DEVICES="")
+    return {names.get(name, name): outcome for name, outcome in found.items()}
 
 
 def of(outcomes: dict[str, Outcome], program: Path | str) -> Outcome:

@@ -112,7 +112,7 @@ def test_the_policy_of_the_cpu_is_back() -> None:
 
     assert half_softmax() is torch.float16
     with SimulatedCuda(), torch.autocast("cuda"):
-        assert torch.softmax(torch.randn(4, dtype=torch.float16), 0).dtype is torch.float32
+        assert torch.softmax(torch.randn(4, dtype=torch.float16, device="cuda"), 0).dtype is torch.float32
     assert half_softmax() is torch.float16
     assert not torch.cuda.is_available()
 

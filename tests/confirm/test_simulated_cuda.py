@@ -83,10 +83,11 @@ def test_unscaled_gradients_are_what_they_are_without_a_scaler() -> None:
     model = nn.Linear(4, 1).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cuda")
-    model(torch.ones(1, 4)).sum().backward()
+    x = torch.ones(1, 4, device="cuda")
+    model(x).sum().backward()
     expected = model.weight.grad.clone()
     model.zero_grad()
-    scaler.scale(model(torch.ones(1, 4)).sum()).backward()
+    scaler.scale(model(x).sum()).backward()
     assert model.weight.grad[0, 0].item() == 65536
     scaler.unscale_(optimizer)
     assert torch.equal(model.weight.grad, expected)
@@ -148,7 +149,7 @@ def test_there_is_one_device_with_bfloat16() -> None:
     torch.cuda.synchronize()
     assert torch.cuda.memory_allocated() == 0
     assert isinstance(torch.Generator(device="cuda").manual_seed(1), torch.Generator)
-    assert torch.zeros(2, device=0).to("cuda:0").cuda().device.type == "cpu"
+    assert torch.zeros(2, device=0).to("cuda:0").cuda().device == torch.device("cuda", 0)
 
 
 def test_a_region_for_the_device_of_a_tensor_is_one_for_cuda() -> None:
@@ -188,7 +189,7 @@ def test_every_overload_with_a_kernel_on_cuda_has_a_policy() -> None:
         (lambda half: half.norm(), torch.float32),
         (lambda half: nn.functional.pairwise_distance(half, half), torch.float32),
         (lambda half: nn.functional.layer_norm(half, (2,)), torch.float32),
-        (lambda half: nn.functional.cross_entropy(half, torch.zeros(2, dtype=torch.long)), torch.float32),
+        (lambda half: nn.functional.cross_entropy(half, half[0].long()), torch.float32),
         (lambda half: half.float() @ half.float(), torch.float16),
         (lambda half: half.sqrt(), torch.float16),
         (lambda half: half.softmax(0, dtype=torch.float16), torch.float16),

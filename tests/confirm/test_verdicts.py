@@ -264,6 +264,22 @@ def test_a_record_that_is_cut_says_nothing_of_what_it_does_not_hold(seen: dict[s
     assert found.status is Status.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(
+    "seen",
+    [{"lines": {"train.py": {3: 7, 5: 7}}}, {}, {"files": {}}],
+    ids=["refuted", "not reached", "no such file"],
+)
+def test_a_run_that_the_simulation_ended_refutes_nothing(seen: dict[str, object]) -> None:
+    raised = Raised(
+        "RuntimeError", "there is no such thing as a graph", (("train.py", 3),), not_simulated=True
+    )
+    told = finding("disabled-region-without-cast")
+    ended = run(ended=RAISED, raised=(raised,), **seen)
+    assert verdict(replace(ended, raised=()), told).status in (Status.REFUTED, Status.NOT_REACHED)
+    found = verdict(ended, told)
+    assert found.status is Status.INCONCLUSIVE and "simulation" in found.reason
+
+
 def test_what_a_cut_record_holds_is_confirmed() -> None:
     found = verdict(run(ended=KILLED, is_cut=True, seen=(Seen(finding(), 2),)))
     assert (found.status, found.count) == (Status.CONFIRMED, 2)
