@@ -65,10 +65,11 @@ _SMALL = 1e-4
 
 @dataclass
 class Plan:
-    """What is to be done when the same op meets the same operands at the same place again: the event to tell,
-    and the histories of the results, by type."""
+    """What is to be done when the same op meets the same operands at the same place again: the event to tell, and the
+    histories of the results, by type. ``keeps_casts``: the region keeps the casts of weights that the op makes."""
 
     event: Event | None
+    keeps_casts: bool = False
     histories: dict[torch.dtype, History | None] = field(default_factory=dict)
 
 
@@ -174,14 +175,7 @@ class FunctionMode(TorchFunctionMode):
         if frame is None:
             return
         regions = watch.here.regions
-        region = enabled_region(regions)
-        if region is not None and region.cache_enabled and result is not None:
-            policy = function.policy(_on_cpu(regions, watch.device))
-            if policy is Policy.LOWER:
-                self._cached.used(tensors, frame)
-        of = watch.histories.of
-        histories = [of(tensor) for tensor in tensors]
-        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories)
+        histories = list(map(watch.histories.of, tensors))
         key = (
             id(frame.f_code),
             frame.f_lasti,
@@ -189,11 +183,14 @@ class FunctionMode(TorchFunctionMode):
             id(regions),
             getattr(result, "dtype", None),
             *[tensor.dtype for tensor in tensors],
-            *[id(history) for history in histories],
+            *map(id, histories),
         )
+        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = Plan(self._event(call, result))
+            plan = self._plans[key] = Plan(self._event(call, result), self._keeps_casts(function, regions))
+        if plan.keeps_casts and result is not None:
+            self._cached.used(tensors, frame)
         if plan.event is not None:
             watch.tell(plan.event)
         if result is None:
@@ -202,14 +199,22 @@ class FunctionMode(TorchFunctionMode):
             if function.plain in traits.GUARDS and tensors[0].dtype in HALF:
                 self._guarded_in_place(plan, call)
             return
-        for part in _parts(result):
+        for part in (result,) if type(result) is Tensor else _parts(result):
             dtype = part.dtype
             if dtype not in plan.histories:
                 plan.histories[dtype] = self._history(call, dtype)
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
-            if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
+            if history is not None and (
+                (function.casts and dtype in HALF) or all(part is not tensor for tensor in tensors)
+            ):
                 watch.histories.note(part, history)
+
+    def _keeps_casts(self, function: Function, regions: Regions) -> bool:
+        region = enabled_region(regions)
+        if region is None or not region.cache_enabled:
+            return False
+        return function.policy(_on_cpu(regions, self.watch.device)) is Policy.LOWER
 
     def _guarded_in_place(self, plan: Plan, call: Call) -> None:
         tensor = call.tensors[0]
@@ -421,16 +426,6 @@ class FunctionMode(TorchFunctionMode):
                     watch.numbers.norm(site, result)
         elif isinstance(result, Tensor) and function.cuda is Policy.VIEW and not function.in_place:
             watch.gradients.note(result, whose)
-
-
-class _Same:
-    """Tells whether a tensor is one of several, by identity."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self._tensors = tensors
-
-    def __contains__(self, tensor: object) -> bool:
-        return any(tensor is other for other in self._tensors)
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:

@@ -18,6 +18,7 @@ from amplint.events import (
     AutocastSwitched,
     Backward,
     Cast,
+    Constructed,
     Converted,
     Event,
     Forward,
@@ -44,6 +45,9 @@ _MOST_PIECES = 3
 _MOST_DRAFTS = 2000
 """Different drafts that are kept: a rule whose messages hold what changes all the time must not fill the memory."""
 
+_REPEATED = frozenset({Op, Cast, IndexPut, Constructed})
+"""The kinds of events of which each is told again and again by the same object."""
+_MOST_IDLE = 4096
 _FEW_LOSSES = 8
 
 
@@ -100,6 +104,17 @@ class _Visits:
     dtypes: dict[str, None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Idle:
+    """An event that led to nothing where those who hear its kind were in these states. What it tells of is counted in
+    ``visits``."""
+
+    event: Event
+    states: tuple[Hashable, ...]
+    visits: _Visits
+    inside: bool
+
+
 class Observer:
     """The listener of a probe.
 
@@ -130,6 +145,8 @@ class Observer:
         self._tellings: dict[Hashable, _Telling] = {}
         self._told_at: dict[tuple[Place, type[Event]], set[int]] = {}
         self._visits: dict[tuple[type[Event], Place], _Visits] = {}
+        self._idle: dict[int, _Idle] = {}
+        """By the id of an event that is told again and again by the same object, as ops are."""
         self._opened: Counter[tuple[Place, str | None, str | None, bool]] = Counter()
         self._without_update: set[Hashable] = set()
         self.notes: dict[str, None] = {}
@@ -200,6 +217,7 @@ class Observer:
             telling.measured.clear()
         self._losses.clear()
         self._visits.clear()
+        self._idle.clear()
         self._opened.clear()
         self._left_out.clear()
         self.notes.clear()
@@ -225,8 +243,30 @@ class Observer:
         return not self._without_update or self.steps >= 2 * self._wanted + 2
 
     def _take(self, event: Event) -> None:
-        self._count(event)
+        kind = type(event)
         self._last = event.place
+        if kind not in _REPEATED:
+            self._count(event)
+            self._judge(event)
+            return
+        before = self._dispatcher.of_those(kind, self._state)
+        idle = self._idle.get(id(event))
+        if idle is not None and idle.states == before:
+            idle.visits.count += 1
+            idle.visits.inside += idle.inside
+            return
+        visits = self._count(event)
+        self._judge(event)
+        if (
+            self._dispatcher.of_those(kind, self._state) == before
+            and (event.place, kind) not in self._told_at
+        ):
+            if len(self._idle) >= _MOST_IDLE:
+                self._idle.clear()
+            inside = enabled_region(event.regions) is not None
+            self._idle[id(event)] = _Idle(event, before, visits, inside)
+
+    def _judge(self, event: Event) -> None:
         before = self._state
         self._state = self._dispatcher.hear(before, event)
         drafts = self._report.drafts
@@ -235,7 +275,11 @@ class Observer:
             pieces = list(self._evidence(event))
             for draft in drafts:
                 self._tell(draft, event, pieces)
-                self._told_at.setdefault((event.place, type(event)), set()).add(id(draft.rule))
+            at = (event.place, type(event))
+            if at not in self._told_at:
+                self._told_at[at] = set()
+                self._idle.clear()  # where something was told, it is looked at again each time
+            self._told_at[at] |= told
             drafts.clear()
         known = self._told_at.get((event.place, type(event)))
         if known and not known <= told:
@@ -292,7 +336,7 @@ class Observer:
                 self._tellings[key].add(list(self._evidence(event)))
                 self._add_numbers(self._tellings[key], event)
 
-    def _count(self, event: Event) -> None:
+    def _count(self, event: Event) -> _Visits:
         kind = type(event)
         place = event.region.place if isinstance(event, RegionExited) else event.place
         visits = self._visits.get((kind, place))
@@ -327,6 +371,7 @@ class Observer:
                 self._without_update.add(event.scaler)
             elif event.act == "update":
                 self._without_update.discard(event.scaler)
+        return visits
 
     def _evidence(self, event: Event) -> Iterator[str]:
         region = enabled_region(event.regions)
