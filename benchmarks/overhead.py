@@ -25,6 +25,14 @@ ASKED = {"MLP 8x64": 2.0, "MLP 8x256": 1.5, "CNN": 1.15, "transformer": 1.15}
 """At most so many times the plain step; for `trace` three times."""
 STEPS = {"MLP 8x64": 400, "MLP 8x256": 200, "CNN": 60, "transformer": 40}
 SIMULATED = "--simulated"
+_STEADY = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_TOP_PAD_": "100000000",
+    "MALLOC_TRIM_THRESHOLD_": "1000000000",
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
+}
+"""glibc keeps what is freed: how often it gives memory back to the system hangs on chance, and costs up to a fifth of a
+step of the CNN."""
 
 
 def commands(device: str) -> dict[str, list[str]]:
@@ -48,7 +56,7 @@ def milliseconds(command: list[str], model: str, device: str, steps: int) -> flo
             check=True,
             stdout=subprocess.DEVNULL,
             cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            env={**os.environ, **_STEADY},
         )
         return float(file.read_text())
 

@@ -202,7 +202,8 @@ class FunctionMode(TorchFunctionMode):
         for part in (result,) if type(result) is Tensor else _parts(result):
             dtype = part.dtype
             if dtype not in plan.histories:
-                plan.histories[dtype] = self._history(call, dtype)
+                history = self._history(call, dtype)
+                plan.histories[dtype] = watch.histories.shared(history) if history is not None else None
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
             if history is not None and (
@@ -221,7 +222,8 @@ class FunctionMode(TorchFunctionMode):
         if tensor.dtype not in plan.histories:
             trait = _trait(call, True)
             before = call.histories[0] or History()
-            plan.histories[tensor.dtype] = replace(before, trait=trait) if isinstance(trait, Guard) else None
+            guarded = replace(before, trait=trait) if isinstance(trait, Guard) else None
+            plan.histories[tensor.dtype] = self.watch.histories.shared(guarded) if guarded else None
         history = plan.histories[tensor.dtype]
         if history is not None:
             self.watch.histories.note(tensor, history)

@@ -24,6 +24,7 @@ from amplint.events import (
     Forward,
     FunctionEnded,
     IndexPut,
+    ObjectGone,
     Op,
     Operand,
     OptimizerMade,
@@ -152,6 +153,9 @@ class Observer:
         self.notes: dict[str, None] = {}
         self.steps = 0
         self._left_out: Counter[Hashable] = Counter()
+        self._left_out_of_gone = 0
+        self._stepping: list[Hashable] = []
+        """The optimizer whose step a scaler was asked for, until something else is heard."""
         self.stopping = False
         """Set when the run is to end: what happens while it unwinds says nothing about the program."""
         self.last_words: tuple[type[Event], ...] = (Event,)
@@ -167,7 +171,8 @@ class Observer:
     @property
     def skipped(self) -> int:
         """Steps that a scaler left out. Of an optimizer that is not torch's nobody knows."""
-        return sum(count for optimizer, count in self._left_out.items() if optimizer in self._optimizers)
+        there = sum(count for optimizer, count in self._left_out.items() if optimizer in self._optimizers)
+        return self._left_out_of_gone + there
 
     def ask(self, context: Context) -> None:
         """Whom the rules may ask about events."""
@@ -220,6 +225,8 @@ class Observer:
         self._idle.clear()
         self._opened.clear()
         self._left_out.clear()
+        self._left_out_of_gone = 0
+        self._stepping.clear()
         self.notes.clear()
         self.steps = 0
 
@@ -244,6 +251,10 @@ class Observer:
 
     def _take(self, event: Event) -> None:
         kind = type(event)
+        if isinstance(event, ObjectGone):
+            self._judge(event)
+            self._forget(event.name)
+            return
         self._last = event.place
         if kind not in _REPEATED:
             self._count(event)
@@ -265,6 +276,12 @@ class Observer:
                 self._idle.clear()
             inside = enabled_region(event.regions) is not None
             self._idle[id(event)] = _Idle(event, before, visits, inside)
+
+    def _forget(self, name: Hashable) -> None:
+        """There is no optimizer of this name any more."""
+        if name in self._optimizers:
+            self._optimizers.remove(name)
+            self._left_out_of_gone += self._left_out.pop(name, 0)
 
     def _judge(self, event: Event) -> None:
         before = self._state
@@ -350,28 +367,33 @@ class Observer:
         visits.count += 1
         if enabled_region(event.regions) is not None:
             visits.inside += 1
+        self._count_steps(event)
         if isinstance(event, Op | Cast | Converted | IndexPut) and len(visits.dtypes) < _MOST_PIECES:
             for operand in _operands(event):
                 visits.dtypes[_dtype(operand)] = None
-        if isinstance(event, OptimizerMade):
-            self._optimizers.add(event.optimizer)
-        elif isinstance(event, OptimizerStepped):
-            # a scaler leaves a step out when a gradient is inf or nan; it was counted when it was asked for
-            self._optimizers.add(event.optimizer)
-            self.steps += not event.via_scaler
-            self._left_out[event.optimizer] -= event.via_scaler
-        elif isinstance(event, RegionEntered):
+        if isinstance(event, RegionEntered):
             region = event.regions[-1]
             dtype = region.dtype.value if region.dtype is not None else None
             self._opened[place, region.device, dtype, region.enabled] += 1
-        elif isinstance(event, ScalerUsed):
-            if event.act == "step":
-                self.steps += 1
-                self._left_out[event.optimizer] += 1
-                self._without_update.add(event.scaler)
-            elif event.act == "update":
-                self._without_update.discard(event.scaler)
         return visits
+
+    def _count_steps(self, event: Event) -> None:
+        """A step through a scaler is counted when it is asked for. Where a gradient is inf or nan the scaler leaves it
+        out: that shows at the next event."""
+        self._left_out.update(self._stepping)
+        self._stepping.clear()
+        if isinstance(event, OptimizerMade):
+            self._optimizers.add(event.optimizer)
+        elif isinstance(event, OptimizerStepped):
+            self._optimizers.add(event.optimizer)
+            self.steps += not event.via_scaler
+            self._left_out[event.optimizer] -= event.via_scaler
+        elif isinstance(event, ScalerUsed) and event.act == "step":
+            self.steps += 1
+            self._stepping.append(event.optimizer)
+            self._without_update.add(event.scaler)
+        elif isinstance(event, ScalerUsed) and event.act == "update":
+            self._without_update.discard(event.scaler)
 
     def _evidence(self, event: Event) -> Iterator[str]:
         region = enabled_region(event.regions)

@@ -517,10 +517,22 @@ def events_told() -> tuple[str, ...]:
         regions,
         threads,
         training,
+        watching,
         weights,
     )
 
-    parts = (casts, custom_functions, functions, modules, probe, regions, threads, training, weights)
+    parts = (
+        casts,
+        custom_functions,
+        functions,
+        modules,
+        probe,
+        regions,
+        threads,
+        training,
+        watching,
+        weights,
+    )
     kinds = {
         name
         for part in parts

@@ -262,6 +262,7 @@ class _Watcher:
         owners = self.watch.owners
         name = owners.add(optimizer)
         if site is not None:
+            self._optimizers_made &= owners.names()
             self._optimizers_made.add(name)
             modules = owners.of_optimizer(optimizer)
             self.watch.tell(OptimizerMade(site, self.watch.here.regions, name, modules))

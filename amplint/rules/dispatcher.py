@@ -24,6 +24,7 @@ _ACCOUNTS = (
     events.CacheCleared,
     events.LoopIterated,
     events.LoopEnded,
+    events.ObjectGone,
     events.OptimizerMade,
     events.ScalerMade,
     events.FunctionEnded,

@@ -15,6 +15,7 @@ from amplint.events import (
     Forward,
     FunctionEnded,
     Op,
+    OptimizerMade,
     OptimizerStepped,
     Place,
     Region,
@@ -273,3 +274,15 @@ def test_an_op_is_heard_again_where_another_one_was_told() -> None:
         observer.hear(event)
     counts = {seen.finding.span.line: seen.count for seen in observer.recording(MADE).seen}
     assert counts == {9: 2, 5: 1}
+
+
+def test_a_step_that_a_scaler_is_about_to_make_is_not_left_out() -> None:
+    observer = Observer(RULES)
+    observer.hear(OptimizerMade(at(2), (), "optimizer", frozenset({"optimizer"})))
+    asked = ScalerUsed(at(3), (), "scaler", "step", optimizer="optimizer")
+    observer.hear(asked)
+    assert (observer.steps, observer.recording(MADE).skipped) == (1, 0)
+    observer.hear(OptimizerStepped(at(3), (), "optimizer", True))
+    observer.hear(asked)
+    observer.hear(ScalerUsed(at(4), (), "scaler", "update"))
+    assert (observer.steps, observer.recording(MADE).skipped) == (2, 1)
