@@ -131,7 +131,7 @@ def own() -> None:
                 told = confirmed(program, program, *STARTED_BY.get(loop, ()))
             findings: list[dict[str, str]] = [*told["findings"], *told["missed"]]  # type: ignore[misc]
             seen = sorted({part["name"] for part in findings if part["verdict"] in SEEN})
-            right = rule in seen if rule else not seen
+            right = rule in seen if rule else not seen and told["steps"] != 0
             what = f"{' '.join(new.split()) or 'without ' + ' '.join(old.split())}" if rule else "as it is"
             print(f"| {loop} | {what} | {', '.join(seen) or '-'} | {'yes' if right else 'no'} |", flush=True)
 
