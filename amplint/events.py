@@ -499,6 +499,14 @@ class CastParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectGone(Event):
+    """There is no optimizer or module of this name any more: no event will name it again. Only a run tells; the place
+    is that of the event that follows."""
+
+    name: Hashable
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizerMade(Event):
     """An optimizer was built."""
 

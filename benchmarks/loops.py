@@ -5,9 +5,10 @@
     python benchmarks/loops.py [--own]
 
 Each program of ``benchmarks/loops`` only makes data and calls the package's trainer. The package is linted, and
-its findings are judged by two steps of the run. The programs `own_*.py` are right loops of one's own with a framework:
-each is run as it is, and with mistakes put into it by one edit each. There the program is linted, not the package, and
-what counts is whether the run says the mistake's rule, and nothing of the right program. `--own`: these alone.
+its findings are judged by two steps of the run. The programs `own_*.py` are right loops of one's own, with a framework
+or without: each is run as it is, and with mistakes put into it by one edit each. There the program is linted, not the
+package, and what counts is whether the run says the mistake's rule, and nothing of the right program. `--own`: these
+alone.
 """
 
 from __future__ import annotations
@@ -38,10 +39,60 @@ MISTAKES = {
         ("accelerator.clip_grad_norm_(", "torch.nn.utils.clip_grad_norm_(", "clip-without-unscale"),
         ("accelerator.backward(loss)", "loss.backward()", "unscaled-backward"),
     ],
-    "own_trainer": [("model = Net()", "model = Net().half()", "half-model")],
+    "own_trainer": [
+        ("model = Net()", "model = Net().half()", "half-model"),
+        (
+            "nn.functional.mse_loss(out.float(), labels)",
+            "nn.functional.binary_cross_entropy(out.sigmoid(), labels.sigmoid())",
+            "bce-in-autocast",
+        ),
+    ],
     "own_lightning": [("self.manual_backward(loss)", "loss.backward()", "unscaled-backward")],
+    "own_timm": [
+        (
+            "loss_scaler(loss, optimizer, clip_grad=1.0, parameters=model.parameters())",
+            "loss.backward(); optimizer.step()",
+            "missing-grad-scaler",
+        )
+    ],
+    "own_torchvision": [("            scaler.unscale_(optimizer)\n", "", "clip-without-unscale")],
+    "own_gan": [
+        ("scaler.step(optimizer_d)", "optimizer_d.step()", "direct-optimizer-step"),
+        ("scaler.scale(loss_g).backward()", "loss_g.backward()", "unscaled-backward"),
+    ],
+    "own_accumulation": [
+        (
+            "    if (step + 1) % every == 0:\n        scaler.unscale_(optimizer)\n",
+            "    scaler.unscale_(optimizer)\n    if (step + 1) % every == 0:\n",
+            "unscale-misplaced",
+        )
+    ],
+    "own_ddp": [("scaler.scale(loss).backward()", "loss.backward()", "unscaled-backward")],
+    "own_compile": [("scaler.step(optimizer)", "optimizer.step()", "direct-optimizer-step")],
+    "own_checkpointing": [("    scaler.unscale_(optimizer)\n", "", "clip-without-unscale")],
+    "own_spawn": [("scaler.scale(loss).backward()", "loss.backward()", "unscaled-backward")],
+    "own_pytest": [
+        (
+            "        loss = nn.functional.mse_loss(model(x), y)\n    scaler",
+            "        loss = nn.functional.mse_loss(model(x), y)\n        scaler",
+            "backward-in-autocast",
+        )
+    ],
 }
 """What is written instead of what, and the rule that speaks of it."""
+NEEDS = {
+    "own_accelerate": "accelerate",
+    "own_trainer": "transformers",
+    "own_lightning": "lightning",
+    "own_timm": "timm",
+    "own_torchvision": "torchvision",
+    "own_pytest": "pytest",
+}
+STARTED_BY = {
+    "own_ddp": ("torchrun", "--nproc-per-node", "2"),
+    "own_pytest": ("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+}
+"""What stands in front of the program."""
 
 
 def verdicts(loop: str, package: str) -> dict[str, object]:
@@ -51,10 +102,11 @@ def verdicts(loop: str, package: str) -> dict[str, object]:
     return confirmed(spec.submodule_search_locations[0], LOOPS / f"{loop}.py")
 
 
-def confirmed(linted: str | Path, program: Path) -> dict[str, object]:
+def confirmed(linted: str | Path, program: Path, *before: str) -> dict[str, object]:
     """What ``amplint confirm`` says, as JSON."""
     command = [sys.executable, "-W", "ignore", "-m", "amplint", "confirm", "--output-format", "json"]
-    command += ["--device", "simulated-cuda", str(linted), "--steps", "2", "--", str(program)]
+    steps = [] if linted == program else ["--steps", "2"]
+    command += ["--device", "simulated-cuda", str(linted), *steps, "--", *before, str(program)]
     finished = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )
@@ -66,17 +118,21 @@ def own() -> None:
     print("| loop | written | seen by the run | right |")
     print("| --- | --- | --- | --- |")
     for loop, mistakes in MISTAKES.items():
+        needed = NEEDS.get(loop, "torch")
+        if importlib.util.find_spec(needed) is None:
+            print(f"| {loop} | | skipped: {needed} is not installed | |", flush=True)
+            continue
         text = (LOOPS / f"{loop}.py").read_text(encoding="utf-8")
         for old, new, rule in [("", "", ""), *mistakes]:
             assert old in text
             with tempfile.TemporaryDirectory() as folder:
                 program = Path(folder) / "train.py"
                 program.write_text(text.replace(old, new, 1) if old else text, encoding="utf-8")
-                told = confirmed(program, program)
+                told = confirmed(program, program, *STARTED_BY.get(loop, ()))
             findings: list[dict[str, str]] = [*told["findings"], *told["missed"]]  # type: ignore[misc]
             seen = sorted({part["name"] for part in findings if part["verdict"] in SEEN})
-            right = rule in seen if rule else not seen
-            what = f"`{new}`" if rule else "as it is"
+            right = rule in seen if rule else not seen and told["steps"] != 0
+            what = f"{' '.join(new.split()) or 'without ' + ' '.join(old.split())}" if rule else "as it is"
             print(f"| {loop} | {what} | {', '.join(seen) or '-'} | {'yes' if right else 'no'} |", flush=True)
 
 

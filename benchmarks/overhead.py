@@ -1,128 +1,108 @@
-"""Times training steps with and without the probe, at each level.
+"""Times training steps as users have them: a program by itself, under a bare simulation, and under the whole of
+``amplint confirm`` and ``amplint trace``.
 
-    python benchmarks/overhead.py [--steps N] [--rounds N]
+    python benchmarks/overhead.py [--steps N] [--rounds N] [--models NAME...] [--devices cuda cpu]
 
-Plain and observed steps run in turns in one process, on one thread, in a bfloat16 region on the CPU with a
-scaler; the figure is the median over the rounds of the ratio of CPU times. The listener counts.
+Each run is a process of its own, on one thread; it says itself how much of the processor's time a step took, with all
+that amplint does in that process. The runs take turns, and the figure is the median over the rounds. A region for CUDA
+is simulated: there simulation is compared with simulation.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
-from functools import partial
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from statistics import median
 
-import torch
-from torch import nn
-
-from amplint.confirm.probe import Level, Probe
-from amplint.events import Event
-
-ASKED = {
-    ("API", "MLP"): 1.1,
-    ("API", "CNN"): 1.1,
-    ("FUNCTIONS", "MLP"): 1.5,
-    ("FUNCTIONS", "CNN"): 1.25,
+PROGRAM = Path(__file__).with_name("training_steps.py")
+ROOT = PROGRAM.parents[1]
+ASKED = {"MLP 8x64": 2.0, "MLP 8x256": 1.5, "CNN": 1.15, "transformer": 1.15}
+"""At most so many times the plain step; for `trace` three times."""
+STEPS = {"MLP 8x64": 400, "MLP 8x256": 200, "CNN": 60, "transformer": 40}
+SIMULATED = "--simulated"
+_STEADY = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_TOP_PAD_": "100000000",
+    "MALLOC_TRIM_THRESHOLD_": "1000000000",
+    "MALLOC_MMAP_THRESHOLD_": "1000000000",
 }
+"""glibc keeps what is freed: how often it gives memory back to the system hangs on chance, and costs up to a fifth of a
+step of the CNN."""
 
 
-class Counter:
-    """Counts events by identity, as a recording does."""
-
-    def __init__(self) -> None:
-        self.seen: dict[type[Event], int] = {}
-
-    def hear(self, event: Event) -> None:
-        """Counts one."""
-        kind = type(event)
-        self.seen[kind] = self.seen.get(kind, 0) + 1
-
-
-def mlp(width: int) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Eight layers."""
-    layers = [part for _ in range(8) for part in (nn.Linear(width, width), nn.ReLU())]
-    model = nn.Sequential(*layers, nn.Linear(width, 10))
-    return model, torch.randn(16, width), torch.randint(10, (16,))
+def commands(device: str) -> dict[str, list[str]]:
+    """How the program is started, by what it is compared as."""
+    on = ["--device", "simulated-cuda" if device == "cuda" else "cpu"]
+    own = [sys.executable, "-m", "amplint"]
+    alone = [sys.executable, str(PROGRAM)]
+    return {
+        "plain": [sys.executable, __file__, SIMULATED] if device == "cuda" else alone,
+        "confirm": [*own, "confirm", *on, str(PROGRAM), "--", str(PROGRAM)],
+        "trace": [*own, "trace", *on, "--", str(PROGRAM)],
+    }
 
 
-def cnn() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Four convolutions on 32 x 32."""
-    model = nn.Sequential(
-        *[
-            part
-            for first, last in ((3, 16), (16, 16), (16, 32), (32, 32))
-            for part in (nn.Conv2d(first, last, 3, padding=1), nn.BatchNorm2d(last), nn.ReLU())
-        ],
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(32, 10),
-    )
-    return model, torch.randn(4, 3, 32, 32), torch.randint(10, (4,))
+def milliseconds(command: list[str], model: str, device: str, steps: int) -> float:
+    """Of a step."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "milliseconds"
+        subprocess.run(
+            [*command, model, device, str(steps), str(file)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=ROOT,
+            env={**os.environ, **_STEADY},
+        )
+        return float(file.read_text())
 
 
-def trainer(build: Callable[[], tuple[nn.Module, torch.Tensor, torch.Tensor]]) -> Callable[[int], None]:
-    """A function that trains for a number of steps."""
-    torch.manual_seed(0)
-    model, x, y = build()
-    optimizer = torch.optim.AdamW(model.parameters())
-    scaler = torch.amp.GradScaler("cpu")
+def simulated(arguments: list[str]) -> None:
+    """Runs the program under simulated CUDA and nothing else."""
+    from amplint.confirm.simulation import SimulatedCuda
 
-    def train(steps: int) -> None:
-        for _ in range(steps):
-            optimizer.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = nn.functional.cross_entropy(model(x), y)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-
-    return train
-
-
-def seconds(train: Callable[[int], None], steps: int) -> float:
-    """CPU time of some steps."""
-    start = time.process_time()
-    train(steps)
-    return time.process_time() - start
-
-
-def ratio(train: Callable[[int], None], level: Level, steps: int, rounds: int) -> tuple[float, float]:
-    """Observed over plain, and milliseconds of a plain step."""
-    ratios, plain_times = [], []
-    for _ in range(rounds):
-        plain = seconds(train, steps)
-        with Probe(Counter(), is_user_file=lambda name: name == __file__, root=Path.cwd(), level=level):
-            train(2)
-            observed = seconds(train, steps)
-        plain = (plain + seconds(train, steps)) / 2
-        ratios.append(observed / plain)
-        plain_times.append(plain / steps * 1000)
-    return median(ratios), median(plain_times)
+    sys.argv = [str(PROGRAM), *arguments]
+    with SimulatedCuda():
+        runpy.run_path(str(PROGRAM), run_name="__main__")
 
 
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, help="instead of the number that is usual for a model")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--models", nargs="*", choices=ASKED, default=list(ASKED))
+    parser.add_argument("--devices", nargs="*", choices=("cuda", "cpu"), default=("cuda", "cpu"))
+    parser.add_argument("--ways", nargs="*", choices=("confirm", "trace"), default=("confirm", "trace"))
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    print("| program | level | plain step | observed / plain | asked for |\n|---|---|---|---|---|")
-    for name, build in (
-        ("MLP 8x64", partial(mlp, 64)),
-        ("MLP 8x256", partial(mlp, 256)),
-        ("CNN", cnn),
-    ):
-        train = trainer(build)
-        train(5)
-        for level in Level:
-            times, step = ratio(train, level, options.steps, options.rounds)
-            asked = ASKED.get((level.name, name[:3]))
-            print(f"| {name} | {level.name} | {step:.1f} ms | {times:.2f} | {asked or ''} |", flush=True)
+    print("| program | region | plain step | `confirm` / plain | asked | `trace` / plain | asked |")
+    print("|---|---|---|---|---|---|---|")
+    for device in options.devices:
+        ways = {way: it for way, it in commands(device).items() if way in ("plain", *options.ways)}
+        for model in options.models:
+            steps = options.steps or STEPS[model]
+            rounds = [
+                {way: milliseconds(command, model, device, steps) for way, command in ways.items()}
+                for _ in range(options.rounds)
+            ]
+            plain = median(part["plain"] for part in rounds)
+            told = [
+                f"{median(part[way] for part in rounds) / plain:.2f}" if way in ways else ""
+                for way in ("confirm", "trace")
+            ]
+            region = "float16, simulated CUDA" if device == "cuda" else "bfloat16, CPU"
+            print(
+                f"| {model} | {region} | {plain:.2f} ms | {told[0]} | {ASKED[model]} | {told[1]} | 3 |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == [SIMULATED]:
+        simulated(sys.argv[2:])
+    else:
+        main()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from amplint.events import (
@@ -92,8 +91,7 @@ class Read(NamedTuple):
     limit: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """An optimizer and the gradients of its parameters. Places tell where things came about."""
 
     optimizer: Hashable = None
@@ -139,19 +137,7 @@ class Held:
 
     def without_gradients(self) -> Held:
         """After zero_grad."""
-        return replace(
-            self,
-            fresh=None,
-            fresh_by=(),
-            stale=None,
-            stale_by=None,
-            divided=None,
-            last=False,
-            source=None,
-            applied=None,
-            added=None,
-            plain=False,
-        )
+        return Held(self.optimizer, self.modules, self.scaler, self.stage, self.staged, self.given)
 
     def may_hold(self, modules: frozenset[Hashable]) -> bool:
         """Whether parameters of these modules may be among its own."""
@@ -181,8 +167,7 @@ class Known(NamedTuple):
 _ANY = Held()
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """Where a path stands."""
 
     optimizers: tuple[Held, ...] = ()
@@ -278,7 +263,7 @@ class GradScalerProtocol:
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
             case AmpHidden():
-                return replace(_START, several=True), ()
+                return _START._replace(several=True), ()
         return move.end()
 
 
@@ -359,7 +344,7 @@ class _Move:
         """An optimizer, which is heard of for the first time perhaps."""
         held = self.optimizers.get(optimizer)
         if held is None:
-            held = replace(self.others, optimizer=optimizer, modules=modules)
+            held = self.others._replace(optimizer=optimizer, modules=modules)
             self.several = self.several or any(key != optimizer for key in self.optimizers)
             self.optimizers[optimizer] = held
         return held
@@ -408,7 +393,7 @@ class _Move:
                 self.scale_asked = True
                 self.put(
                     [
-                        replace(held, stage=Stage.READY, staged=None) if held.scaler == event.scaler else held
+                        held._replace(stage=Stage.READY, staged=None) if held.scaler == event.scaler else held
                         for held in self.each()
                     ]
                 )
@@ -436,7 +421,7 @@ class _Move:
             return known._replace(checked=True)
         held = self.hold(event.optimizer, event.modules)
         if held.scaler != event.scaler:
-            held = replace(held, scaler=event.scaler, stage=Stage.READY)
+            held = held._replace(scaler=event.scaler, stage=Stage.READY)
         elif held.given != event.given and held.stage is not Stage.READY:
             held = self.other_object(event, held, known)
         if held.stage is Stage.STEPPED and held.staged is not None:
@@ -458,15 +443,14 @@ class _Move:
         if held.added is not None:
             step, backward = held.added
             self.violate(Fault.ADDED_TO_APPLIED, step, backward, enabled=known.enabled)
-            held = replace(held, added=None)
+            held = held._replace(added=None)
         if event.act == "step":
             self.plain = None
             self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
             self.tell_losses(event.place)
-            held = replace(held.without_gradients(), stage=Stage.STEPPED, applied=event.place)
+            held = held.without_gradients()._replace(stage=Stage.STEPPED, applied=event.place)
         else:
-            held = replace(
-                held,
+            held = held._replace(
                 stage=Stage.UNSCALED,
                 divided=event.place,
                 last=self.around.rounds(event) is Rounds.ONE,
@@ -476,7 +460,7 @@ class _Move:
                 stale=None,
                 stale_by=None,
             )
-        self.keep(replace(held, staged=event.place, given=event.given))
+        self.keep(held._replace(staged=event.place, given=event.given))
         return known._replace(checked=True, home=_home(event.place))
 
     def judge_any(self, event: ScalerUsed, known: Known) -> None:
@@ -502,8 +486,8 @@ class _Move:
         """An optimizer that the scaler knows by another object: to torch this one is ready still."""
         if held.stage is Stage.UNSCALED and held.divided is not None and held.fresh is None:
             self.violate(Fault.OTHER_OBJECT, event.place, held.divided, enabled=known.enabled)
-            return replace(held, stage=Stage.READY, divided=None, stale=None)
-        return replace(held, stage=Stage.READY)
+            return held._replace(stage=Stage.READY, divided=None, stale=None)
+        return held._replace(stage=Stage.READY)
 
     def sure(self, held: Held) -> bool:
         """Whether the latest backward pass surely reached this optimizer's parameters: there is no other
@@ -556,8 +540,7 @@ class _Move:
         for held in self.each():
             if held.scaler in (None, event.scaler):
                 late = event.scaler in held.fresh_by or held.divided is not None
-                held = replace(
-                    held,
+                held = held._replace(
                     stage=Stage.READY,
                     staged=None,
                     stale=held.stale or (event.place if late else None),
@@ -567,7 +550,7 @@ class _Move:
                     source=held.source or held.fresh,
                 )
                 if held.is_clean:
-                    held = replace(held, source=None)
+                    held = held._replace(source=None)
             changed.append(held)
         self.put(changed)
         self.reads, self.scale_asked = (), False
@@ -585,7 +568,7 @@ class _Move:
             return
         if not event.scaled_by:
             self.plain = event.place
-            self.put([replace(held, plain=True) for held in self.each()])
+            self.put([held._replace(plain=True) for held in self.each()])
             return
         changed = []
         for held in self.each():
@@ -595,8 +578,8 @@ class _Move:
             before = held.fresh_by if held.fresh is not None else ()
             by = tuple(dict.fromkeys((*before, *event.scaled_by)))[-_MOST:]
             if held.applied is not None and held.optimizer in event.kept:
-                held = replace(held, added=(held.applied, event.place))
-            changed.append(replace(held, fresh=event.place, fresh_by=by, applied=None))
+                held = held._replace(added=(held.applied, event.place))
+            changed.append(held._replace(fresh=event.place, fresh_by=by, applied=None))
         self.put(changed)
 
     def stepped(self, event: OptimizerStepped) -> None:

@@ -15,6 +15,7 @@ from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.config import ConfigError, Settings
 from amplint.confirm import recording as recordings
+from amplint.confirm.asked import AskedFile, asked
 from amplint.confirm.recording import NoRecording, Recording
 from amplint.confirm.verdicts import CrossCheck, Status, cross_check
 from amplint.findings import Finding
@@ -144,7 +145,9 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
     if replay is None:
         refuse_without_torch(program)
     result, digests = _linted(paths, settings, options["findings_file"])
-    recording, status = _recording(replay, paths, program, options)
+    # a recording that is kept may be judged by other findings
+    lines = asked(result.findings, digests) if options["record"] is None else None
+    recording, status = _recording(replay, paths, program, options, lines)
     if options["record"] is not None:
         try:
             recordings.write(recording, options["record"])
@@ -261,7 +264,11 @@ def _has_changed(result: CheckResult, path: str) -> bool:
 
 
 def _recording(
-    replay: Path | None, paths: list[str], program: Sequence[str], options: dict[str, Any]
+    replay: Path | None,
+    paths: list[str],
+    program: Sequence[str],
+    options: dict[str, Any],
+    lines: Sequence[AskedFile] | None,
 ) -> tuple[Recording, int]:
     if replay is not None:
         try:
@@ -280,7 +287,7 @@ def _recording(
         paths=tuple(str(Path(path).absolute()) for path in paths),
     )
     try:
-        done = run(order, program, output_to_stderr=_is_in_the_way(options))
+        done = run(order, program, output_to_stderr=_is_in_the_way(options), lines=lines)
     except NotRun as error:
         raise Failure(str(error)) from error
     return done.recording, exit_status(done.recording, done.status)

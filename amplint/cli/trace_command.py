@@ -61,7 +61,9 @@ def trace_command(**options: Any) -> None:
         trace=True,
     )
     try:
-        done = run(order, program, output_to_stderr=options["as_json"])
+        # only the page for a browser says how often a line ran
+        lines = None if options["html"] is not None else ()
+        done = run(order, program, output_to_stderr=options["as_json"], lines=lines)
     except NotRun as error:
         raise Failure(str(error)) from error
     from amplint.report import trace_html, trace_table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ import torch
 from amplint.amp.regions import ENTRIES
 from amplint.amp.scalers import parameters_of
 from amplint.confirm.dtypes import named
-from amplint.confirm.places import Site
 from amplint.confirm.watching import Watch
 from amplint.events import Constructed, Given
 
@@ -26,47 +26,58 @@ NAMES: dict[type, str] = {
 
 def watched(watch: Watch, owner: type, original: Any) -> Any:
     """A constructor that tells of its arguments before it looks at them."""
+    told: dict[Hashable, Constructed] = {}
 
     def __init__(made: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         if type(made) is owner:
-            watch.guarded(_constructed, watch, NAMES[owner], args, kwargs)
+            watch.guarded(_constructed, watch, NAMES[owner], args, kwargs, told)
         original(made, *args, **kwargs)
 
     return __init__
 
 
-def _constructed(watch: Watch, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _constructed(
+    watch: Watch,
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    told: dict[Hashable, Constructed],
+) -> None:
     frame = watch.sites.direct(sys._getframe(1))
     if frame is None:
         return
-    site = watch.sites.at(frame)
-    entry = ENTRIES.get(name)
-    parameters = entry.parameters if entry is not None else parameters_of(name)
-    given = [
-        _given(parameter, value, site, index, True)
-        for index, (parameter, value) in enumerate(zip(parameters, args, strict=False))
-    ]
-    given += [_given(parameter, value, site, parameter, False) for parameter, value in kwargs.items()]
-    missing = parameters[:1] == ("device_type",) and not args and "device_type" not in kwargs
-    watch.tell(Constructed(site, watch.here.regions, name, tuple(given), missing))
+    site, regions = watch.sites.at(frame), watch.here.regions
+    values = [(index, _known(value)) for index, value in enumerate(args)]
+    named_values = [(parameter, _known(value)) for parameter, value in kwargs.items()]
+    # the same arguments at the same place are the same event; equal stacks of regions are one object
+    key = (site.key, id(regions), *values, *named_values)
+    event = told.get(key)
+    if event is None:
+        parameters = ENTRIES[name].parameters if name in ENTRIES else parameters_of(name)
+        given = [
+            Given(parameter, *known, site.argument(index), True)
+            for parameter, (index, known) in zip(parameters, values, strict=False)
+        ]
+        given += [Given(parameter, *known, site.argument(parameter)) for parameter, known in named_values]
+        missing = parameters[:1] == ("device_type",) and not args and "device_type" not in kwargs
+        event = told[key] = Constructed(site, regions, name, tuple(given), missing)
+    watch.tell(event)
 
 
-def _given(parameter: str, value: Any, site: Site, where: int | str, positional: bool) -> Given:
-    kind: tuple[str, object]
+def _known(value: Any) -> tuple[str, object]:
+    """The name of the type of an argument, and its value if that is told."""
     match value:
         case bool():
-            kind = "bool", value
+            return "bool", value
         case str():
-            kind = "str", str(value)
+            return "str", str(value)
         case None:
-            kind = "None", None
+            return "None", None
         case int() | float():
-            kind = "number", None
+            return "number", None
         case torch.dtype():
-            kind = "torch.dtype", named(value)
+            return "torch.dtype", named(value)
         case torch.device():
-            kind = "torch.device", str(value)
+            return "torch.device", str(value)
         case _:
-            kind = "unknown", None
-    name, known = kind
-    return Given(parameter, name, known, site.argument(where), positional)
+            return "unknown", None

@@ -65,10 +65,11 @@ _SMALL = 1e-4
 
 @dataclass
 class Plan:
-    """What is to be done when the same op meets the same operands at the same place again: the event to tell,
-    and the histories of the results, by type."""
+    """What is to be done when the same op meets the same operands at the same place again: the event to tell, and the
+    histories of the results, by type. ``keeps_casts``: the region keeps the casts of weights that the op makes."""
 
     event: Event | None
+    keeps_casts: bool = False
     histories: dict[torch.dtype, History | None] = field(default_factory=dict)
 
 
@@ -178,14 +179,7 @@ class FunctionMode(TorchFunctionMode):
         if frame is None:
             return
         regions, on_cpu = self._around(tensors)
-        region = enabled_region(regions)
-        if region is not None and region.cache_enabled and result is not None:
-            policy = function.policy(on_cpu)
-            if policy is Policy.LOWER:
-                self._cached.used(tensors, frame)
-        of = watch.histories.of
-        histories = [of(tensor) for tensor in tensors]
-        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories, on_cpu)
+        histories = list(map(watch.histories.of, tensors))
         key = (
             id(frame.f_code),
             frame.f_lasti,
@@ -194,11 +188,16 @@ class FunctionMode(TorchFunctionMode):
             on_cpu,
             getattr(result, "dtype", None),
             *[tensor.dtype for tensor in tensors],
-            *[id(history) for history in histories],
+            *map(id, histories),
         )
+        call = Call(watch, frame, function, regions, args, kwargs, tensors, histories, on_cpu)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = Plan(self._event(call, result))
+            plan = self._plans[key] = Plan(
+                self._event(call, result), self._keeps_casts(function, regions, on_cpu)
+            )
+        if plan.keeps_casts and result is not None:
+            self._cached.used(tensors, frame)
         if plan.event is not None:
             watch.tell(plan.event)
         if result is None:
@@ -207,13 +206,16 @@ class FunctionMode(TorchFunctionMode):
             if function.plain in traits.GUARDS and tensors[0].dtype in HALF:
                 self._guarded_in_place(plan, call)
             return
-        for part in _parts(result):
+        for part in (result,) if type(result) is Tensor else _parts(result):
             dtype = part.dtype
             if dtype not in plan.histories:
-                plan.histories[dtype] = self._history(call, dtype)
+                history = self._history(call, dtype)
+                plan.histories[dtype] = watch.histories.shared(history) if history is not None else None
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
-            if history is not None and (part not in _Same(tensors) or (function.casts and dtype in HALF)):
+            if history is not None and (
+                (function.casts and dtype in HALF) or all(part is not tensor for tensor in tensors)
+            ):
                 watch.histories.note(part, history)
 
     def _around(self, tensors: list[Tensor]) -> tuple[Regions, bool]:
@@ -230,12 +232,20 @@ class FunctionMode(TorchFunctionMode):
             self._regions[id(regions), device] = known
         return known[1], device not in DEVICES_LIKE_CUDA
 
+    def _keeps_casts(self, function: Function, regions: Regions, on_cpu: bool) -> bool:
+        """Whether an op leaves casts of its operands in the cache of weights."""
+        region = enabled_region(regions)
+        if region is None or not region.cache_enabled:
+            return False
+        return function.policy(on_cpu) is Policy.LOWER
+
     def _guarded_in_place(self, plan: Plan, call: Call) -> None:
         tensor = call.tensors[0]
         if tensor.dtype not in plan.histories:
             trait = _trait(call, True)
             before = call.histories[0] or History()
-            plan.histories[tensor.dtype] = replace(before, trait=trait) if isinstance(trait, Guard) else None
+            guarded = replace(before, trait=trait) if isinstance(trait, Guard) else None
+            plan.histories[tensor.dtype] = self.watch.histories.shared(guarded) if guarded else None
         history = plan.histories[tensor.dtype]
         if history is not None:
             self.watch.histories.note(tensor, history)
@@ -445,16 +455,6 @@ class FunctionMode(TorchFunctionMode):
                     watch.numbers.norm(site, result)
         elif isinstance(result, Tensor) and function.cuda is Policy.VIEW and not function.in_place:
             watch.gradients.note(result, whose)
-
-
-class _Same:
-    """Tells whether a tensor is one of several, by identity."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self._tensors = tensors
-
-    def __contains__(self, tensor: object) -> bool:
-        return any(tensor is other for other in self._tensors)
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:

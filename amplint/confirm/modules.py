@@ -95,7 +95,7 @@ class _Watcher:
                 continue
             to = named(parameter.dtype)
             if parameter.dtype in HALF and site is not None:
-                self.watch.histories.note(parameter, History(half_by_user=site))
+                self.watch.histories.note(parameter, self.watch.histories.shared(History(half_by_user=site)))
             else:
                 self.watch.histories.drop(parameter)
         if to is not None and site is not None:
@@ -133,4 +133,4 @@ class _Watcher:
     def _made_half(self, parameter: torch.Tensor) -> None:
         site = self.watch.site(3)
         if site is not None and self.watch.histories.of(parameter) is None:
-            self.watch.histories.note(parameter, History(half_by_user=site))
+            self.watch.histories.note(parameter, self.watch.histories.shared(History(half_by_user=site)))

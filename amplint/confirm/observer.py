@@ -18,11 +18,13 @@ from amplint.events import (
     AutocastSwitched,
     Backward,
     Cast,
+    Constructed,
     Converted,
     Event,
     Forward,
     FunctionEnded,
     IndexPut,
+    ObjectGone,
     Op,
     Operand,
     OptimizerMade,
@@ -44,6 +46,9 @@ _MOST_PIECES = 3
 _MOST_DRAFTS = 2000
 """Different drafts that are kept: a rule whose messages hold what changes all the time must not fill the memory."""
 
+_REPEATED = frozenset({Op, Cast, IndexPut, Constructed})
+"""The kinds of events of which each is told again and again by the same object."""
+_MOST_IDLE = 4096
 _FEW_LOSSES = 8
 
 
@@ -100,6 +105,17 @@ class _Visits:
     dtypes: dict[str, None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Idle:
+    """An event that led to nothing where those who hear its kind were in these states. What it tells of is counted in
+    ``visits``."""
+
+    event: Event
+    states: tuple[Hashable, ...]
+    visits: _Visits
+    inside: bool
+
+
 class Observer:
     """The listener of a probe.
 
@@ -130,11 +146,16 @@ class Observer:
         self._tellings: dict[Hashable, _Telling] = {}
         self._told_at: dict[tuple[Place, type[Event]], set[int]] = {}
         self._visits: dict[tuple[type[Event], Place], _Visits] = {}
+        self._idle: dict[int, _Idle] = {}
+        """By the id of an event that is told again and again by the same object, as ops are."""
         self._opened: Counter[tuple[Place, str | None, str | None, bool]] = Counter()
         self._without_update: set[Hashable] = set()
         self.notes: dict[str, None] = {}
         self.steps = 0
         self._left_out: Counter[Hashable] = Counter()
+        self._left_out_of_gone = 0
+        self._stepping: list[Hashable] = []
+        """The optimizer whose step a scaler was asked for, until something else is heard."""
         self.stopping = False
         """Set when the run is to end: what happens while it unwinds says nothing about the program."""
         self.last_words: tuple[type[Event], ...] = (Event,)
@@ -150,7 +171,8 @@ class Observer:
     @property
     def skipped(self) -> int:
         """Steps that a scaler left out. Of an optimizer that is not torch's nobody knows."""
-        return sum(count for optimizer, count in self._left_out.items() if optimizer in self._optimizers)
+        there = sum(count for optimizer, count in self._left_out.items() if optimizer in self._optimizers)
+        return self._left_out_of_gone + there
 
     def ask(self, context: Context) -> None:
         """Whom the rules may ask about events."""
@@ -200,8 +222,11 @@ class Observer:
             telling.measured.clear()
         self._losses.clear()
         self._visits.clear()
+        self._idle.clear()
         self._opened.clear()
         self._left_out.clear()
+        self._left_out_of_gone = 0
+        self._stepping.clear()
         self.notes.clear()
         self.steps = 0
 
@@ -225,8 +250,40 @@ class Observer:
         return not self._without_update or self.steps >= 2 * self._wanted + 2
 
     def _take(self, event: Event) -> None:
-        self._count(event)
+        kind = type(event)
+        if isinstance(event, ObjectGone):
+            self._judge(event)
+            self._forget(event.name)
+            return
         self._last = event.place
+        if kind not in _REPEATED:
+            self._count(event)
+            self._judge(event)
+            return
+        before = self._dispatcher.of_those(kind, self._state)
+        idle = self._idle.get(id(event))
+        if idle is not None and idle.states == before:
+            idle.visits.count += 1
+            idle.visits.inside += idle.inside
+            return
+        visits = self._count(event)
+        self._judge(event)
+        if (
+            self._dispatcher.of_those(kind, self._state) == before
+            and (event.place, kind) not in self._told_at
+        ):
+            if len(self._idle) >= _MOST_IDLE:
+                self._idle.clear()
+            inside = enabled_region(event.regions) is not None
+            self._idle[id(event)] = _Idle(event, before, visits, inside)
+
+    def _forget(self, name: Hashable) -> None:
+        """There is no optimizer of this name any more."""
+        if name in self._optimizers:
+            self._optimizers.remove(name)
+            self._left_out_of_gone += self._left_out.pop(name, 0)
+
+    def _judge(self, event: Event) -> None:
         before = self._state
         self._state = self._dispatcher.hear(before, event)
         drafts = self._report.drafts
@@ -235,7 +292,11 @@ class Observer:
             pieces = list(self._evidence(event))
             for draft in drafts:
                 self._tell(draft, event, pieces)
-                self._told_at.setdefault((event.place, type(event)), set()).add(id(draft.rule))
+            at = (event.place, type(event))
+            if at not in self._told_at:
+                self._told_at[at] = set()
+                self._idle.clear()  # where something was told, it is looked at again each time
+            self._told_at[at] |= told
             drafts.clear()
         known = self._told_at.get((event.place, type(event)))
         if known and not known <= told:
@@ -292,7 +353,7 @@ class Observer:
                 self._tellings[key].add(list(self._evidence(event)))
                 self._add_numbers(self._tellings[key], event)
 
-    def _count(self, event: Event) -> None:
+    def _count(self, event: Event) -> _Visits:
         kind = type(event)
         place = event.region.place if isinstance(event, RegionExited) else event.place
         visits = self._visits.get((kind, place))
@@ -306,27 +367,33 @@ class Observer:
         visits.count += 1
         if enabled_region(event.regions) is not None:
             visits.inside += 1
+        self._count_steps(event)
         if isinstance(event, Op | Cast | Converted | IndexPut) and len(visits.dtypes) < _MOST_PIECES:
             for operand in _operands(event):
                 visits.dtypes[_dtype(operand)] = None
-        if isinstance(event, OptimizerMade):
-            self._optimizers.add(event.optimizer)
-        elif isinstance(event, OptimizerStepped):
-            # a scaler leaves a step out when a gradient is inf or nan; it was counted when it was asked for
-            self._optimizers.add(event.optimizer)
-            self.steps += not event.via_scaler
-            self._left_out[event.optimizer] -= event.via_scaler
-        elif isinstance(event, RegionEntered):
+        if isinstance(event, RegionEntered):
             region = event.regions[-1]
             dtype = region.dtype.value if region.dtype is not None else None
             self._opened[place, region.device, dtype, region.enabled] += 1
-        elif isinstance(event, ScalerUsed):
-            if event.act == "step":
-                self.steps += 1
-                self._left_out[event.optimizer] += 1
-                self._without_update.add(event.scaler)
-            elif event.act == "update":
-                self._without_update.discard(event.scaler)
+        return visits
+
+    def _count_steps(self, event: Event) -> None:
+        """A step through a scaler is counted when it is asked for. Where a gradient is inf or nan the scaler leaves it
+        out: that shows at the next event."""
+        self._left_out.update(self._stepping)
+        self._stepping.clear()
+        if isinstance(event, OptimizerMade):
+            self._optimizers.add(event.optimizer)
+        elif isinstance(event, OptimizerStepped):
+            self._optimizers.add(event.optimizer)
+            self.steps += not event.via_scaler
+            self._left_out[event.optimizer] -= event.via_scaler
+        elif isinstance(event, ScalerUsed) and event.act == "step":
+            self.steps += 1
+            self._stepping.append(event.optimizer)
+            self._without_update.add(event.scaler)
+        elif isinstance(event, ScalerUsed) and event.act == "update":
+            self._without_update.discard(event.scaler)
 
     def _evidence(self, event: Event) -> Iterator[str]:
         region = enabled_region(event.regions)

@@ -12,6 +12,7 @@ import dis
 import sys
 import sysconfig
 import tokenize
+import weakref
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import islice
@@ -135,7 +136,7 @@ class Sites:
     def __init__(self, is_user_file: Callable[[str], bool], root: Path) -> None:
         self._is_user_file = is_user_file
         self._root = root.resolve()
-        self._codes: dict[int, tuple[bool, CodeType]] = {}
+        self._codes: dict[int, tuple[bool, CodeType | weakref.ref[CodeType]]] = {}
         self._files: dict[str, bool] = {}
         self._paths: dict[str, str] = {}
         self._places: dict[tuple[int, int], Site] = {}
@@ -196,14 +197,20 @@ class Sites:
         """Whether a code object is the user's."""
         return (self._codes.get(id(code)) or self._learn(code))[0]
 
-    def _learn(self, code: CodeType) -> tuple[bool, CodeType]:
-        name = code.co_filename
+    def _learn(self, code: CodeType) -> tuple[bool, CodeType | weakref.ref[CodeType]]:
+        name, key = code.co_filename, id(code)
         mine = self._files.get(name)
         if mine is None:
             mine = self._files[name] = self._is_user_file(name)
-        # the code object is kept, so that its id stays its own
-        self._codes[id(code)] = known = (mine, code)
+        # an id stays its own: the user's code is kept, as places name it; what else is gone is forgotten
+        kept = code if mine else weakref.ref(code, lambda gone: self._forget(key, gone))
+        self._codes[key] = known = (mine, kept)
         return known
+
+    def _forget(self, key: int, gone: weakref.ref[CodeType]) -> None:
+        known = self._codes.get(key)
+        if known is not None and known[1] is gone:
+            del self._codes[key]
 
     def _outer(self, frame: FrameType) -> Iterator[Site]:
         outer = frame.f_back

@@ -6,7 +6,7 @@ Nothing is stored on the tensors, which may be saved or copied. A tensor that is
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -68,8 +68,10 @@ class Scaled:
 class Names:
     """Gives objects names that stay theirs: ("optimizer", 1)."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, gone: Callable[[Hashable], None] = lambda name: None) -> None:
+        """``gone`` is told the names of objects that are no more; it must not run any of the program's code."""
         self._kind = kind
+        self._tell_gone = gone
         self._count = 0
         self._known: dict[int, tuple[weakref.ref[Any], Hashable]] = {}
 
@@ -92,13 +94,15 @@ class Names:
         known = self._known.get(key)
         if known is not None and known[0] is reference:
             del self._known[key]
+            self._tell_gone(known[1])
 
 
 class Owners:
     """Which optimizers have which parameters, by the names of the optimizers."""
 
-    def __init__(self) -> None:
-        self._names = Names("optimizer")
+    def __init__(self, gone: Callable[[Hashable], None] = lambda name: None) -> None:
+        self._names = Names("optimizer", self._forget)
+        self._tell_gone = gone
         self._sizes: dict[Hashable, int] = {}
         self._sharing: dict[Hashable, frozenset[Hashable]] = {}
         self._of: dict[int, tuple[weakref.ref[Any], frozenset[Hashable]]] = {}
@@ -134,6 +138,15 @@ class Owners:
             found |= self._owners(parameter)
         return frozenset(found)
 
+    def names(self) -> set[Hashable]:
+        """Those of the optimizers that there are."""
+        return {*self._sizes}
+
+    def _forget(self, name: Hashable) -> None:
+        self._sizes.pop(name, None)
+        self._sharing.clear()
+        self._tell_gone(name)
+
     def _owners(self, parameter: Any) -> frozenset[Hashable]:
         known = self._of.get(id(parameter))
         return known[1] if known is not None and known[0]() is parameter else frozenset()
@@ -155,6 +168,12 @@ class Notes(Generic[T]):
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[_Reference, T]] = {}
+        self._shared: dict[T, T] = {}
+
+    def shared(self, what: T) -> T:
+        """What is equal to it and was shared before, or itself: plans know histories by identity, and a new tensor with
+        an old history is to make no new plan."""
+        return self._shared.setdefault(what, what)
 
     def __len__(self) -> int:
         return len(self._known)

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from amplint.confirm import asked
+from amplint.confirm.asked import AskedFile
 from amplint.confirm.launchers import LAUNCHERS, as_module
 from amplint.confirm.order import ENVIRONMENT, GRACE, UNUSABLE, Order
 from amplint.confirm.recording import FINISHED, KILLED, NoRecording, Recording, merged, read
@@ -69,12 +71,21 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def run(order: Order, command: Sequence[str], *, output_to_stderr: bool = False) -> Run:
-    """Runs the command to its end and returns its exit status and what it recorded. Raises NotRun."""
+def run(
+    order: Order,
+    command: Sequence[str],
+    *,
+    output_to_stderr: bool = False,
+    lines: Sequence[AskedFile] | None = None,
+) -> Run:
+    """Runs the command to its end and returns its exit status and what it recorded. ``lines`` are those that somebody
+    will ask for; None: any. Raises NotRun."""
     options, program = prepared(command)
     launcher = str(Path(__file__).with_name("launch.py"))
     with tempfile.TemporaryDirectory(prefix="amplint-") as folder:
         order = replace(order, folder=folder, command=tuple(command))
+        if lines is not None:
+            asked.write(lines, Path(folder))
         environment = {"TORCHDYNAMO_DISABLE": "1", **os.environ, ENVIRONMENT: order.written()}
         sys.stdout.flush()
         process = subprocess.Popen(

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from amplint.confirm import asked
 from amplint.confirm import recording as recordings
 from amplint.confirm.imported import imported
 from amplint.confirm.lines import LineCounts
@@ -75,7 +76,8 @@ class Session:
         inside = [order.root, *order.paths, *([str(self.script.parent)] if self.script else [])]
         self.is_user_file = user_files(inside)
         self.device, self.torch, self.op_table = order.device, "", ""
-        self.lines = LineCounts(self.is_user_file)
+        wanted = asked.read(Path(order.folder)) if order.folder else None
+        self.lines = LineCounts(self.is_user_file, wanted, self._displayed)
         self.process = os.getpid()
         self.ended = recordings.FINISHED
         self.status = 0
@@ -537,10 +539,22 @@ def events_told() -> tuple[str, ...]:
         regions,
         threads,
         training,
+        watching,
         weights,
     )
 
-    parts = (casts, custom_functions, functions, modules, probe, regions, threads, training, weights)
+    parts = (
+        casts,
+        custom_functions,
+        functions,
+        modules,
+        probe,
+        regions,
+        threads,
+        training,
+        watching,
+        weights,
+    )
     kinds = {
         name
         for part in parts

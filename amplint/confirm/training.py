@@ -96,6 +96,8 @@ class _Watcher:
         self._unobserved: set[type] = set()
         self._optimizers_made: set[Hashable] = set()
         self._states: dict[int, tuple[Any, str, Hashable, Place | None]] = {}
+        self._has_tagged = False
+        """Whether any loss was scaled."""
 
     # backward -----------------------------------------------------------------------------------------------
 
@@ -208,6 +210,8 @@ class _Watcher:
         scaled = self.watch.scaled.of(output)
         if scaled is not None:
             return scaled.by
+        if not self._has_tagged:
+            return ()
         found: list[Hashable] = []
         queue: list[Any] = [getattr(output, "grad_fn", None)]
         for _ in range(_DEEPEST):
@@ -258,6 +262,7 @@ class _Watcher:
         owners = self.watch.owners
         name = owners.add(optimizer)
         if site is not None:
+            self._optimizers_made &= owners.names()
             self._optimizers_made.add(name)
             modules = owners.of_optimizer(optimizer)
             self.watch.tell(OptimizerMade(site, self.watch.here.regions, name, modules))
@@ -514,6 +519,7 @@ class _Watcher:
         node: Any = scaled.grad_fn
         if node is not None:
             node.metadata[_TAG] = name
+            self._has_tagged = True
 
     def read(self, name: str, original: Any) -> Any:
         """Wraps a method that makes a number, text or array of a tensor."""
@@ -625,17 +631,12 @@ def _pickled_parts(thing: Any) -> tuple[Any, ...] | None:
 
 def _innermost(optimizer: Any) -> Any:
     """The optimizer in a wrapper of one, such as those of accelerate: an attribute of it that has its parameters."""
-    mine = {id(parameter) for parameter in parameters_of(optimizer)}
+    mine: set[int] = set()
     for _ in range(_DEEPEST):
-        held = getattr(optimizer, "__dict__", {}).values()
-        inner = next(
-            (
-                part
-                for part in held
-                if isinstance(part, Optimizer) and not mine.isdisjoint(map(id, parameters_of(part)))
-            ),
-            None,
-        )
+        held = [part for part in getattr(optimizer, "__dict__", {}).values() if isinstance(part, Optimizer)]
+        if held and not mine:
+            mine = {id(parameter) for parameter in parameters_of(optimizer)}
+        inner = next((part for part in held if not mine.isdisjoint(map(id, parameters_of(part)))), None)
         if inner is None:
             break
         optimizer = inner

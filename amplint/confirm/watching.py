@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
 from amplint.confirm.provenance import History, Names, Notes, Owners, Penalty, Scaled
 from amplint.confirm.signatures import Function
-from amplint.events import Event, Region, Regions
+from amplint.events import Event, ObjectGone, Region, Regions
 
 
 class Listener(Protocol):
@@ -109,12 +110,13 @@ class Watch:
         self.numbers = Numbers()
         self.patches = Patches()
         self.here = ThreadState()
-        self.owners = Owners()
+        self._gone: deque[Hashable] = deque()
+        self.owners = Owners(self._gone.append)
         self.losses = Names("loss")
         self.schedulers = Names("scheduler")
         self.contexts = Names("context")
         self.scalers = Names("scaler")
-        self.modules = Names("module")
+        self.modules = Names("module", self._gone.append)
         self.notes: list[str] = []
         self.errors: list[str] = []
         self.hidden: dict[tuple[str, Site], str] = {}
@@ -191,6 +193,8 @@ class Watch:
         with self._lock:
             self._last = event
             try:
+                while self._gone:
+                    self.listener.hear(ObjectGone(event.place, event.regions, self._gone.popleft()))
                 self.listener.hear(event)
             except Exception:
                 self.complain()

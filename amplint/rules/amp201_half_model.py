@@ -116,6 +116,7 @@ from amplint.events import (
     Forward,
     FunctionEnded,
     ModuleCast,
+    ObjectGone,
     OptimizerStepped,
     Place,
     ScalerUsed,
@@ -178,6 +179,10 @@ class HalfModel(FlowRule):
                 report.add(self, place, message, level=Level.WARNING, trail=trail, builder=builder)
         halved = frozenset(item for item in state.halved if item[0] != module)
         return replace(state, halved=halved, restored=state.restored | {module})
+
+    def on_object_gone(self, state: State, event: ObjectGone, report: Report) -> Hashable:
+        halved = frozenset(item for item in state.halved if item[0] != event.name)
+        return replace(state, halved=halved, restored=state.restored - {event.name})
 
     def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
         if not any(module == event.module and not ran for module, _, ran in state.halved):

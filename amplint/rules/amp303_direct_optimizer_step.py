@@ -93,7 +93,7 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import AmpHidden, Backward, FrameworkScaled, OptimizerMade, OptimizerStepped
+from amplint.events import AmpHidden, Backward, FrameworkScaled, ObjectGone, OptimizerMade, OptimizerStepped
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import RemoveStep, StepThroughScaler
 from amplint.rules.base import Report, line_of
@@ -121,6 +121,9 @@ class DirectOptimizerStep(ProtocolRule):
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> State:
         return state._replace(made=state.made | {event.optimizer})
+
+    def on_object_gone(self, state: State, event: ObjectGone, report: Report) -> State:
+        return state._replace(made=state.made - {event.name}) if event.name in state.made else state
 
     def on_framework_scaled(self, state: State, event: FrameworkScaled, report: Report) -> State:
         return state._replace(scaled=scaled_by(event))

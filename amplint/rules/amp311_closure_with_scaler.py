@@ -96,7 +96,7 @@ There is none where the region or the scaler is made by other code, and where th
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from amplint.events import (
     Backward,
@@ -112,8 +112,7 @@ from amplint.rules.base import FlowRule, Report, line_of
 from amplint.rules.ledger import of_scaler
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """``scaled`` is the last scaled backward pass since a step, ``region`` where the last region was opened in which a
     module ran, ``made`` where the scaler was made that scaled last."""
 
@@ -133,14 +132,14 @@ class ClosureWithScaler(FlowRule):
 
     def on_forward(self, state: Seen, event: Forward, report: Report) -> Hashable:
         region = enabled_region(event.regions)
-        return replace(state, region=region.place) if region is not None and event.trains else state
+        return state._replace(region=region.place) if region is not None and event.trains else state
 
     def on_backward(self, state: Seen, event: Backward, report: Report) -> Hashable:
-        return replace(state, scaled=event.place if event.scaled_by else None)
+        return state._replace(scaled=event.place if event.scaled_by else None)
 
     def on_scaler_used(self, state: Seen, event: ScalerUsed, report: Report) -> Hashable:
         if event.act == "scale":
-            return replace(state, made=event.made)
+            return state._replace(made=event.made)
         # a scaler out of sight may be of a class that takes closures
         if event.act == "step" and event.closure and event.enabled is not False and event.made is not None:
             if event.closure == "keyword":
@@ -167,7 +166,7 @@ class ClosureWithScaler(FlowRule):
             trail = ((state.scaled, "the scaled backward pass"),)
             builder = TrainInBfloat16(state.made, state.region)
             report.add(self, event.place, f"{message} {_INSTEAD}", trail=trail, builder=builder)
-        return replace(state, scaled=None)
+        return state._replace(scaled=None)
 
 
 _INSTEAD = "Train this optimizer in bfloat16 or float32, without a scaler."

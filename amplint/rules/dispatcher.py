@@ -24,6 +24,7 @@ _ACCOUNTS = (
     events.CacheCleared,
     events.LoopIterated,
     events.LoopEnded,
+    events.ObjectGone,
     events.OptimizerMade,
     events.ScalerMade,
     events.FunctionEnded,
@@ -82,7 +83,7 @@ class Dispatcher:
         self.report = report
         machines = dict.fromkeys(rule.machine for rule in rules if rule.machine is not None)
         self._all = [self._rule(rule) for rule in rules] + [self._machine(machine) for machine in machines]
-        self._heard: dict[type[Event], list[int]] = {}
+        self._heard: dict[type[Event], list[tuple[int, Hear]]] = {}
 
     def ask(self, context: Context) -> None:
         """Whom the rules may ask about the events."""
@@ -100,16 +101,25 @@ class Dispatcher:
 
     def hear(self, states: tuple[Hashable, ...], event: Event) -> tuple[Hashable, ...]:
         """The states of all after an event."""
-        listening = self._heard.get(type(event))
+        after: list[Hashable] | None = None
+        for index, hear in self._listening(type(event)):
+            state = hear(states[index], event)
+            if state is not states[index]:
+                after = after or list(states)
+                after[index] = state
+        return states if after is None else tuple(after)
+
+    def of_those(self, kind: type[Event], states: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+        """The states of those who listen to events of a kind. They decide what such an event leads to, with what a rule
+        asks its context."""
+        return tuple([states[index] for index, _ in self._listening(kind)])
+
+    def _listening(self, kind: type[Event]) -> list[tuple[int, Hear]]:
+        listening = self._heard.get(kind)
         if listening is None:
-            listening = [index for index, one in enumerate(self._all) if type(event) in one.kinds]
-            self._heard[type(event)] = listening
-        if not listening:
-            return states
-        after = list(states)
-        for index in listening:
-            after[index] = self._all[index].hear(after[index], event)
-        return tuple(after)
+            listening = [(index, one.hear) for index, one in enumerate(self._all) if kind in one.kinds]
+            self._heard[kind] = listening
+        return listening
 
     def _rule(self, rule: FlowRule) -> Listener:
         handlers = {
@@ -117,16 +127,21 @@ class Dispatcher:
             for kind in event_kinds()
             if hasattr(rule, handler_name(kind))
         }
+        report = self.report
 
         def hear(state: Hashable, event: Event) -> Hashable:
-            if not rule.hears_assumed and event.regions and event.regions[0].assumed:
-                return state
-            if rule.for_every_caller and event.regions and event.regions[0].through is not None:
-                return state
-            before = len(self.report.drafts)
-            after: Hashable = handlers[type(event)](state, event, self.report)
-            self._by_name(before, event)
-            self._reached(before, event)
+            if event.regions:
+                outermost = event.regions[0]
+                if outermost.assumed and not rule.hears_assumed:
+                    return state
+                if outermost.through is not None and rule.for_every_caller:
+                    return state
+            drafts = report.drafts
+            before = len(drafts)
+            after: Hashable = handlers[type(event)](state, event, report)
+            if len(drafts) > before:
+                self._by_name(before, event)
+                self._reached(before, event)
             return after
 
         return Listener(rule.name, frozenset(handlers), rule.start(), hear, rule.never_without, rule)
@@ -151,7 +166,7 @@ class Dispatcher:
         """Has what was drafted inside a method that was called by its name alone say so."""
         assumption = of_call(innermost(event.regions[:1]), event.place)
         drafts = self.report.drafts
-        if assumption is None or len(drafts) == before:
+        if assumption is None:
             return
         made = drafts[before:]
         del drafts[before:]

@@ -14,6 +14,8 @@ from amplint.events import (
     Event,
     Forward,
     FunctionEnded,
+    Op,
+    OptimizerMade,
     OptimizerStepped,
     Place,
     Region,
@@ -209,3 +211,78 @@ def test_what_is_known_is_saved_at_the_first_backward_pass_and_after_ever_more_s
         observer.hear(Backward(at(2), (), ".backward()"))
         observer.hear(STEP)
     assert saved == [0, 1, 2, 4, 8]
+
+
+def test_an_op_that_led_to_nothing_is_heard_again_where_its_rules_know_more() -> None:
+    class Patient(FlowRule):
+        """Speaks of an op once a backward pass ran."""
+
+        code, name = "AMP101", "backward-in-autocast"
+        heard = 0
+
+        def start(self) -> bool:
+            return False
+
+        def on_backward(self, state: bool, event: Backward, report: Report) -> bool:
+            return True
+
+        def on_op(self, state: bool, event: Op, report: Report) -> bool:
+            Patient.heard += 1
+            if state:
+                report.add(self, event.place, "now")
+            return state
+
+    observer = Observer([Patient()])
+    op = Op(at(4), (REGION,), "exp", (), None, None)
+    for _ in range(3):
+        observer.hear(op)
+    assert Patient.heard == 1
+    observer.hear(Backward(at(2), (), ".backward()"))
+    for _ in range(2):
+        observer.hear(op)
+    recording = observer.recording(MADE)
+    assert Patient.heard > 2
+    assert [seen.count for seen in recording.seen] == [2]
+    [reached] = [part for part in recording.reached if part.kind == "Op"]
+    assert (reached.count, reached.inside) == (5, 5)
+
+
+def test_an_op_is_heard_again_where_another_one_was_told() -> None:
+    class Once(FlowRule):
+        """Tells of line 9 once, and of each log."""
+
+        code, name = "AMP101", "backward-in-autocast"
+
+        def start(self) -> bool:
+            return False
+
+        def again(self, state: bool) -> bool:
+            return False
+
+        def on_op(self, state: bool, event: Op, report: Report) -> bool:
+            if event.name == "log":
+                report.add(self, event.place, "a log")
+            elif not state:
+                report.add(self, at(9), "once")
+            return True
+
+    def op(name: str, line: int) -> Op:
+        return Op(at(line), (REGION,), name, (), None, None)
+
+    observer, quiet = Observer([Once()]), op("exp", 5)
+    for event in (op("exp", 4), quiet, quiet, op("log", 5), quiet):
+        observer.hear(event)
+    counts = {seen.finding.span.line: seen.count for seen in observer.recording(MADE).seen}
+    assert counts == {9: 2, 5: 1}
+
+
+def test_a_step_that_a_scaler_is_about_to_make_is_not_left_out() -> None:
+    observer = Observer(RULES)
+    observer.hear(OptimizerMade(at(2), (), "optimizer", frozenset({"optimizer"})))
+    asked = ScalerUsed(at(3), (), "scaler", "step", optimizer="optimizer")
+    observer.hear(asked)
+    assert (observer.steps, observer.recording(MADE).skipped) == (1, 0)
+    observer.hear(OptimizerStepped(at(3), (), "optimizer", True))
+    observer.hear(asked)
+    observer.hear(ScalerUsed(at(4), (), "scaler", "update"))
+    assert (observer.steps, observer.recording(MADE).skipped) == (2, 1)
