@@ -3,8 +3,8 @@
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const body = (table) => table.tBodies[0];
 
-  // A table is sorted by the data-v of a column, or by its text. Sorting modules undoes the tree; the order of the
-  // tree is that of the first column.
+  // A table is sorted by the data-v of a column, or by its text. The first column of the modules has the order of the
+  // tree.
   const valueOf = (row, column) => {
     const cell = row.cells[column];
     return cell.dataset.v === undefined ? cell.textContent.trim() : Number(cell.dataset.v);
@@ -67,4 +67,5 @@
     }
   });
   document.addEventListener("input", (event) => (event.target.type === "range" ? zoom(event.target) : show()));
+  document.addEventListener("change", (event) => event.target.matches("select") && show());
 }

@@ -44,6 +44,8 @@ class Figure:
     after: float
     is_size: bool = True
     """Whether it is a number of bytes."""
+    is_cost: bool = True
+    """Whether less is better."""
 
     @property
     def change(self) -> float:
@@ -117,11 +119,11 @@ def _figures(traces: tuple[Trace, Trace], numbers: tuple[int, int]) -> tuple[Fig
     found += [
         Figure("held by casts", one.held, other.held),
         Figure("up and down again", one.pairs / numbers[0], other.pairs / numbers[1], False),
-        Figure("weight cache hits", one.hits / numbers[0], other.hits / numbers[1], False),
+        Figure("weight cache hits", one.hits / numbers[0], other.hits / numbers[1], False, False),
     ]
     for dtype in sorted({*one.ops.size, *other.ops.size}):
         pair = one.ops.size.get(dtype, 0) / numbers[0], other.ops.size.get(dtype, 0) / numbers[1]
-        found.append(Figure(f"bytes of results in {dtype}", *pair))
+        found.append(Figure(f"bytes of results in {dtype}", *pair, is_cost=False))
     return tuple(figure for figure in found if figure.before or figure.after)
 
 
@@ -200,7 +202,7 @@ def _figure_line(figure: Figure, style: Style) -> str:
     sign = "+" if figure.change > 0 else "-" if figure.change < 0 else ""
     change = f"{sign + shown(abs(figure.change)) if sign else '':>12}"
     numbers = f"{escaped(figure.name):32}{shown(figure.before):>12}{shown(figure.after):>12}"
-    return numbers + _tinted(change, figure.change, style)
+    return numbers + (_tinted(change, figure.change, style) if figure.is_cost else change)
 
 
 def _tinted(text: str, change: float, style: Style) -> str:
@@ -252,11 +254,12 @@ def render_html(comparison: Comparison, before: str, after: str) -> str:
     return page(f"amplint trace: {before} and {after}", heading, head, sections)
 
 
-def _change(value: float, *, is_size: bool = True) -> str:
+def _change(value: float, *, is_size: bool = True, is_cost: bool = True) -> str:
     shown = amount if is_size else _plain
     sign = "+" if value > 0 else "-" if value < 0 else ""
-    kind = "more" if value > 0 else "less" if value < 0 else ""
-    return f'<td class="num {kind}" data-v="{value:g}">{sign}{shown(abs(value)) if sign else ""}</td>'
+    kind = " more" if value > 0 else " less" if value < 0 else ""
+    kind = kind if is_cost else ""
+    return f'<td class="num{kind}" data-v="{value:g}">{sign}{shown(abs(value)) if sign else ""}</td>'
 
 
 def _figures_html(comparison: Comparison) -> str:
@@ -268,7 +271,7 @@ def _figures_html(comparison: Comparison) -> str:
             f'<td class="num" data-v="{value:g}">{shown(value)}</td>'
             for value in (figure.before, figure.after)
         ]
-        cells.append(_change(figure.change, is_size=figure.is_size))
+        cells.append(_change(figure.change, is_size=figure.is_size, is_cost=figure.is_cost))
         rows.append(row(cells, {"text": figure.name}))
     heads = (("figure", False), ("before", True), ("after", True), ("change", True))
     return f"<h2>Figures</h2>{table(heads, rows)}"

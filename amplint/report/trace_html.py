@@ -107,11 +107,11 @@ def _modules(roots: list[ModuleView], links: Links, unit: Unit) -> str:
         return ""
     heads = (
         ("module", False),
-        ("class", False),
         ("types by bytes", False),
         ("bytes", True),
         ("ops", True),
         ("cast", True),
+        ("class", False),
         ("weights", False),
         ("called at", False),
     )
@@ -141,12 +141,12 @@ def _module(view: ModuleView, at: int, links: Links, unit: Unit) -> str:
     place = links.to(module.path, module.span.line, module.text) if module else ""
     cells = [
         f'<td class="name" data-v="{at}" style="--depth:{view.depth}">{twist}{escape(view.short)}{why}</td>',
-        f"<td>{escape(kind)}</td>",
         f'<td data-v="{view.total.size.get("float32", 0) / (sum(view.total.size.values()) or 1):g}">'
         f"{bar(view.total.size, view.total.ops)}</td>",
         size(sum(view.total.size.values()) / unit.number),
         number(sum(view.total.ops.values()), times(sum(view.total.ops.values()), unit)),
         size(view.casts / unit.number),
+        f"<td>{escape(kind)}</td>",
         f"<td class=line>{escape(weights)}</td>",
         f'<td class="place">{place}</td>',
     ]

@@ -82,8 +82,8 @@ def _summary(recording: Recording, roots: Sequence[ModuleView], unit: Unit, styl
         lines.append(style.paint(f"{escaped(view.name)} stands out: {escaped(view.odd)}", "bold"))
     if sums.pairs:
         lines.append(
-            f"{times(sums.pairs, unit)} tensors per {unit.word} were cast up and down again: "
-            f"{amount(sums.pair_size / unit.number)}."
+            f"cast up and down again per {unit.word}: {times(sums.pairs, unit)} times, "
+            f"{amount(sums.pair_size / unit.number)}"
         )
     per = f"{amount(sums.size / unit.number)} per {unit.word}"
     by = ", ".join(f"{who} {percent(size / sums.size)}" for who, size in sums.by.items()) if sums.size else ""

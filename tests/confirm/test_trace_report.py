@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from traces import FILE, SOURCE, cast, module, op, recording
 
 from amplint.confirm.recording import NoRecording, Recording, digest_of
-from amplint.confirm.trace import Trace
+from amplint.confirm.trace import FORMAT, CastRow, End, ModuleRow, OpRow, PairRow, Timeline, TimeSpan, Trace
 from amplint.report import trace_html, trace_table
 from amplint.report.text import Style
 from amplint.report.trace_model import casts_of, odd_ones, trace_of, tree, unit_of
@@ -99,7 +99,7 @@ def test_the_tables_show_modules_casts_and_lines() -> None:
     assert lines[1][:5] == ["train.py:4", "linear", "f32 -> f16", "float16 2", "47"]
     end = text.splitlines()
     assert "Net.layers.17 stands out: float32, where 47 of 48 Linear are float16" in end
-    assert "1 tensors per step were cast up and down again: 300 B." in end
+    assert "cast up and down again per step: 1 times, 300 B" in end
     assert end[-1].startswith(
         "50 casts read 8.0 MB, 800 kB per step (autocast 100 %, code < 1 %, library < 1 %)"
     )
@@ -316,3 +316,15 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
     row = replace(module("Net.\x1b[31mred", "\x1bKind", 4), path="\x1b.py")
     made = recording(trace=replace(trace, modules=(*trace.modules, row)), notes=("\x1bnote",))
     assert "\x1b" not in trace_table.render(made, Style())
+
+
+# what is written about it --------------------------------------------------------------------------------------
+
+
+def test_the_format_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "trace.md").read_text()
+    written = page[page.index("## The format of a trace") :]
+    assert f"`format` is {FORMAT}." in written
+    for row in (Trace, ModuleRow, OpRow, CastRow, PairRow, End, Timeline, TimeSpan):
+        for part in fields(row):
+            assert f"`{part.name}`" in written, f"{row.__name__}.{part.name}"
