@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from amplint.confirm import cuda_policy
 from amplint.confirm.composites import in_parts
 from amplint.confirm.cuda_policy import CudaPolicy
+from amplint.confirm.held import bytes_of
 from amplint.confirm.ledger import CastEntry, OpEntry
 from amplint.confirm.thread_trace import (
     EMULATED,
@@ -26,6 +27,7 @@ from amplint.confirm.thread_trace import (
     MadeCast,
     ThreadTrace,
     current_node,
+    is_captured,
     next_number,
 )
 from amplint.confirm.trace import ACTIVATION, AUTOCAST, BACKWARD, CODE, FORWARD, GRADIENT, TORCH
@@ -70,6 +72,8 @@ class CastMode(TorchDispatchMode):
         if not (source.is_floating_point() and result.is_floating_point()):
             return
         thread = self._thread
+        if is_captured():
+            return
         if thread.call is not None:
             thread.call.casts.append(MadeCast(source, result, next_number() - 1, emulated))
             return
@@ -78,7 +82,7 @@ class CastMode(TorchDispatchMode):
         with thread.ledger.lock:
             if isinstance(known, CastEntry):
                 known.backward += 1
-                known.backward_size += source.numel() * source.element_size()
+                known.backward_size += bytes_of(source)
             elif known is not EMULATED and not emulated:
                 self._unasked(source, result, node)
 

@@ -6,10 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 T = TypeVar("T")
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """The bytes of its elements, 0 where these are not a number but a symbol, and of sparse tensors."""
+    count = tensor.numel()
+    return count * tensor.element_size() if type(count) is int and has_storage(tensor) else 0
+
+
+def has_storage(tensor: Tensor) -> bool:
+    """Whether its elements lie in a storage of its own kind: those of sparse tensors do not."""
+    return tensor.layout is torch.strided
+
 
 _MOST = 20_000
 """Results that are followed at a time."""
@@ -35,12 +48,13 @@ class Held(Generic[T]):
 
     def add(self, owner: T, result: Tensor) -> None:
         """A cast made this tensor."""
+        if not has_storage(result):
+            return
         if len(self._copies) >= _MOST:
             self._sweep()
         if len(self._copies) < _MOST:
             storage = result.untyped_storage()
-            size = result.numel() * result.element_size()
-            self._copies[storage._cdata] = _Copy(owner, size, StorageWeakRef(storage))
+            self._copies[storage._cdata] = _Copy(owner, bytes_of(result), StorageWeakRef(storage))
 
     def stands_for(self, result: Tensor, source: Tensor) -> None:
         """A tensor that exists only in the simulation is kept in the place of another one."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from amplint.confirm.held import Held
+from amplint.confirm.held import Held, bytes_of
 from amplint.confirm.module_names import ModuleNames, Node
 from amplint.confirm.places import Site
 from amplint.confirm.provenance import Notes
@@ -70,10 +70,9 @@ class CastEntry:
 
     def add(self, source: Tensor, result: Tensor) -> None:
         """One more."""
-        count = source.numel()
         self.count += 1
-        self.size += count * source.element_size()
-        self.written += count * result.element_size()
+        self.size += bytes_of(source)
+        self.written += bytes_of(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ class Ledger:
         if raised is not None and raised.cast.source == down.to:
             pair = self.pairs.setdefault((raised.cast, down), Pair())
             pair.count += 1
-            pair.size += raised.size + source.numel() * source.element_size()
+            pair.size += raised.size + bytes_of(source)
             pair.between = max(pair.between, raised.ops)
 
     def computed(self, tensors: list[Tensor], result: Tensor, works: bool) -> None:

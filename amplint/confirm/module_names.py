@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from torch.nn import Module
 
+from amplint.confirm.held import bytes_of
 from amplint.confirm.places import Site
 from amplint.confirm.trace import ModuleRow
 
@@ -46,9 +47,7 @@ class Node:
         if module is not None:
             sizes: Counter[str] = Counter()
             for parameter in module.parameters(recurse=False):
-                if not isinstance(parameter.numel(), int):
-                    continue
-                sizes[str(parameter.dtype)[6:]] += parameter.numel() * parameter.element_size()
+                sizes[str(parameter.dtype)[6:]] += bytes_of(parameter)
             self.weights = tuple(sizes.items())
 
 

@@ -32,6 +32,11 @@ def next_number() -> int:
     return number
 
 
+def is_captured() -> bool:
+    """Whether torch.jit.trace takes down what runs: a question for a size would become a part of the program."""
+    return torch._C._get_tracing_state() is not None
+
+
 def current_node() -> Any:
     """The node whose gradients are being computed, or None."""
     return torch._C._current_autograd_node()

@@ -19,10 +19,11 @@ from torch.overrides import TorchFunctionMode
 
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
+from amplint.confirm.held import bytes_of, has_storage
 from amplint.confirm.ledger import OpEntry, Raised
 from amplint.confirm.places import origin_of
 from amplint.confirm.signatures import Function, described
-from amplint.confirm.thread_trace import EMULATED, OP_TAG, TAG, Call, ThreadTrace, next_number
+from amplint.confirm.thread_trace import EMULATED, OP_TAG, TAG, Call, ThreadTrace, is_captured, next_number
 from amplint.confirm.trace import (
     ACTIVATION,
     AUTOCAST,
@@ -57,7 +58,7 @@ class OpMode(TorchFunctionMode):
         if kwargs is None:
             kwargs = {}
         thread, watch = self._thread, self._watch
-        if function is None or not watch.running or watch.here.quiet:
+        if function is None or not watch.running or watch.here.quiet or is_captured():
             return func(*args, **kwargs)
         timed = self._ledger.timeline.on
         start = perf_counter_ns() if timed else 0
@@ -118,7 +119,7 @@ class OpMode(TorchFunctionMode):
             if op.works:
                 op.count += 1
                 for part in parts:
-                    op.size += part.numel() * part.element_size()
+                    op.size += bytes_of(part)
                 self._op = op
             if call.casts:
                 asked = function.casts or function.name == "copy_" or _names_type(kwargs)
@@ -180,10 +181,9 @@ class OpMode(TorchFunctionMode):
             if result.element_size() < source.element_size():
                 ledger.lowered(source, entry)
             elif result.element_size() > source.element_size():
-                size = source.numel() * source.element_size()
                 for part in parts:
                     if part.dtype is result.dtype:
-                        ledger.raised.note(part, Raised(entry, size))
+                        ledger.raised.note(part, Raised(entry, bytes_of(source)))
 
     def _what(self, source: Tensor) -> str:
         if _is_weight(source):
@@ -204,7 +204,7 @@ class OpMode(TorchFunctionMode):
             if kept and id(tensor) not in cast and op.result == region.dtype.value:
                 entry = self._ledger.cast(op, WEIGHT, "float32", op.result, AUTOCAST)
                 entry.hits += 1
-                entry.hit_size += tensor.numel() * tensor.element_size()
+                entry.hit_size += bytes_of(tensor)
 
     def _tag(self, op: OpEntry, call: Call, parts: list[Tensor]) -> None:
         """Has the nodes that the op made in the autograd graph say which cast they reverse."""
@@ -291,4 +291,6 @@ def _is_view_of(result: Tensor, tensor: Tensor) -> bool:
     """Whether nothing was computed: the result is the tensor, a view of it, or its copy on another device."""
     if result is tensor or result.device != tensor.device:
         return True
+    if not has_storage(result) or not has_storage(tensor):
+        return False
     return bool(result.untyped_storage()._cdata == tensor.untyped_storage()._cdata)

@@ -41,6 +41,7 @@ _BAR = 12
 _MARKS = {"float16": "█", "bfloat16": "█", "float32": "░"}
 _RIGHT = frozenset({"bytes", "cast", "held", "times"})
 """Columns with numbers."""
+_PLACES = frozenset({"line", "called at"})
 
 
 def render(recording: Recording, style: Style, order: str = "bytes", limit: int = 0, text: str = "") -> str:
@@ -248,7 +249,8 @@ def _row(cells: Sequence[str], heads: Sequence[str], widths: Sequence[int]) -> s
     parts = []
     for cell, head, width in zip(cells, heads, widths, strict=True):
         if len(cell) > width:
-            cell = cell[: width - 1] + "…"
+            # of a path the end tells more
+            cell = f"…{cell[1 - width :]}" if head in _PLACES else f"{cell[: width - 1]}…"
         parts.append(f"{cell:>{width}}" if head in _RIGHT else f"{cell:<{width}}")
     return "  ".join(parts).rstrip()
 

@@ -395,6 +395,43 @@ def test_results_that_the_backward_pass_waits_for_are_held(probed: Probed, dtype
     assert cast(trace, "float", "activation").held == 0
 
 
+def test_a_program_that_is_captured_stays_as_it_is(probed: Probed) -> None:
+    program = """
+        import torch
+        from torch import nn
+
+        class Net(nn.Module):
+            def forward(self, x):
+                return x.half().float().exp()
+
+        print(torch.jit.trace(Net(), torch.ones(2)).graph)
+        """
+    done = probed(program, trace=True)
+    trace_of(done)
+    assert "aten::exp" in done.stdout
+    assert "aten::numel" not in done.stdout
+    assert "aten::size" not in done.stdout
+
+
+def test_sparse_nested_and_mapped_tensors_are_no_errors(probed: Probed) -> None:
+    trace = trace_of(
+        probed(
+            """
+            import torch
+            from torch import nn
+            torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2), (2,)).half().float()
+            torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).half()
+            torch.vmap(lambda x: x.half().float().sum())(torch.ones(3, 3))
+            torch.func.grad(lambda x: (x * x).half().float().sum())(torch.ones(3))
+            lazy = nn.LazyLinear(2)
+            lazy(torch.ones(1, 3))
+            """,
+            trace=True,
+        )
+    )
+    assert {row.op for row in trace.casts} == {"half", "float"}
+
+
 def test_inference_mode_has_casts_too(probed: Probed) -> None:
     trace = trace_of(
         probed(
