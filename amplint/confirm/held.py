@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def bytes_of(tensor: Tensor) -> int:
-    """The bytes of its elements, 0 where these are not a number but a symbol, and of sparse tensors."""
+    """The bytes of its elements, 0 where these are not a number but a symbol, and of tensors without a storage."""
     count = tensor.numel()
     return count * tensor.element_size() if type(count) is int and has_storage(tensor) else 0
 
 
 def has_storage(tensor: Tensor) -> bool:
-    """Whether its elements lie in a storage of its own kind: those of sparse tensors do not."""
-    return tensor.layout is torch.strided
+    """Whether its elements lie in a storage: those of sparse tensors and of what ``torch.func`` maps do not."""
+    return bool(torch._C._has_storage(tensor))
 
 
 _MOST = 20_000
