@@ -347,7 +347,7 @@ def test_a_tensor_that_met_others_in_float32_is_no_pair(probed: Probed) -> None:
             """
             import torch
             half, wide = torch.ones(3, dtype=torch.float16), torch.ones(3)
-            (half.float() + wide).half()
+            (half.float() + wide).half(), (wide + half.float()).half()
             wide.half().float()
             """,
             trace=True,
