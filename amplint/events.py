@@ -444,17 +444,6 @@ class Cast(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AutocastCast(Event):
-    """Autocast cast an operand of the op ``name``; ``size`` is the number of bytes that were read. Only a run
-    shows it."""
-
-    name: str
-    source: DType
-    to: DType
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class ModuleCast(Event):
     """All parameters of a module were cast. ``module`` identifies it."""
 

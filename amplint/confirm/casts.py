@@ -1,86 +1,117 @@
-"""The casts that autocast makes, as they are executed.
+"""The casts of a run, as they are executed.
 
 A TorchDispatchMode sits below autocast: it sees the copy of each operand that is not in the right type yet,
-and no copy where the weight cache had one.
+and no copy where the weight cache had one. In a backward pass it sees the casts of gradients.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from time import perf_counter_ns
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from amplint.confirm import cuda_policy
 from amplint.confirm.composites import in_parts
 from amplint.confirm.cuda_policy import CudaPolicy
-from amplint.confirm.levels import Level
-from amplint.confirm.watching import Watch
-from amplint.events import AutocastCast, DType, enabled_region
-
-_SHORT = {
-    torch.float32: DType.FLOAT32,
-    torch.float16: DType.FLOAT16,
-    torch.bfloat16: DType.BFLOAT16,
-}
+from amplint.confirm.held import bytes_of
+from amplint.confirm.ledger import CastEntry, OpEntry
+from amplint.confirm.thread_trace import (
+    EMULATED,
+    OP_TAG,
+    TAG,
+    MadeCast,
+    ThreadTrace,
+    current_node,
+    is_captured,
+    next_number,
+)
+from amplint.confirm.trace import ACTIVATION, AUTOCAST, BACKWARD, CODE, FORWARD, GRADIENT, TORCH
+from amplint.events import enabled_region, innermost
 
 _EMULATION = frozenset(part for part in CudaPolicy._lower.__code__.co_consts if isinstance(part, CodeType))
 """Code of simulated CUDA that computes in float32 what CUDA computes in half precision: its casts are none of
 autocast's."""
 _DEEPEST = 6
-
-
-def install(watch: Watch) -> None:
-    """Watches the casts in each thread."""
-    if watch.level is Level.CASTS:
-        watch.on_thread(lambda: CastMode(watch))
+_CASTS = {torch.ops.aten._to_copy.default: 0, torch.ops.aten.copy_.default: 1}
+"""What casts, and which argument it reads."""
 
 
 class CastMode(TorchDispatchMode):
     """Watches one thread."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, thread: ThreadTrace) -> None:
         super().__init__()
-        self.watch = watch
-        self._events: dict[Hashable, AutocastCast] = {}
+        self._thread = thread
+        self._watch = thread.watch
+        self._timeline = thread.ledger.timeline
+        self._rest: dict[object, OpEntry] = {}
+        """Casts that no op of the code asked for, by who did."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = in_parts(self, func, args, kwargs or {})
         if result is not NotImplemented:
             return result
-        result = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten._to_copy.default and args[0].dtype is not result.dtype and not _emulated():
-            self.watch.guarded(self._cast, args[0], result)
+        if self._timeline.on and self._thread.phase is BACKWARD and self._thread.call is None:
+            start = perf_counter_ns()
+            result = func(*args, **(kwargs or {}))
+            self._watch.guarded(self._time, start)
+        else:
+            result = func(*args, **(kwargs or {}))
+        read = _CASTS.get(func)
+        if read is not None and args[read].dtype is not result.dtype:
+            emulated = _emulated()
+            self._watch.guarded(self._cast, args[read], result, emulated)
         return result
 
-    def _cast(self, source: torch.Tensor, result: torch.Tensor) -> None:
-        here = self.watch.here
-        function = here.function
-        region = enabled_region(here.regions)
-        if function is None or region is None or function.casts:
+    def _cast(self, source: Tensor, result: Tensor, emulated: bool) -> None:
+        if not (source.is_floating_point() and result.is_floating_point()):
             return
-        if source.dtype not in _SHORT or result.dtype not in _SHORT:
+        thread = self._thread
+        if is_captured():
             return
-        site = self.watch.sites.here(3)
+        if thread.call is not None:
+            thread.call.casts.append(MadeCast(source, result, next_number() - 1, emulated))
+            return
+        node = current_node()
+        known = node.metadata.get(TAG) if node is not None else None
+        with thread.ledger.lock:
+            if isinstance(known, CastEntry):
+                known.backward += 1
+                known.backward_size += bytes_of(source)
+            elif known is not EMULATED and not emulated:
+                self._unasked(source, result, node)
+
+    def _unasked(self, source: Tensor, result: Tensor, node: Any) -> None:
+        """A cast in a backward pass or an optimizer's step that no forward cast explains."""
+        thread, regions = self._thread, self._watch.here.regions
+        if node is None and thread.phase is FORWARD:
+            return  # what a scaler does for itself
+        forward = node.metadata.get(OP_TAG) if node is not None else None
+        site = thread.site or self._watch.sites.here(4) if forward is None else forward.site
         if site is None:
             return
-        key = (site.key, function.name, source.dtype, result.dtype, here.regions, source.numel())
-        event = self._events.get(key)
-        if event is None:
-            bytes_read = source.numel() * source.element_size()
-            event = AutocastCast(
-                site,
-                here.regions,
-                function.plain,
-                _SHORT[source.dtype],
-                _SHORT[result.dtype],
-                bytes_read,
-            )
-            self._events[key] = event
-        self.watch.tell(event)
+        name = (node.name() if node is not None else thread.phase) if forward is None else forward.name
+        module = forward.module if forward is not None else None
+        key = (site.key, name, id(module), id(innermost(regions)), thread.phase)
+        op = self._rest.get(key)
+        if op is None:
+            op = OpEntry(site, name, module, (), "", innermost(regions), thread.phase, False, CODE)
+            self._rest[key] = op
+        what = GRADIENT if node is not None else ACTIVATION
+        by = AUTOCAST if enabled_region(regions) is not None else TORCH
+        entry = thread.ledger.cast(op, what, str(source.dtype)[6:], str(result.dtype)[6:], by)
+        entry.add(source, result)
+
+    def _time(self, start: int) -> None:
+        node = current_node()
+        op = node.metadata.get(OP_TAG) if node is not None else None
+        if op is not None:
+            self._timeline.op(op.name, start, op.result, op.module, op.site)
 
 
 def _emulated() -> bool:

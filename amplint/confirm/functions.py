@@ -96,7 +96,7 @@ class Call:
 
 def install(watch: Watch) -> None:
     """Watches the ops of each thread."""
-    if watch.level is not Level.API:
+    if watch.level is Level.FUNCTIONS:
         weights = Weights(watch)
         watch.on_thread(lambda: FunctionMode(watch, weights))
 
@@ -114,7 +114,6 @@ class FunctionMode(TorchFunctionMode):
         """Open regions, and which of them are for a device."""
         self._sums: set[Hashable] = set()
         """Where numbers were added to, by ``total += tensor``."""
-        self._everything = watch.level is Level.CASTS
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -128,15 +127,13 @@ class FunctionMode(TorchFunctionMode):
         watch = self.watch
         if function is None or not watch.running or watch.here.quiet:
             return func(*args, **kwargs)
-        if self._everything:
-            watch.here.function = function
         try:
             result = func(*args, **kwargs)
         except Exception:
             watch.guarded(self._look, function, args, kwargs, _tensors(args, kwargs), None)
             raise
         tensors = _tensors(args, kwargs)
-        if self._everything or self._matters(tensors, result):
+        if self._matters(tensors, result):
             watch.guarded(self._look, function, args, kwargs, tensors, result)
         if (function.writes or function is DATA) and watch.here.regions and args and type(args[0]) in _LEAVES:
             if function is DATA:
@@ -276,7 +273,7 @@ class FunctionMode(TorchFunctionMode):
             operands = tuple(part for part in operands if not part.parameter)
         interesting = any(part.dtype is not None and part.dtype.is_half for part in operands)
         interesting = interesting or policy is Policy.BANNED
-        if not interesting and not any(part.raised for part in operands) and not self._everything:
+        if not interesting and not any(part.raised for part in operands):
             return None
         softened = next(
             (part.softened for part in call.histories if part is not None and part.softened), None

@@ -6,14 +6,14 @@ from enum import Enum
 
 
 class Level(Enum):
-    """Each level sees what those before it see."""
+    """The second sees what the first sees, too."""
 
     API = 1
     """Calls of torch.amp, backward, optimizers, scalers, modules. Costs next to nothing."""
     FUNCTIONS = 2
     """Ops with half-precision operands, and where these come from."""
     CASTS = 3
-    """All ops, and the casts that autocast makes for them. Slow."""
+    """What the first level sees, and for a trace all ops, modules and casts. Slow."""
 
 
 _LAST = 128

@@ -11,7 +11,7 @@ import os
 import weakref
 from types import TracebackType
 
-from amplint.confirm import casts, custom_functions, functions, modules, regions, threads, training
+from amplint.confirm import custom_functions, functions, modules, regions, threads, tracing, training
 from amplint.confirm.levels import Level
 from amplint.confirm.watching import Listener, Watch
 from amplint.events import FunctionEnded
@@ -33,7 +33,7 @@ class Probe(Watch):
         _running = weakref.ref(self)
         self.running = True
         try:
-            for part in (regions, training, modules, custom_functions, threads, functions, casts):
+            for part in (regions, training, modules, custom_functions, threads, functions, tracing):
                 part.install(self)
             self.push_modes()
         except BaseException:

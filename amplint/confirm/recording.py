@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from amplint.confirm import trace as traces
+from amplint.confirm.trace import Trace
 from amplint.findings import Finding, Level, Span, TrailStep
 
 FORMAT = 1
@@ -81,36 +83,6 @@ class Hidden:
 
 
 @dataclass(frozen=True, slots=True)
-class OpRow:
-    """An op at a place with operands and a result of these types. ``region`` is the path and line of the innermost
-    region, empty if there is none; ``region_type`` its type, or "off"."""
-
-    path: str
-    span: Span
-    op: str
-    operands: tuple[str, ...]
-    result: str
-    region: str
-    region_type: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class CastRow:
-    """What autocast cast for an op: how often, and how many bytes it read for it."""
-
-    path: str
-    span: Span
-    op: str
-    source: str
-    to: str
-    region: str
-    region_type: str
-    count: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class Raised:
     """The exception that ended the run. ``stack`` holds the lines of the user's code, the innermost last."""
 
@@ -156,9 +128,8 @@ class Recording:
     lines: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Path -> line -> how often it ran, as far as lines were counted."""
     notes: tuple[str, ...] = ()
-    ops: tuple[OpRow, ...] = ()
-    """All ops, where the casts were traced."""
-    casts: tuple[CastRow, ...] = ()
+    trace: Trace | None = None
+    """The precision of the run, where it was traced."""
 
     @property
     def is_whole(self) -> bool:
@@ -180,6 +151,10 @@ def from_text(text: str, source: object = "this") -> Recording:
         return _recording(value)
     except NoRecording:
         raise
+    except traces.OtherFormat as error:
+        raise NoRecording(
+            f"the trace in {source} was written by another release of amplint: {error}; record it anew"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NoRecording(f"{source} is no recording of a run") from error
 
@@ -258,8 +233,7 @@ def merged(recordings: Sequence[Recording]) -> Recording:
         ),
         hidden=tuple(dict.fromkeys(part for recording in recordings for part in recording.hidden)),
         lines=_merged_lines(recording.lines for recording in recordings),
-        ops=_merged_ops(op for recording in recordings for op in recording.ops),
-        casts=_merged_casts(cast for recording in recordings for cast in recording.casts),
+        trace=traces.merged(recording.trace for recording in recordings if recording.trace is not None),
         notes=tuple(dict.fromkeys(note for recording in recordings for note in recording.notes)),
     )
 
@@ -320,23 +294,6 @@ def _merged_lines(parts: Iterable[Mapping[str, Mapping[int, int]]]) -> dict[str,
     return found
 
 
-def _merged_ops(rows: Iterable[OpRow]) -> tuple[OpRow, ...]:
-    found: dict[OpRow, int] = {}
-    for row in rows:
-        key = replace(row, count=0)
-        found[key] = found.get(key, 0) + row.count
-    return tuple(replace(row, count=count) for row, count in found.items())
-
-
-def _merged_casts(rows: Iterable[CastRow]) -> tuple[CastRow, ...]:
-    found: dict[CastRow, tuple[int, int]] = {}
-    for row in rows:
-        key = replace(row, count=0, size=0)
-        count, size = found.get(key, (0, 0))
-        found[key] = count + row.count, size + row.size
-    return tuple(replace(row, count=count, size=size) for row, (count, size) in found.items())
-
-
 def _recording(value: Mapping[str, Any]) -> Recording:
     return Recording(
         device=str(value["device"]),
@@ -370,11 +327,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
             for path, lines in value["lines"].items()
         },
         notes=tuple(map(str, value["notes"])),
-        ops=tuple(
-            OpRow(**{**part, "span": Span(**part["span"]), "operands": tuple(part["operands"])})
-            for part in value["ops"]
-        ),
-        casts=tuple(CastRow(**{**part, "span": Span(**part["span"])}) for part in value["casts"]),
+        trace=traces.from_value(value["trace"]) if value.get("trace") is not None else None,
     )
 
 

@@ -531,7 +531,6 @@ def events_told() -> tuple[str, ...]:
     """The kinds of events that some part of the probe makes."""
     from amplint import events
     from amplint.confirm import (
-        casts,
         custom_functions,
         functions,
         modules,
@@ -543,18 +542,7 @@ def events_told() -> tuple[str, ...]:
         weights,
     )
 
-    parts = (
-        casts,
-        custom_functions,
-        functions,
-        modules,
-        probe,
-        regions,
-        threads,
-        training,
-        watching,
-        weights,
-    )
+    parts = (custom_functions, functions, modules, probe, regions, threads, training, watching, weights)
     kinds = {
         name
         for part in parts

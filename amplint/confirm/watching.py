@@ -23,7 +23,6 @@ from amplint.confirm.numbers import Numbers
 from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
 from amplint.confirm.provenance import History, Names, Notes, Owners, Penalty, Scaled
-from amplint.confirm.signatures import Function
 from amplint.events import Event, ObjectGone, Region, Regions
 
 
@@ -69,7 +68,6 @@ class ThreadState(threading.local):
         self.forward = 0
         self.scaler: Hashable = None
         self.quiet = 0
-        self.function: Function | None = None
         self.modes: list[Any] = []
         self.cache: object = None
         """Stands for what the weight cache holds."""

@@ -1,232 +1,236 @@
-"""The user's source, each line in the colour of the precision that it ran in: one HTML file that needs nothing else."""
+"""A trace as a page: modules with their types, casts by rank, the timeline of a step, and the source."""
 
 from __future__ import annotations
 
-import ast
-import io
-import keyword
-import tokenize
-from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.resources import files
 
-from amplint.confirm.recording import SIMULATED, Opened, Recording
+from amplint.confirm.recording import SIMULATED, Recording
+from amplint.confirm.trace import Trace
+from amplint.report import trace_source, trace_timeline
 from amplint.report.text import counted
-from amplint.report.trace_table import Line, amount, brief, lines_of
-from amplint.source.decoding import Unreadable, read_source
-from amplint.source.decoding import lines_of as split_lines
+from amplint.report.trace_model import (
+    CastView,
+    ModuleView,
+    Totals,
+    Unit,
+    amount,
+    casts_of,
+    moved,
+    percent,
+    shares,
+    times,
+    totals,
+    trace_of,
+    tree,
+    unit_of,
+)
+from amplint.report.trace_page import Links, bar, choice, color, facts, number, page, row, size, table
+from amplint.report.trace_page import cast as arrow
+from amplint.report.verdicts import described_run
 
-_PRECISIONS = ("float16", "bfloat16", "float32", "float64")
-_SOFT = (tokenize.INDENT, tokenize.DEDENT, tokenize.NEWLINE, tokenize.NL, tokenize.ENDMARKER)
+_FOOT = (
+    "<p>Bytes of a module are those of the results of the ops that ran in it, the modules in it included; bytes of a "
+    "cast are those that it read, and the backward pass to cast the gradient back. Held is the most that the results "
+    "of a cast still took up when a backward pass began. The colour of a line is the type that most of its ops "
+    "returned; dots show all of them. The bars beside it are autocast regions, dashed where autocast is off; the "
+    "number after the line's own is how often it ran; ↧ is what was cast for it. Point at a line for its ops.</p>"
+)
 
 
 def render(recording: Recording) -> str:
-    """The page."""
-    lines = lines_of(recording)
-    paths = sorted({line.op.path for line in lines} | {opened.path for opened in recording.opened})
-    parts = []
-    for number, path in enumerate(paths):
-        here = [line for line in lines if line.op.path == path]
-        regions = [opened for opened in recording.opened if opened.path == path]
-        parts.append(_file(path, here, regions, recording, number))
-    page = files("amplint.report").joinpath("trace.html").read_text(encoding="utf-8")
-    values = {
-        "title": escape(" ".join(recording.command)),
-        "facts": _facts(recording),
-        "legend": _legend(lines),
-        "files": "\n".join(f'<a href="#f{number}">{escape(path)}</a>' for number, path in enumerate(paths)),
-        "body": "\n".join(parts) or "<p>No tensor op ran in the user's code.</p>",
-    }
-    for name, value in values.items():
-        page = page.replace(f"<!--{name}-->", value)
-    return page
+    """The page. Raises NoRecording."""
+    heading = f"<span>amplint trace</span> {escape(' '.join(recording.command))}"
+    title = f"amplint trace: {' '.join(recording.command)}"
+    if not recording.torch:
+        return page(title, heading, f"<p>{escape(described_run(recording))}</p>", ())
+    trace, unit = trace_of(recording), unit_of(recording)
+    roots = tree(trace)
+    paths = trace_source.paths_of(recording, trace)
+    links = Links(paths)
+    sections = (
+        ("modules", "Modules", _modules(roots, links, unit)),
+        ("casts", "Casts", _casts(trace, links, unit)),
+        ("timeline", "Timeline", trace_timeline.render(trace.timeline, links)),
+        ("source", "Source", _source(recording, trace, paths, links, unit)),
+    )
+    return page(title, heading, _head(recording, trace, roots, unit), sections, _FOOT)
 
 
-def _facts(recording: Recording) -> str:
+def _head(recording: Recording, trace: Trace, roots: list[ModuleView], unit: Unit) -> str:
     device = "CUDA simulated on CPU" if recording.device == SIMULATED else recording.device_name or "CPU"
-    size = sum(cast.size for cast in recording.casts)
-    facts = {
-        "device": device,
-        "torch": f"{recording.torch}, {recording.op_table}" if recording.op_table else recording.torch,
-        "steps": str(recording.steps),
-        "end": recording.ended,
-        "cast by autocast": f"{amount(size)} in {counted(sum(c.count for c in recording.casts), 'cast')}",
-    }
-    rows = [f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items() if value]
-    notes = [f"<p class=note>{escape(note)}</p>" for note in recording.notes]
-    return f"<dl>{''.join(rows)}</dl>{''.join(notes)}"
-
-
-def _legend(lines: Sequence[Line]) -> str:
-    count: dict[str, int] = {}
-    for line in lines:
-        if line.op.region:
-            count[line.op.result] = count.get(line.op.result, 0) + line.op.count
-    total = sum(count.get(name, 0) for name in _PRECISIONS)
-    chips = [
-        f"<span class='chip {name}'>{name} <b>{_share(count.get(name, 0), total)}</b></span>"
-        for name in _PRECISIONS
-        if any(line.op.result == name for line in lines)
+    sums = totals(trace)
+    notes = [f'<p class="note">{escape(note)}</p>' for note in recording.notes]
+    odd = [
+        f'<p class="odd"><a href="#m{at}">{escape(view.name)}</a> stands out: {escape(view.odd)}</p>'
+        for at, view in enumerate(view for root in roots for view in root.walk())
+        if view.odd
     ]
-    return "".join(chips)
+    return (
+        facts(
+            {
+                "device": device,
+                "torch": f"{recording.torch}, {recording.op_table}"
+                if recording.op_table
+                else recording.torch,
+                "steps": str(recording.steps),
+                "end": recording.ended,
+                f"cast per {unit.word}": f"{amount(sums.size / unit.number)} in {times(sums.casts, unit)} casts",
+                "held by casts": amount(sums.held) if sums.held else "",
+                "up and down again": _pairs(sums, unit),
+                "weight cache": f"{times(sums.hits, unit)} reused per {unit.word}" if sums.hits else "",
+            }
+        )
+        + "".join(odd + notes)
+        + _legend(sums)
+    )
 
 
-def _share(part: int, whole: int) -> str:
-    """That of the ops in regions."""
-    if not part or not whole:
+def _pairs(sums: Totals, unit: Unit) -> str:
+    if not sums.pairs:
         return ""
-    return f"{100 * part / whole:.0f} %" if 200 * part >= whole else "< 1 %"
+    return f"{times(sums.pairs, unit)} per {unit.word}, {amount(sums.pair_size / unit.number)}"
 
 
-def _file(
-    path: str, lines: Sequence[Line], regions: Sequence[Opened], recording: Recording, number: int
-) -> str:
-    try:
-        text = read_source(path).text
-    except Unreadable:
-        text = ""
-    source = _highlighted(text)
-    extents = _extents(text, regions)
-    by_line: dict[int, list[Line]] = {}
-    for line in lines:
-        by_line.setdefault(line.op.span.line, []).append(line)
-    counts = recording.lines.get(path, {})
-    depth = max(
-        (sum(first <= at <= last for first, last, _ in extents) for at in range(1, len(source) + 1)),
-        default=0,
-    )
-    rows = [
-        _row(at, code, by_line.get(at, []), extents, counts.get(at), depth)
-        for at, code in enumerate(source, 1)
+def _legend(sums: Totals) -> str:
+    by_size, by_count = dict(shares(sums.ops.size)), dict(shares(sums.ops.ops))
+    chips = [
+        f"<span class='chip {color(name)}'>{escape(name)} <b>{percent(share)}</b> of bytes, "
+        f"{percent(by_count[name])} of ops</span>"
+        for name, share in by_size.items()
     ]
-    size = sum(line.size for line in lines)
-    cast = f" <small>{amount(size)} cast</small>" if size else ""
+    return f'<div class="legend">{"".join(chips)}</div>'
+
+
+def _modules(roots: list[ModuleView], links: Links, unit: Unit) -> str:
+    views = [view for root in roots for view in root.walk()]
+    if not views:
+        return ""
+    heads = (
+        ("module", False),
+        ("types by bytes", False),
+        ("bytes", True),
+        ("ops", True),
+        ("cast", True),
+        ("class", False),
+        ("weights", False),
+        ("called at", False),
+    )
+    rows = [_module(view, at, links, unit) for at, view in enumerate(views)]
+    types = {dtype for view in views for dtype in view.own.size}
     return (
-        f"<section id=f{number}><h2>{escape(path)}{cast}</h2><div class=code>{''.join(rows)}</div></section>"
+        f"<h2>Modules <small>per {escape(unit.word)}, forward</small></h2>"
+        f'<div class="filters">{choice("types", "ran in", types)}{choice("kind", "class", _kinds(views))}</div>'
+        f"{table(heads, rows, 0)}"
     )
 
 
-def _row(
-    at: int,
-    code: str,
-    lines: Sequence[Line],
-    extents: Sequence[tuple[int, int, Opened]],
-    ran: int | None,
-    depth: int,
-) -> str:
-    inside = [(first, last, opened) for first, last, opened in extents if first <= at <= last]
-    bars = [
-        f"<i class='bar {_kind(opened)}{' top' if at == first else ''}{' end' if at == last else ''}'"
-        f" title='{escape(_said(opened), quote=True)}'></i>"
-        for first, last, opened in inside
+def _kinds(views: list[ModuleView]) -> set[str]:
+    return {view.row.kind for view in views if view.row is not None}
+
+
+def _module(view: ModuleView, at: int, links: Links, unit: Unit) -> str:
+    module = view.row
+    twist = (
+        '<button type="button" class="twist" aria-expanded="true" aria-label="modules in it"></button>'
+        if view.children
+        else ""
+    )
+    why = f'<span class="why">{escape(view.odd)}</span>' if view.odd else ""
+    weights = ", ".join(f"{dtype} {amount(size)}" for dtype, size in module.weights) if module else ""
+    kind = module.kind if module else ""
+    place = links.to(module.path, module.span.line, module.text) if module else ""
+    cells = [
+        f'<td class="name" data-v="{at}" style="--depth:{view.depth}">{twist}{escape(view.short)}{why}</td>',
+        f'<td data-v="{view.total.size.get("float32", 0) / (sum(view.total.size.values()) or 1):g}">'
+        f"{bar(view.total.size, view.total.ops)}</td>",
+        size(sum(view.total.size.values()) / unit.number),
+        number(sum(view.total.ops.values()), times(sum(view.total.ops.values()), unit)),
+        size(view.casts / unit.number),
+        f"<td>{escape(kind)}</td>",
+        f"<td class=line>{escape(weights)}</td>",
+        f'<td class="place">{place}</td>',
     ]
-    bars += ["<i class='bar none'></i>"] * (depth - len(bars))
-    kinds = _precisions(lines)
-    kind = kinds[0] if kinds else ""
-    dots = "".join(f"<i class='dot {name}'></i>" for name in kinds) if len(kinds) > 1 else ""
-    size = sum(line.size for line in lines)
-    badge = f"<span class=cast>{amount(size)}</span>" if size else ""
-    ran = next((opened.count for first, _, opened in inside if first == at), ran)
-    tip = _tip(lines) if lines else ""
-    focus = " tabindex=0" if lines else ""
-    times = f"{ran} x" if ran else ""
+    return row(
+        cells,
+        {
+            "text": f"{view.name} {kind} {module.path if module else ''} {' '.join(view.own.size)}".lower(),
+            "name": view.name,
+            "types": " ".join(view.own.size),
+            "kind": kind,
+        },
+        kind="stands-out" if view.odd else "",
+        anchor=f"m{at}",
+    )
+
+
+def _casts(trace: Trace, links: Links, unit: Unit) -> str:
+    views = casts_of(trace)
+    heads = (
+        ("bytes", True),
+        ("held", True),
+        ("times", True),
+        ("cast", False),
+        ("what", False),
+        ("by", False),
+        ("for", False),
+        ("module", False),
+        ("place", False),
+    )
+    note = (
+        '<p class="about">Bytes that casts read, forward and backward. “Times” is forward + backward. By “code” are '
+        "the casts that the program writes, by “torch” those that torch makes for itself, as for operands of "
+        "two types.</p>"
+    )
+    if not views:
+        return "<h2>Casts</h2><p>Nothing was cast.</p>"
+    picks = "".join(
+        [
+            choice("by", "by", (view.row.by for view in views)),
+            choice("what", "what", (view.row.what for view in views)),
+            choice("pair", "pairs", ("pair" if view.pairs else "single" for view in views)),
+        ]
+    )
     return (
-        f"<div class='l {kind}'{focus}><span class=bars>{''.join(bars)}</span><span class=n>{at}</span>"
-        f"<span class=t>{times}</span><code>{code or ' '}</code>{dots}{badge}{tip}</div>"
+        f"<h2>Casts <small>per {escape(unit.word)}</small></h2>{note}"
+        f'<div class="filters">{picks}</div>{table(heads, (_cast(view, links, unit) for view in views), 0)}'
     )
 
 
-def _precisions(lines: Iterable[Line]) -> list[str]:
-    """Those of the results, the most frequent first."""
-    count: dict[str, int] = {}
-    for line in lines:
-        count[line.op.result] = count.get(line.op.result, 0) + line.op.count
-    return sorted((name for name in _PRECISIONS if name in count), key=lambda name: -count[name])
-
-
-def _tip(lines: Sequence[Line]) -> str:
-    rows = []
-    for line in sorted(lines, key=lambda line: (line.op.span, -line.op.count)):
-        op = line.op
-        casts = "<br>".join(
-            f"{escape(cast.source)} → {escape(cast.to)}: {amount(cast.size)} in {cast.count}"
-            for cast in line.casts
-        )
-        region = f"{op.region_type}, {op.region}" if op.region else "none"
-        operands = ", ".join(brief(part) for part in op.operands)
-        rows.append(
-            f"<tr><td>{escape(op.op)}</td><td>{escape(operands)} → <b class='{escape(op.result)}'>"
-            f"{escape(brief(op.result))}</b></td><td>{op.count or ''}</td><td>{escape(region)}</td>"
-            f"<td>{casts}</td></tr>"
-        )
-    head = "<tr><th>op</th><th>operands → result</th><th>times</th><th>region</th><th>cast</th></tr>"
-    return f"<div class=tip><table>{head}{''.join(rows)}</table></div>"
-
-
-def _kind(opened: Opened) -> str:
-    if not opened.enabled:
-        return "off"
-    return opened.dtype if opened.dtype in _PRECISIONS else "float16"
-
-
-def _said(opened: Opened) -> str:
-    state = opened.dtype or "half" if opened.enabled else "off"
-    return f"autocast {state} on {opened.device or 'the device'}, entered {opened.count} times"
-
-
-def _extents(text: str, regions: Sequence[Opened]) -> list[tuple[int, int, Opened]]:
-    """First and last line of the code that stands in each region."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return []
-    holders = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.With, ast.AsyncWith, ast.FunctionDef, ast.AsyncFunctionDef))
+def _cast(view: CastView, links: Links, unit: Unit) -> str:
+    cast = view.row
+    backward = f" + {times(cast.backward, unit)}" if cast.backward else ""
+    notes = "".join(
+        f"<br><small class='{'pair' if view.pairs else ''}'>{escape(note)}</small>" for note in view.notes
+    )
+    cells = [
+        size(moved(cast) / unit.number),
+        size(cast.held),
+        number((cast.count + cast.backward) / unit.number, times(cast.count, unit) + backward),
+        f"<td class=line>{arrow(cast.source, cast.to)}{notes}</td>",
+        f"<td>{escape(cast.what)}</td>",
+        f"<td>{escape(cast.by)}</td>",
+        f"<td>{escape(cast.op)}</td>",
+        f'<td class="name">{escape(cast.module).replace(".", ".<wbr>")}</td>',
+        f'<td class="place">{links.to(cast.path, cast.span.line, cast.text)}</td>',
     ]
-    found: dict[tuple[int, int, str], Opened] = {}
-    for opened in regions:
-        line = opened.span.line
-        for node in holders:
-            first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
-            if first <= line < node.body[0].lineno:
-                found.setdefault((first, node.end_lineno or first, _kind(opened)), opened)
-    return [
-        (first, last, opened) for (first, last, _), opened in sorted(found.items(), key=lambda item: item[0])
-    ]
+    return row(
+        cells,
+        {
+            "text": " ".join(
+                (cast.path, cast.module, cast.op, cast.source, cast.to, cast.what, cast.by, cast.text)
+            ).lower(),
+            "by": cast.by,
+            "what": cast.what,
+            "pair": "pair" if view.pairs else "single",
+        },
+    )
 
 
-def _highlighted(text: str) -> list[str]:
-    """The lines as HTML, with keywords, strings, numbers and comments marked."""
-    lines = split_lines(text)
-    marks: dict[int, list[tuple[int, int, str]]] = {}
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            kind = _kind_of(token)
-            if kind:
-                for line in range(token.start[0], token.end[0] + 1):
-                    first = token.start[1] if line == token.start[0] else 0
-                    last = token.end[1] if line == token.end[0] else len(lines[line - 1])
-                    marks.setdefault(line, []).append((first, last, kind))
-    except (tokenize.TokenError, SyntaxError, IndexError):
-        pass  # what was read so far is marked
-    return [_marked(line, marks.get(number, [])) for number, line in enumerate(lines, 1)]
-
-
-def _kind_of(token: tokenize.TokenInfo) -> str:
-    if token.type == tokenize.NAME:
-        return "k" if keyword.iskeyword(token.string) else ""
-    if token.type == tokenize.COMMENT:
-        return "c"
-    if token.type == tokenize.STRING or tokenize.tok_name[token.type].startswith("FSTRING"):
-        return "s"
-    return "m" if token.type == tokenize.NUMBER else ""
-
-
-def _marked(line: str, marks: Sequence[tuple[int, int, str]]) -> str:
-    html, at = "", 0
-    for first, last, kind in marks:
-        html += escape(line[at:first]) + f"<span class={kind}>{escape(line[first:last])}</span>"
-        at = last
-    return html + escape(line[at:])
+def _source(recording: Recording, trace: Trace, paths: list[str], links: Links, unit: Unit) -> str:
+    shown = trace_source.render(recording, trace, paths, links, unit)
+    files = counted(len(paths), "file")
+    return (
+        f"<h2>Source <small>{files}</small></h2>{shown}"
+        if paths
+        else "<p>No tensor op ran in the user's code.</p>"
+    )
