@@ -244,7 +244,7 @@ def _once(findings: Iterable[Finding]) -> Iterable[Finding]:
     different calls. The shortest way there is shown."""
     best: dict[tuple[str, str, Span, str], Finding] = {}
     for finding in findings:
-        key = (finding.code, finding.path, finding.span, finding.message)
+        key = (finding.code, finding.path, finding.span, finding.text)
         known = best.get(key)
         if known is None or _distance(finding) < _distance(known):
             best[key] = finding

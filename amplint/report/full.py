@@ -46,7 +46,7 @@ def block(finding: Finding, sources: Sources, style: Style) -> list[str]:
         lines += frame(sources.lines(path), [mark], style, color, gutter) or [
             " " * gutter + style.paint(" = ", "blue") + escaped(mark.label)
         ]
-    return lines + _help(finding, sources, style, gutter)
+    return lines + _notes(finding, sources, style, gutter)
 
 
 def _header(finding: Finding, style: Style) -> list[str]:
@@ -59,14 +59,15 @@ def _header(finding: Finding, style: Style) -> list[str]:
     return [first, *rest]
 
 
-def _help(finding: Finding, sources: Sources, style: Style, gutter: int) -> list[str]:
-    """What the fix is and what it changes, or why there is none."""
+def _notes(finding: Finding, sources: Sources, style: Style, gutter: int) -> list[str]:
+    """What comes of it, and what to do: the fix and what it changes, or in words, with why there is no fix."""
+    lines = _note("why", finding.why, "blue", style, gutter)
     fix = finding.fix
     if fix is None:
-        return _note("no fix", finding.fix_note, "blue", style, gutter) if finding.fix_note else []
+        lines += _note("help", finding.help, "green", style, gutter)
+        return lines + _note("no fix", finding.fix_note, "blue", style, gutter)
     from amplint.report.patch import fix_lines
 
-    lines: list[str] = []
     for offer in (fix.minimum, fix) if fix.minimum is not None else (fix,):
         kind, color = ("fix", "green") if offer.is_safe else ("unsafe fix", "yellow")
         because = f" ({offer.note})" if offer.note else ""
@@ -76,6 +77,8 @@ def _help(finding: Finding, sources: Sources, style: Style, gutter: int) -> list
 
 
 def _note(kind: str, text: str, color: str, style: Style, gutter: int) -> list[str]:
+    if not text:
+        return []
     margin = " " * gutter + " "
     first, *rest = wrapped(f"{margin}= {kind}: {escaped(text)}", style, margin + "  ")
     first = first.strip().replace(f"= {kind}", style.paint("= ", "blue") + style.paint(kind, color), 1)

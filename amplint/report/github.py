@@ -13,7 +13,7 @@ from pathlib import Path
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
 from amplint.report.places import path_in_repository
-from amplint.report.text import Style, escaped, left_alone, place_of, summary
+from amplint.report.text import Style, escaped, left_alone, place_of, reasons, remedies, summary
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
 
@@ -86,12 +86,8 @@ def command(finding: Finding, more: Sequence[str] = ()) -> str:
 
 def _message(finding: Finding) -> str:
     trail = [f"{step.path}:{step.span.line}:{step.span.column}: {step.message}" for step in finding.trail]
-    fix = [f"help: {finding.fix.title}"] if finding.fix else []
-    if finding.fix is None and finding.fix_note:
-        fix = [f"no fix: {finding.fix_note}"]
-    return "\n".join(
-        [f"{finding.path}:{finding.span.line}:{finding.span.column}: {finding.message}", *trail, *fix]
-    )
+    place = f"{finding.path}:{finding.span.line}:{finding.span.column}"
+    return "\n".join([f"{place}: {finding.message}", *reasons(finding), *trail, *remedies(finding)])
 
 
 def _data(text: str) -> str:

@@ -92,6 +92,19 @@ def place_of(finding: Finding) -> str:
     return f"{escaped(finding.path)}:{finding.span.line}:{finding.span.column}"
 
 
+def reasons(finding: Finding) -> list[str]:
+    """A line that says what comes of a finding, if there is something to say."""
+    return [f"why: {finding.why}"] if finding.why else []
+
+
+def remedies(finding: Finding) -> list[str]:
+    """Lines that say what to do about a finding: the fix, or in words, with why there is no fix."""
+    if finding.fix is not None:
+        return [f"help: {finding.fix.title}"]
+    said = (("help", finding.help), ("no fix", finding.fix_note))
+    return [f"{kind}: {text}" for kind, text in said if text]
+
+
 def counted(number: int, noun: str) -> str:
     """``1 file``, ``2 files``."""
     plural = noun if noun == "advice" or number == 1 else noun + "s"
