@@ -13,7 +13,7 @@ from pathlib import Path
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
 from amplint.report.places import path_in_repository
-from amplint.report.text import Style, escaped, left_alone, place_of, reasons, remedies, summary
+from amplint.report.text import Style, escaped, in_lines, left_alone, place_of, reasons, remedies, summary
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
 
@@ -22,10 +22,10 @@ SUMMARY_LIMIT = 1 << 20
 
 
 def render(result: CheckResult, style: Style) -> str:
-    """The workflow commands and a last line that counts them."""
+    """The workflow commands and, unless the style is quiet, a last line that counts them."""
     lines = [command(finding) for finding in _by_weight(result)]
     lines += [_left_alone(name, reason) for name, reason in sorted(result.skipped.items())]
-    return "\n".join([*lines, summary(result)]) + "\n"
+    return in_lines(lines if style.quiet else [*lines, summary(result)])
 
 
 def _left_alone(name: str, reason: str) -> str:
