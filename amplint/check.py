@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,8 +43,9 @@ class Stdin(NamedTuple):
     data: bytes
 
 
-class Account(NamedTuple):
-    """How one project was checked, for those who want to know."""
+@dataclass(frozen=True)
+class Account:
+    """How one project was checked, for those who want to know. The same result is the same however it was come by."""
 
     root: Path
     settings: Path | None
@@ -54,9 +56,9 @@ class Account(NamedTuple):
     """Files of the project: those that are reported on, and those around them."""
     read: tuple[str, ...]
     """The displayed names of those that were read whole: they passed the gate, or use what those define that did."""
-    cache: str
+    cache: str = field(compare=False)
     """What was done with results of earlier runs."""
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float] = field(compare=False)
     """By phase."""
 
 

@@ -97,9 +97,8 @@ class Silence:
         note = why = advice = ""
         if not codes:
             word = suggestion(selector.text, [*names.values(), *names])
-            message = (
-                f"`{selector.text}` is not the name or code of a rule{word}: this comment silences nothing"
-            )
+            message = f"`{selector.text}` is not the name or code of a rule{word}"
+            why = "This comment silences nothing."
             note = "the name may be misspelt" if word else ""
         elif codes <= ran:
             extent = "in this file" if selector.lines is None else "on this statement"
