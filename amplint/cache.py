@@ -400,11 +400,13 @@ def _of_finding(finding: Finding) -> list[Any]:
         finding.fingerprint,
         finding.fix_note,
         [[part.kind.value, part.text] for part in finding.assumes],
+        finding.why,
+        finding.help,
     ]
 
 
 def _finding(row: Sequence[Any]) -> Finding:
-    code, name, level, message, path, span, trail, fix, fingerprint, fix_note, assumes = row
+    code, name, level, message, path, span, trail, fix, fingerprint, fix_note, assumes, why, help = row
     return Finding(
         code,
         name,
@@ -417,6 +419,8 @@ def _finding(row: Sequence[Any]) -> Finding:
         fingerprint,
         fix_note,
         tuple(Assumption(Assumed(kind), text) for kind, text in assumes),
+        why,
+        help,
     )
 
 

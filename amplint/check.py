@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,7 @@ from amplint.cache import Cache, Entry, Kept
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings, with_line_length, with_project_torch
 from amplint.gating import gate_of, gated
+from amplint.laps import Laps
 from amplint.scope import View, alone, text_alone
 from amplint.source.decoding import Unreadable, decode, display_name
 from amplint.source.gate import passes
@@ -41,6 +43,25 @@ class Stdin(NamedTuple):
     data: bytes
 
 
+@dataclass(frozen=True)
+class Account:
+    """How one project was checked, for those who want to know. The same result is the same however it was come by."""
+
+    root: Path
+    settings: Path | None
+    """The file of settings, if there is one."""
+    torch: str
+    """Where the torch releases come from that findings are about."""
+    files: int
+    """Files of the project: those that are reported on, and those around them."""
+    read: tuple[str, ...]
+    """The displayed names of those that were read whole: they passed the gate, or use what those define that did."""
+    cache: str = field(compare=False)
+    """What was done with results of earlier runs."""
+    seconds: Mapping[str, float] = field(compare=False)
+    """By phase."""
+
+
 class CheckResult(NamedTuple):
     """What a run found. ``sources`` says where the text of the files that findings name is to be had."""
 
@@ -64,6 +85,8 @@ class CheckResult(NamedTuple):
     """Those of them that have more statements or paths than are walked: findings may be missing there."""
     skipped: Mapping[str, str] = {}
     """Displayed name -> why a file that was to be fixed is left as it is."""
+    accounts: tuple[Account, ...] = ()
+    """One for each project."""
 
 
 def check(
@@ -120,13 +143,15 @@ def _check_view(
     changed: Mapping[str, bytes],
     cache: Cache | None = None,
 ) -> CheckResult:
+    laps = Laps()
     settings = with_line_length(with_project_torch(view.settings, [view.root]), view.root)
     files = view.project
     view = view._replace(settings=settings)
     entry = cache.of(view) if cache is not None and not changed else None
     kept = entry.get() if entry is not None else None
+    laps.end("cache")
     if kept is not None:
-        return _result(view, kept)
+        return _with_account(_result(view, kept), view, "used", laps)
     workers = _workers(jobs)
     if workers > 1 and len(files) > _MANY_FILES:
         from amplint.parallel import Crew
@@ -137,11 +162,29 @@ def _check_view(
         passed, others = gated(
             files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
         )
-    if not passed:
+    laps.end("gate")
+    if passed:
+        result = _judge(_job(view, changed), view, passed, others, progress, entry)
+    else:
         if entry is not None:
             entry.put(Kept(()), Asked(), ())
-        return _result(view, Kept(()))
-    return _judge(_job(view, changed), view, passed, others, progress, entry)
+        result = _result(view, Kept(()))
+    laps.end("analysis")
+    return _with_account(result, view, "off" if entry is None else "nothing to use", laps)
+
+
+def _with_account(result: CheckResult, view: View, cache: str, laps: Laps) -> CheckResult:
+    settings = view.settings
+    account = Account(
+        view.root,
+        settings.source,
+        settings.torch_from,
+        len(view.project),
+        tuple(sorted(result.sources)),
+        cache,
+        laps.seconds,
+    )
+    return result._replace(accounts=(account,))
 
 
 def _merged(results: Sequence[CheckResult]) -> CheckResult:
@@ -158,6 +201,7 @@ def _merged(results: Sequence[CheckResult]) -> CheckResult:
         torch=next((result.torch for result in results if result.torch is not None), None),
         entries=sum(result.entries for result in results),
         cut=sum(result.cut for result in results),
+        accounts=tuple(account for result in results for account in result.accounts),
     )
 
 
@@ -244,7 +288,7 @@ def _once(findings: Iterable[Finding]) -> Iterable[Finding]:
     different calls. The shortest way there is shown."""
     best: dict[tuple[str, str, Span, str], Finding] = {}
     for finding in findings:
-        key = (finding.code, finding.path, finding.span, finding.message)
+        key = (finding.code, finding.path, finding.span, finding.text)
         known = best.get(key)
         if known is None or _distance(finding) < _distance(known):
             best[key] = finding

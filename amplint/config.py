@@ -13,6 +13,8 @@ from amplint.patterns import spec_of
 from amplint.selectors import codes_of, suggestion
 
 DEVICES = ("cuda", "cpu", "xpu", "mps")
+LEVELS = ("error", "warning", "advice")
+"""From the worst on, as ``findings.Level`` has them: not to import it keeps a run without findings quick."""
 OUTPUT_FORMATS = (
     "full",
     "concise",
@@ -65,6 +67,8 @@ class Settings:
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     errors_only: tuple[str, ...] = DEFAULT_ERRORS_ONLY
     """Files in which warnings and advice are not reported."""
+    level: str = "advice"
+    """The mildest level that is reported."""
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     extend_exclude: tuple[str, ...] = ()
     force_exclude: bool = False
@@ -83,8 +87,9 @@ class Settings:
 
     @property
     def of_a_run(self) -> Settings:
-        """The settings for what somebody runs: if it is a test, that is what is asked about."""
-        return replace(self, errors_only=())
+        """The settings for what somebody runs: if it is a test, that is what is asked about, and what the run sees is
+        compared with all that is found."""
+        return replace(self, errors_only=(), level="advice")
 
     def where_errors_only(self) -> Callable[[str | Path], bool]:
         """Which files are those in which only errors are reported."""
@@ -348,6 +353,7 @@ KEYS: dict[str, Callable[[object, str], Any]] = {
     "unfixable": _selectors,
     "per-file-ignores": _selectors_by_pattern,
     "errors-only": _patterns,
+    "level": _choice(*LEVELS),
     "exclude": _patterns,
     "extend-exclude": _patterns,
     "force-exclude": _boolean,

@@ -154,9 +154,11 @@ class Assumption:
 class Finding:
     """A claim about one place in somebody's code.
 
-    ``path`` is relative to the working directory, with forward slashes. ``fingerprint`` stays the same
-    while the rule, the path and the text of the line stay the same. ``fix_note`` says why there is no fix
-    where a reader would expect one, or why it was not made; ``assumes`` what has to hold beside what the text says.
+    ``message`` says in one short line what is wrong there, ``why`` what comes of it when the program runs, and ``help``
+    what to write instead; both are whole sentences, or empty. ``path`` is relative to the working directory, with
+    forward slashes. ``fingerprint`` stays the same while the rule, the path and the text of the line stay the same.
+    ``fix_note`` says why there is no fix where a reader would expect one, or why it was not made; ``assumes`` what has
+    to hold beside what the text says.
     """
 
     code: str
@@ -170,11 +172,19 @@ class Finding:
     fingerprint: str = ""
     fix_note: str = ""
     assumes: tuple[Assumption, ...] = ()
+    why: str = ""
+    help: str = ""
 
     @property
     def order(self) -> tuple[str, Span, str]:
         """Findings are listed by file, then place, then code."""
         return (self.path, self.span, self.code)
+
+    @property
+    def text(self) -> str:
+        """All that it says as one text: message, why and help."""
+        more = [part for part in (self.why, self.help) if part]
+        return " ".join([f"{self.message}.", *more]) if more else self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,9 @@ class Wanted:
         )
 
     def _is_ignored(self, finding: Finding) -> bool:
-        """Whether ``per-file-ignores`` switches the rule off, or ``errors-only`` a finding of its level."""
+        """Whether ``per-file-ignores`` switches its rule off, or ``level`` or ``errors-only`` its level."""
+        if finding.level.rank > Level(self._job.settings.level).rank:
+            return True
         if finding.level is not Level.ERROR and self._errors_only(finding.path):
             return True
         name = self._job.settings.relative(finding.path)

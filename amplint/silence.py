@@ -94,21 +94,22 @@ class Silence:
             return None
         names = rule_names()
         codes = codes_of(selector.text, names)
-        note = ""
+        note = why = advice = ""
         if not codes:
             word = suggestion(selector.text, [*names.values(), *names])
-            message = (
-                f"`{selector.text}` is not the name or code of a rule{word}: this comment silences nothing."
-            )
+            message = f"`{selector.text}` is not the name or code of a rule{word}"
+            why = "This comment silences nothing."
             note = "the name may be misspelt" if word else ""
         elif codes <= ran:
             extent = "in this file" if selector.lines is None else "on this statement"
             every = selector.text.upper() == ALL
             what = "nothing is found" if every else f"`{selector.text}` finds nothing"
-            message = (
-                f"{what} {extent}, so this comment silences nothing. Delete it: it would hide the next mistake "
-                "that is made here."
-            )
+            message = f"{what} {extent}, so this comment silences nothing"
+            why = "It would hide the next mistake that is made here."
+            advice = "Delete it."
         else:
             return None
-        return Finding(*UNUSED_SUPPRESSION, Level.ADVICE, message, path, selector.span, fix_note=note)
+        place = selector.span
+        return Finding(
+            *UNUSED_SUPPRESSION, Level.ADVICE, message, path, place, fix_note=note, why=why, help=advice
+        )

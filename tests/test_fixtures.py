@@ -8,7 +8,9 @@ the tests do not install: they are linted and not run.
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -16,10 +18,13 @@ from amplint.bounds import TORCH_DEFAULT
 from amplint.catalog import rule_names
 from amplint.check import check
 from amplint.config import Settings
+from amplint.findings import Finding
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RULES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
 ENOUGH = {"good": 5, "bad": 4}
+LONGEST, MEDIAN = 160, 110
+"""Characters of a message."""
 _MARK = re.compile(r"#\s*expect:\s*(?P<names>[\w-]+(?:\s*,\s*[\w-]+)*)")
 
 Place = tuple[str, int, str]
@@ -58,14 +63,20 @@ def expected(program: Path) -> set[Place]:
     }
 
 
-def found(program: Path) -> set[Place]:
+@cache
+def findings(program: Path) -> tuple[Finding, ...]:
     """What amplint says about a fixture."""
     settings = Settings(root=FIXTURES, select=("ALL",), torch=TORCH_DEFAULT, torch_from="the tests")
     result = check([str(program)], settings, jobs=1)
     assert result.crashes == ()
+    return result.findings
+
+
+def found(program: Path) -> set[Place]:
+    """The places of what amplint says about a fixture."""
     return {
         (_name(Path(finding.path).absolute(), program), finding.span.line, finding.name)
-        for finding in result.findings
+        for finding in findings(program)
     }
 
 
@@ -96,6 +107,24 @@ def _id(program: Path) -> str:
 def test_findings_are_the_marked_ones(program: Path) -> None:
     difference = differences(program)
     assert not difference, f"{_id(program)}:\n{difference}"
+
+
+@pytest.mark.parametrize("program", ALL, ids=_id)
+def test_a_message_is_one_short_clause_and_the_rest_whole_sentences(program: Path) -> None:
+    for finding in findings(program):
+        assert len(finding.message) <= LONGEST, finding.message
+        assert not finding.message.endswith("."), finding.message
+        for text in filter(None, (finding.why, finding.help)):
+            assert re.search(r"\.`?$", text), text
+        assert finding.name == "syntax-error" or finding.why or finding.help
+        for assumption in finding.assumes:
+            assert not assumption.kind.is_guess or assumption.text in finding.message, finding.message
+
+
+def test_messages_are_short_as_a_rule() -> None:
+    lengths = [len(finding.message) for program in ALL for finding in findings(program)]
+    assert len(lengths) > 500
+    assert median(lengths) <= MEDIAN
 
 
 @pytest.mark.parametrize("program", ALL, ids=_id)

@@ -36,6 +36,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
         "events",
         "findings",
         "installed",
+        "laps",
         "line_length",
         "patterns",
         "requirements",

@@ -19,12 +19,14 @@ from amplint.cli.output import style_for, write
 from amplint.cli.progress import ProgressBar
 from amplint.config import (
     DEVICES,
+    LEVELS,
     OUTPUT_FORMATS,
     ConfigError,
     Settings,
     load_settings,
     with_option,
 )
+from amplint.laps import Laps
 from amplint.scope import View, text_alone, views
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
@@ -32,7 +34,7 @@ from amplint.source.discovery import MissingPathError
 _LISTS = (
     "select", "extend-select", "ignore", "fixable", "unfixable", "errors-only", "exclude", "extend-exclude",
 )  # fmt: skip
-_VALUES = ("force-exclude", "project-root", "torch-version", "device", "output-format")
+_VALUES = ("force-exclude", "project-root", "torch-version", "device", "level", "output-format")
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -99,6 +101,11 @@ class _CheckCommand(click.Command):
     "--torch-version", metavar="VERSION", help='The torch that the code runs with: "2.4", ">=2.3,<2.9".'
 )
 @click.option("--device", metavar="|".join(DEVICES), help="The device that the code runs on. [default: cuda]")
+@click.option(
+    "--level",
+    metavar="|".join(LEVELS),
+    help="Report findings of this level and worse ones. [default: advice]",
+)
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep results.")
 @cache_dir_option
 @click.option(
@@ -109,6 +116,14 @@ class _CheckCommand(click.Command):
     metavar="N",
     help="Worker processes; 0: as many as processors.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Report findings and nothing else.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Say which projects, settings and files were read, and how long it took.",
+)
+@click.option("--show-fixes", is_flag=True, help="Show what each fix changes, not only short ones.")
 @click.option("--statistics", is_flag=True, help="Show the number of findings for each rule instead of them.")
 @click.option("--show-files", is_flag=True, help="Show the files that would be checked, and exit.")
 @click.option(
@@ -139,22 +154,56 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         raise Failure("--stdin-filename needs the path - (standard input)")
     if "-" in paths and len(paths) > 1:
         raise Failure("the path - (standard input) cannot be combined with other paths")
+    if options["quiet"] and options["verbose"]:
+        raise Failure("--quiet and --verbose exclude each other")
     fixes.refuse_contradictions(options)
     if options["watch"]:
         return _watch(paths, options)
     if options["show_settings"]:
         return _show_settings(paths, options)
+    laps = Laps()
     settings = settings_from(paths, options)
     stdin = _stdin(stdin_name) if paths == ["-"] and not options["show_files"] else None
     given = _views(paths, settings, options, stdin)
     if options["show_files"]:
         return _show_files(given)
+    if not options["quiet"]:
+        _warn_of_nothing(given, paths)
+    laps.end("settings and list of files")
     progress = ProgressBar()
     if fixes.is_wanted(options):
         result, code = _fix(given, settings, options, stdin, progress)
-        if result.crashes:
-            tell_crashes(result)
-        return 2 if result.crashes else code
+    else:
+        result, code = _check(given, settings, options, stdin, progress)
+    laps.end("checking and report")
+    if options["verbose"]:
+        from amplint.cli import account
+
+        account.tell(result, laps.seconds)
+    if result.crashes:
+        tell_crashes(result)
+        return 2
+    return code
+
+
+def _warn_of_nothing(given: list[View], paths: list[str]) -> None:
+    """Says where there is nothing to check: nobody shall take that for a clean result."""
+    if any(view.files or view.obstacles for view in given):
+        return
+    from amplint.report.text import escaped
+
+    names = ", ".join(escaped(path) for path in paths)
+    click.echo(f"amplint: warning: there are no Python files to check in {names}", err=True)
+
+
+def _check(
+    given: list[View],
+    settings: Settings,
+    options: dict[str, Any],
+    stdin: Stdin | None,
+    progress: ProgressBar,
+) -> tuple[CheckResult, int]:
+    """Checks and reports."""
     try:
         if stdin is not None:
             result = check_stdin(given[0], stdin)
@@ -163,11 +212,8 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
     finally:
         progress.clear()
     result = result._replace(unsafe_fixes=options["unsafe_fixes"])
-    _report(result, settings.output_format, options["output_file"], options["statistics"])
-    if result.crashes:
-        tell_crashes(result)
-        return 2
-    return 1 if result.findings and not options["exit_zero"] else 0
+    _report(result, settings.output_format, options)
+    return result, 1 if result.findings and not options["exit_zero"] else 0
 
 
 def _views(paths: list[str], settings: Settings, options: dict[str, Any], stdin: Stdin | None) -> list[View]:
@@ -234,11 +280,11 @@ def _fix(
     def report(result: CheckResult, done: str) -> None:
         if fixes.has_room_for_summary(output_format, output_file, options["statistics"]):
             result = result._replace(done=done)
-        elif done:
+        elif done and not options["quiet"]:
             click.echo(done, err=True)
         if output_format == "json":
             fixes.tell_left_alone(result)
-        _report(result, output_format, output_file, options["statistics"], err=stdin is not None)
+        _report(result, output_format, options, err=stdin is not None)
 
     return fixes.run(given, options, stdin, progress, _cache(options), report)
 
@@ -289,17 +335,12 @@ def _show_settings(paths: list[str], options: dict[str, Any]) -> int:
     return 0
 
 
-def _report(
-    result: CheckResult,
-    output_format: str,
-    output_file: Path | None,
-    statistics: bool,
-    *,
-    err: bool = False,
-) -> None:
+def _report(result: CheckResult, output_format: str, options: dict[str, Any], *, err: bool = False) -> None:
     """Writes the report; ``err``: to standard error, where standard output has the fixed source."""
+    output_file: Path | None = options["output_file"]
     style = style_for(output_file, err=err)
-    if statistics:
+    style = style._replace(quiet=options["quiet"], all_fixes=options["show_fixes"])
+    if options["statistics"]:
         from amplint.report.statistics import render_statistics
 
         write(render_statistics(result, style, as_json=output_format == "json"), output_file, err=err)

@@ -107,7 +107,7 @@ def run(
     result = fixing.result
     if options["fix_only"]:
         _tell_what_is_left(fixing)
-        if done:
+        if done and not options["quiet"]:
             click.echo(done, err=True)
         is_left = bool(fixing.skipped or fixing.unmade)
     else:
@@ -132,7 +132,8 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
     )
     _tell_what_is_left(fixing)
     done = summary_of(fixing.written, "Would silence" if ignoring else "Would fix")
-    click.echo(done or f"Nothing to {'silence' if ignoring else 'fix'}.", err=True)
+    if not options["quiet"]:
+        click.echo(done or f"Nothing to {'silence' if ignoring else 'fix'}.", err=True)
     is_left = bool(fixing.changes or fixing.skipped or fixing.unmade)
     return 1 if is_left and not options["exit_zero"] else 0
 

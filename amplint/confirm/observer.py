@@ -303,7 +303,7 @@ class Observer:
             self._recount(before, event, known - told)
 
     def _tell(self, draft: Draft, event: Event, pieces: Sequence[str]) -> None:
-        key = (draft.rule.code, draft.place, draft.message, draft.subject)
+        key = (draft.rule.code, draft.place, draft.message, draft.why, draft.subject)
         telling = self._tellings.get(key)
         if telling is None:
             if len(self._tellings) >= _MOST_DRAFTS:
@@ -348,7 +348,7 @@ class Observer:
         drafts = [draft for draft in self._report.drafts if id(draft.rule) in rules]
         self._report.drafts.clear()
         for draft in drafts:
-            key = (draft.rule.code, draft.place, draft.message, draft.subject)
+            key = (draft.rule.code, draft.place, draft.message, draft.why, draft.subject)
             if key in self._tellings:
                 self._tellings[key].add(list(self._evidence(event)))
                 self._add_numbers(self._tellings[key], event)

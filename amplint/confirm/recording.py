@@ -243,7 +243,7 @@ def _merged_seen(recordings: Sequence[Recording]) -> tuple[Seen, ...]:
     for recording in recordings:
         for seen in recording.seen:
             finding = seen.finding
-            key = (finding.code, finding.path, finding.span, finding.message)
+            key = (finding.code, finding.path, finding.span, finding.text)
             known = found.get(key)
             seen = replace(seen, ranks=seen.ranks or recording.ranks)
             if known is not None:
@@ -342,6 +342,8 @@ def _seen(value: Mapping[str, Any]) -> Seen:
         made["path"],
         Span(**made["span"]),
         trail,
+        why=made.get("why", ""),
+        help=made.get("help", ""),
     )
     return Seen(
         finding,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
-from amplint.report.text import LEVEL_COLORS, Style, ending, escaped, is_fixable, place_of
+from amplint.report.text import LEVEL_COLORS, Style, ending, escaped, in_lines, is_fixable, place_of
 
 if TYPE_CHECKING:
     from amplint.findings import Finding
@@ -16,7 +16,7 @@ def render(result: CheckResult, style: Style) -> str:
     """The report."""
     lines = [_line(finding, style, result.unsafe_fixes) for finding in result.findings]
     mark = "[*] " if any(is_fixable(finding, result.unsafe_fixes) for finding in result.findings) else ""
-    return "\n".join([*lines, *ending(result, Style(), mark)]) + "\n"
+    return in_lines([*lines, *ending(result, Style(quiet=style.quiet), mark)])
 
 
 def _line(finding: Finding, style: Style, unsafe: bool) -> str:

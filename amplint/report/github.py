@@ -13,7 +13,7 @@ from pathlib import Path
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
 from amplint.report.places import path_in_repository
-from amplint.report.text import Style, escaped, left_alone, place_of, summary
+from amplint.report.text import Style, escaped, in_lines, left_alone, place_of, reasons, remedies, summary
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
 
@@ -22,10 +22,10 @@ SUMMARY_LIMIT = 1 << 20
 
 
 def render(result: CheckResult, style: Style) -> str:
-    """The workflow commands and a last line that counts them."""
+    """The workflow commands and, unless the style is quiet, a last line that counts them."""
     lines = [command(finding) for finding in _by_weight(result)]
     lines += [_left_alone(name, reason) for name, reason in sorted(result.skipped.items())]
-    return "\n".join([*lines, summary(result)]) + "\n"
+    return in_lines(lines if style.quiet else [*lines, summary(result)])
 
 
 def _left_alone(name: str, reason: str) -> str:
@@ -86,12 +86,8 @@ def command(finding: Finding, more: Sequence[str] = ()) -> str:
 
 def _message(finding: Finding) -> str:
     trail = [f"{step.path}:{step.span.line}:{step.span.column}: {step.message}" for step in finding.trail]
-    fix = [f"help: {finding.fix.title}"] if finding.fix else []
-    if finding.fix is None and finding.fix_note:
-        fix = [f"no fix: {finding.fix_note}"]
-    return "\n".join(
-        [f"{finding.path}:{finding.span.line}:{finding.span.column}: {finding.message}", *trail, *fix]
-    )
+    place = f"{finding.path}:{finding.span.line}:{finding.span.column}"
+    return "\n".join([f"{place}: {finding.message}", *reasons(finding), *trail, *remedies(finding)])
 
 
 def _data(text: str) -> str:

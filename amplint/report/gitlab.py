@@ -25,7 +25,7 @@ def _issue(finding: Finding) -> dict[str, Any]:
     span = finding.span
     return {
         # GitLab does not show the name of the check
-        "description": escaped(f"{finding.name} ({finding.code}): {finding.message}"),
+        "description": escaped(f"{finding.name} ({finding.code}): {finding.text}"),
         "check_name": finding.code,
         "fingerprint": finding.fingerprint,
         "severity": _SEVERITIES[finding.level],

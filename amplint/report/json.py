@@ -1,7 +1,10 @@
 """A JSON array with one object for each finding.
 
-A ``fix`` is null or an object: ``applicability`` is "safe" or "unsafe", ``title`` says what it does, ``note``
-why it is unsafe (else empty), and ``edits`` lists replacements, each with the ``path``, the range to replace
+``message`` says in one line what is wrong at the place, ``why`` what comes of it when the program runs, ``help``
+what to write instead; the last two are empty where there is nothing to say.
+
+A ``fix`` is null or an object: ``applicability`` is "safe" or "unsafe", ``title`` says what it does, ``note`` why it
+is unsafe (else empty), and ``edits`` lists replacements, each with the ``path``, the range to replace
 (``line``, ``column``, ``end_line``, ``end_column``, counted from 1, columns in code points, the end being the
 first character that stays) and the ``content`` to put there, with the line ends of the file. The ranges speak
 of the file as it was read and do not overlap. ``minimum`` is null, or for some unsafe fixes the safe one that is
@@ -35,6 +38,8 @@ def as_object(finding: Finding, sources: Sources) -> dict[str, Any]:
         "name": finding.name,
         "level": finding.level.value,
         "message": finding.message,
+        "why": finding.why,
+        "help": finding.help,
         "path": finding.path,
         "line": finding.span.line,
         "column": finding.span.column,
@@ -106,4 +111,6 @@ def finding_from(value: dict[str, Any]) -> Finding:
         str(value.get("fingerprint", "")),
         str(value.get("fix_note", "")),
         tuple(Assumption(Assumed(one["kind"]), str(one["text"])) for one in value.get("assumes", ())),
+        str(value.get("why", "")),
+        str(value.get("help", "")),
     )

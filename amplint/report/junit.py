@@ -6,7 +6,7 @@ from itertools import groupby
 
 from amplint.check import CheckResult
 from amplint.findings import Finding
-from amplint.report.text import Style, counted, escaped, place_of
+from amplint.report.text import Style, counted, escaped, place_of, reasons, remedies
 
 
 def render(result: CheckResult, style: Style) -> str:
@@ -41,8 +41,6 @@ def render(result: CheckResult, style: Style) -> str:
 
 
 def _text(finding: Finding) -> str:
-    lines = [f"{place_of(finding)}: {escaped(finding.message)}"]
-    lines += [f"{escaped(step.path)}:{step.span.line}: {escaped(step.message)}" for step in finding.trail]
-    if finding.fix is not None:
-        lines.append(f"help: {escaped(finding.fix.title)}")
-    return "\n".join(lines)
+    trail = [f"{escaped(step.path)}:{step.span.line}: {escaped(step.message)}" for step in finding.trail]
+    said = [f"{place_of(finding)}: {escaped(finding.message)}", *map(escaped, reasons(finding))]
+    return "\n".join([*said, *trail, *map(escaped, remedies(finding))])

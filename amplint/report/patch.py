@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from amplint.findings import Fix
 from amplint.fixes.edits import applied
@@ -46,12 +47,21 @@ def _shown(text: str, kept: str) -> str:
     return "".join(character if character in kept else escaped(character) for character in text)
 
 
-def fix_lines(fix: Fix, path: str, sources: Sources, style: Style, gutter: int) -> list[str]:
-    """What a fix changes, each changed piece with a line of context: old lines with ``-`` and their numbers,
-    new ones with ``+``. Pieces of other files than ``path`` have the name above them."""
-    wall = style.paint("|", "blue")
-    lines: list[str] = []
-    previous = path
+class Row(NamedTuple):
+    """A line below a fix: with its number, if it is one of the file, and a sign: ``|`` for one that stays, ``-`` for
+    one that goes, ``+`` for a new one; or, without a sign, dots for lines that are left out."""
+
+    number: int | None
+    sign: str
+    text: str
+
+
+_DOTS = Row(None, "", "...")
+
+
+def changes(fix: Fix, sources: Sources) -> list[tuple[str, list[Row]]]:
+    """What a fix changes, piece by piece, each with the path of its file and a line of context."""
+    found: list[tuple[str, list[Row]]] = []
     for claim in fix.claims:
         text = sources.text(claim.path)
         source = split_lines(text)
@@ -69,22 +79,34 @@ def fix_lines(fix: Fix, path: str, sources: Sources, style: Style, gutter: int) 
             and (edit.start < end or edit.start == end == len(text))
         ]
         new = split_lines(applied(text[begin:end], edits))
-        piece = list(_piece(source, claim.first, claim.last, new, style, gutter))
-        if not piece:
-            continue
-        if claim.path != previous:
-            place = f"{escaped(claim.path)}:{claim.first}"
-            lines.append(" " * gutter + style.paint(" ::: ", "blue") + place)
+        piece = list(_piece(source, claim.first, claim.last, new))
+        if piece:
+            found.append((claim.path, piece))
+    return found
+
+
+def size_of(pieces: Sequence[tuple[str, Sequence[Row]]]) -> int:
+    """How many lines go or come."""
+    return sum(row.sign in ("-", "+") for _, rows in pieces for row in rows)
+
+
+def fix_lines(pieces: Sequence[tuple[str, Sequence[Row]]], path: str, style: Style, gutter: int) -> list[str]:
+    """Changes as they are shown. Pieces of other files than ``path`` have the name above them."""
+    wall = style.paint("|", "blue")
+    lines: list[str] = []
+    previous = path
+    for name, rows in pieces:
+        if name != previous:
+            first = next(row.number for row in rows if row.number is not None)
+            lines.append(f"{' ' * gutter}{style.paint(' ::: ', 'blue')}{escaped(name)}:{first}")
         elif lines:
             lines.append(style.paint("...", "blue"))
-        previous = claim.path
-        lines += piece
+        previous = name
+        lines += [_shown_row(row, style, gutter) for row in rows]
     return [f"{' ' * gutter} {wall}", *lines, f"{' ' * gutter} {wall}"] if lines else []
 
 
-def _piece(
-    source: Sequence[str], first: int, last: int, new: Sequence[str], style: Style, gutter: int
-) -> Iterator[str]:
+def _piece(source: Sequence[str], first: int, last: int, new: Sequence[str]) -> Iterator[Row]:
     old = list(source[first - 1 : last])
     before = list(source[max(first - 1 - _CONTEXT, 0) : first - 1])
     after = list(source[last : last + _CONTEXT])
@@ -94,21 +116,24 @@ def _piece(
     groups = list(matcher.get_grouped_opcodes(_CONTEXT))
     for position, group in enumerate(groups):
         if position:
-            yield style.paint("...", "blue")
+            yield _DOTS
         for tag, start, stop, new_start, new_stop in group:
             if tag == "equal":
                 for number in range(start, stop):
-                    yield _row(offset + number, "|", old[number], style, gutter, "blue")
+                    yield Row(offset + number, "|", old[number])
                 continue
             for number in range(start, stop):
-                yield _row(offset + number, "-", old[number], style, gutter, "red")
+                yield Row(offset + number, "-", old[number])
             for number in range(new_start, new_stop):
-                yield _row(None, "+", new[number], style, gutter, "green")
+                yield Row(None, "+", new[number])
 
 
-def _row(number: int | None, sign: str, line: str, style: Style, gutter: int, color: str) -> str:
-    text = escaped(line.rstrip("\r\n").expandtabs(4)).rstrip()
-    shown = style.paint(f"{number if number is not None else '':>{gutter}}", "blue")
-    if sign != "|":
+def _shown_row(row: Row, style: Style, gutter: int) -> str:
+    if not row.sign:
+        return style.paint(row.text, "blue")
+    color = {"-": "red", "+": "green"}.get(row.sign, "blue")
+    text = escaped(row.text.rstrip("\r\n").expandtabs(4)).rstrip()
+    shown = style.paint(f"{row.number if row.number is not None else '':>{gutter}}", "blue")
+    if row.sign != "|":
         text = style.paint(text, color)
-    return f"{shown} {style.paint(sign, color)} {text}".rstrip()
+    return f"{shown} {style.paint(row.sign, color)} {text}".rstrip()

@@ -32,7 +32,7 @@ def render(result: CheckResult, style: Style) -> str:
 def _diagnostic(finding: Finding, sources: Sources, unsafe: bool) -> dict[str, Any]:
     path, span = finding.path, finding.span
     value: dict[str, Any] = {
-        "message": finding.message,
+        "message": finding.text,
         "location": _location(sources, path, (span.line, span.column), (span.end_line, span.end_column)),
         "severity": _SEVERITIES[finding.level],
         "code": {"value": f"{finding.name} ({finding.code})"},

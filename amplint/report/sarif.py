@@ -84,7 +84,7 @@ def _result(finding: Finding, number: int, sources: Sources) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": number,
         "level": _LEVELS[finding.level],
-        "message": {"text": finding.message},
+        "message": {"text": finding.text},
         "locations": [_location(finding.path, finding.span)],
         "partialFingerprints": {
             "amplint/v1": finding.fingerprint,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -33,10 +34,13 @@ LEVEL_COLORS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 
 
 class Style(NamedTuple):
-    """How to write: with colours or without, and wrapped to a width or not (0)."""
+    """How to write: with colours or without, and wrapped to a width or not (0); ``quiet``: the findings and nothing
+    else; ``all_fixes``: what each fix changes, however long that is."""
 
     color: bool = False
     width: int = 0
+    quiet: bool = False
+    all_fixes: bool = False
 
     def paint(self, text: str, color: str) -> str:
         """The text in a colour, one of bold, dim, red, yellow, cyan, blue and green; "plain" is none."""
@@ -92,6 +96,19 @@ def place_of(finding: Finding) -> str:
     return f"{escaped(finding.path)}:{finding.span.line}:{finding.span.column}"
 
 
+def reasons(finding: Finding) -> list[str]:
+    """A line that says what comes of a finding, if there is something to say."""
+    return [f"why: {finding.why}"] if finding.why else []
+
+
+def remedies(finding: Finding) -> list[str]:
+    """Lines that say what to do about a finding: the fix, or in words, with why there is no fix."""
+    if finding.fix is not None:
+        return [f"help: {finding.fix.title}"]
+    said = (("help", finding.help), ("no fix", finding.fix_note))
+    return [f"{kind}: {text}" for kind, text in said if text]
+
+
 def counted(number: int, noun: str) -> str:
     """``1 file``, ``2 files``."""
     plural = noun if noun == "advice" or number == 1 else noun + "s"
@@ -115,9 +132,16 @@ def fixable_summary(findings: tuple[Finding, ...], unsafe: bool) -> str:
     return f"{now} can be fixed with {option}{more}."
 
 
+def in_lines(parts: Iterable[str]) -> str:
+    """Each part on a line of its own; nothing if there are none."""
+    return "".join(f"{part}\n" for part in parts)
+
+
 def ending(result: CheckResult, style: Style, mark: str = "") -> list[str]:
     """The last lines of a report: what was fixed, what there is, what can be fixed, with the mark that such
-    findings have."""
+    findings have. A quiet report ends with the files that were left alone."""
+    if style.quiet:
+        return left_alone(result)
     good = not result.findings and not result.skipped
     last = style.paint(summary(result), "green" if good else "bold")
     fixable = fixable_summary(result.findings, result.unsafe_fixes)
@@ -140,6 +164,8 @@ def left_alone(result: CheckResult) -> list[str]:
 def summary(result: CheckResult) -> str:
     """The line of a report that counts the findings."""
     findings, checked = result.findings, result.checked
+    if not findings and not checked:
+        return "Nothing to check: no Python files."
     if not findings:
         good = f"{counted(len(result.skipped), 'file')} left alone" if result.skipped else "All good"
         return f"{good}: no findings; checked {counted(checked, 'file')}."

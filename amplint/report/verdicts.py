@@ -8,7 +8,7 @@ from typing import Any
 from amplint.check import CheckResult
 from amplint.confirm.recording import CPU, SIMULATED, Recording
 from amplint.confirm.verdicts import CrossCheck, Status, Verdict
-from amplint.report.full import block
+from amplint.report.full import Shown, block
 from amplint.report.github import command
 from amplint.report.json import as_object
 from amplint.report.sources import Sources
@@ -30,10 +30,15 @@ _WITH_SOURCE = (Status.CONFIRMED, Status.MISSED)
 def render(result: CheckResult, crossed: CrossCheck, style: Style) -> str:
     """The report for reading: what is true with its source lines and evidence, the rest in two lines each."""
     sources = Sources(result)
+    shown: Shown = set()
     blocks = []
     for status in _COLORS:
         for verdict in crossed.with_status(status):
-            lines = _in_full(verdict, sources, style) if status in _WITH_SOURCE else _in_short(verdict, style)
+            lines = (
+                _in_full(verdict, sources, style, shown)
+                if status in _WITH_SOURCE
+                else _in_short(verdict, style)
+            )
             blocks.append("\n".join([_headline(verdict, style), *lines]) + "\n")
     return "\n".join([*blocks, *_last_lines(crossed, style)]) + "\n"
 
@@ -109,8 +114,8 @@ def _summed_up(verdict: Verdict) -> str:
     return text + (f" ({verdict.reason})" if verdict.reason else "")
 
 
-def _in_full(verdict: Verdict, sources: Sources, style: Style) -> list[str]:
-    lines = block(verdict.finding, sources, style)
+def _in_full(verdict: Verdict, sources: Sources, style: Style, shown: Shown) -> list[str]:
+    lines = block(verdict.finding, sources, style, shown)
     margin = " " * (len(str(verdict.finding.span.end_line)) + 1)
     return [*lines, *_evidence(verdict, margin, style)]
 

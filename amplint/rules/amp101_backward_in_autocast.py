@@ -124,8 +124,9 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
-from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened, surrounding
+from amplint.rules.base import FlowRule, Report, dtype_name, opened, surrounding
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of, quoted
 
 
 @dataclass(frozen=True)
@@ -166,38 +167,40 @@ class BackwardInAutocast(FlowRule):
         if region is None:
             return state
         where = line_of(region.place, event.place)
-        text = event.place.text or event.how
-        message = f"`{text}` runs inside the autocast region that opens on {where}"
+        what = quoted(event.place) if event.place.text else f"`{event.how}`"
+        message = f"{what} runs inside the autocast region that opens on {where}"
         level = None
         trail = [opened(region)]
         if state is not None and state.function:
             level = Level.ERROR
-            message += (
-                f": `{state.function}` ran its forward in float32 by `cast_inputs`, and has no `custom_bwd`: its "
-                f"backward multiplies in {dtype_name(region)}, which changes the gradients"
+            why = (
+                f"`{state.function}` ran its forward in float32 by `cast_inputs`, and has no `custom_bwd`: its "
+                f"backward multiplies in {dtype_name(region)}, which changes the gradients."
             )
             trail.append((state.place, "it is applied here"))
         elif state is not None:
             level = Level.ERROR
-            message += (
-                f": the part of the forward that autocast was switched off for runs its backward in "
-                f"{dtype_name(region)} after all, which changes the gradients"
+            why = (
+                "The part of the forward that autocast was switched off for runs its backward in "
+                f"{dtype_name(region)} after all, which changes the gradients."
             )
         elif region.dtype is DType.BFLOAT16 and compare(self.setting.torch, "<", (2, 5)):
             level = Level.ERROR
-            message += (
-                ": before torch 2.5 the engine's threads do not know the region's bfloat16 and run the "
-                "backward's matrix products in float16"
+            why = (
+                "Before torch 2.5 the engine's threads do not know the region's bfloat16 and run the backward's matrix "
+                "products in float16."
             )
         else:
-            message += (
-                ": torch advises against it; ops that ran in float32 outside the region are differentiated "
-                "in half precision, and the cached copies of the weights stay in memory"
+            why = (
+                "Torch advises against it: ops that ran in float32 outside the region are differentiated in half "
+                "precision, and the cached copies of the weights stay in memory."
             )
         report.add(
             self,
             event.place,
-            message + ". Leave the region before backward.",
+            message,
+            why=why,
+            help="Leave the region before backward.",
             level=level,
             trail=tuple(trail),
             builder=LeaveRegion(region.place, event.place, surrounding(event.regions)),

@@ -168,8 +168,9 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.fixes.regions import NarrowRegion
-from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.base import FlowRule, Report, caching, opened
 from amplint.rules.ledger import of_open
+from amplint.rules.wording import line_of
 
 
 @dataclass(frozen=True)
@@ -236,10 +237,7 @@ class EpochWideAutocast(FlowRule):
         place = region.place
         step = line_of(update, place)
         message = (
-            f"one autocast region spans the parameter update on {step} and {what} on {line_of(use, place)}: "
-            "torch casts a weight once for a whole region, so every later forward uses the weights from before "
-            "the update; the printed loss stands still while the parameters run away. Open the region inside "
-            "the loop, around forward and loss only, or pass `cache_enabled=False`."
+            f"one autocast region spans the parameter update on {step} and {what} on {line_of(use, place)}"
         )
         trail = (
             opened(region),
@@ -251,6 +249,9 @@ class EpochWideAutocast(FlowRule):
             self,
             place,
             message,
+            why="Torch casts a weight once for a whole region, so every later forward uses the weights from before the "
+            "update: the printed loss stands still while the parameters run away.",
+            help="Open the region inside the loop, around forward and loss only, or pass `cache_enabled=False`.",
             trail=trail,
             subject=place,
             builder=builder,

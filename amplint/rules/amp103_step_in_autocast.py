@@ -83,8 +83,9 @@ from collections.abc import Hashable
 from amplint.events import OptimizerStepped, enabled_region
 from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
-from amplint.rules.base import FlowRule, Report, line_of, opened, surrounding
+from amplint.rules.base import FlowRule, Report, opened, surrounding
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 
 class StepInAutocast(FlowRule):
@@ -97,19 +98,17 @@ class StepInAutocast(FlowRule):
         region = enabled_region(event.regions)
         if region is not None:
             where = line_of(region.place, event.place)
-            message = (
-                f"the optimizer steps inside the autocast region that opens on {where}: harmless for optimizers "
-                "that work element by element, but those with matrix products (Muon, Shampoo, SOAP, LBFGS) "
-                "compute their update in half precision, and a later forward in the same region would use the "
-                "old weights. Leave the region after the loss."
-            )
             builder = LeaveRegion(region.place, event.place, surrounding(event.regions))
             subject = event.regions[0].place
             assumes = of_regions(region, seen_from=event.place)
             report.add(
                 self,
                 event.place,
-                message,
+                f"the optimizer steps inside the autocast region that opens on {where}",
+                why="Harmless for optimizers that work element by element. Those with matrix products (Muon, Shampoo, "
+                "SOAP, LBFGS) compute their update in half precision, and a later forward in the same region would "
+                "use the old weights.",
+                help="Leave the region after the loss.",
                 trail=(opened(region),),
                 subject=subject,
                 builder=builder,

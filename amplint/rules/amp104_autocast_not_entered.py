@@ -80,7 +80,7 @@ from amplint.fixes.base import FixBuilder
 from amplint.fixes.entering import CallContext, EnterBoth, EnterContext
 from amplint.rules.base import FlowRule, Report
 
-_EFFECT = "autocast stays as it is around this, off unless a caller has switched it on"
+_EFFECT = "Autocast stays as it is around this, off unless a caller has switched it on."
 
 
 class AutocastNotEntered(FlowRule):
@@ -91,28 +91,22 @@ class AutocastNotEntered(FlowRule):
 
     def on_region_dropped(self, state: Hashable, event: RegionDropped, report: Report) -> Hashable:
         builder: FixBuilder = EnterContext(event.place, event.name)
+        why = _EFFECT
         match event.how:
             case "statement":
-                message = (
-                    f"this autocast context is made and thrown away: {_EFFECT}. Write "
-                    f"`with {event.place.text}:` around the forward."
-                )
+                message = "this autocast context is made and thrown away"
+                advice = f"Write `with {event.place.text}:` around the forward."
             case "unused name":
-                message = (
-                    f"the autocast context `{event.name}` is never entered: {_EFFECT}. Write "
-                    f"`with {event.name}:` around the forward."
-                )
+                message = f"the autocast context `{event.name}` is never entered"
+                advice = f"Write `with {event.name}:` around the forward."
             case "boolean":
                 builder = EnterBoth(event.place)
-                message = (
-                    "`and`/`or` between contexts gives one of them, the other is never entered: separate them "
-                    f"by a comma. As it stands, {_EFFECT}."
-                )
+                message = "`and`/`or` between contexts gives one of them, the other is never entered"
+                advice = "Separate them by a comma."
             case _:
                 builder = CallContext(event.place, self.setting.device)
-                message = (
-                    "`with` gets the autocast class, not a context: it raises a TypeError or AttributeError. "
-                    f"Call it: `{event.place.text}(device_type)`."
-                )
-        report.add(self, event.place, message, builder=builder)
+                message = "`with` gets the autocast class, not a context"
+                why = "It raises a TypeError or AttributeError."
+                advice = f"Call it: `{event.place.text}(device_type)`."
+        report.add(self, event.place, message, why=why, help=advice, builder=builder)
         return state

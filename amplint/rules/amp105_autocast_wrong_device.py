@@ -80,9 +80,11 @@ from amplint.fixes.base import NoFix
 from amplint.fixes.devices import GiveDevice, WriteDeviceType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_torch
+from amplint.rules.wording import quoted
 
 TAKES_INDEX = (2, 4)
 """The first torch release that accepts "cuda:0"."""
+_NO_STRING = "It raises `ValueError: Expected `device_type` of type `str``."
 
 
 class AutocastWrongDevice(FlowRule):
@@ -95,12 +97,15 @@ class AutocastWrongDevice(FlowRule):
         if event.name not in GENERIC_ENTRIES:
             return state
         if event.missing:
-            message = (
-                "`autocast` has no device: it raises `TypeError: missing 1 required positional argument: "
-                "'device_type'`. Write `autocast(\"cuda\")`, or `device.type`."
-            )
             device = self.setting.device
-            report.add(self, event.place, message, builder=GiveDevice(event.place, device))
+            report.add(
+                self,
+                event.place,
+                "`autocast` has no device",
+                why="It raises `TypeError: missing 1 required positional argument: 'device_type'`.",
+                help='Write `autocast("cuda")`, or `device.type`.',
+                builder=GiveDevice(event.place, device),
+            )
             return state
         given = event.given("device_type")
         if given is not None:
@@ -108,22 +113,26 @@ class AutocastWrongDevice(FlowRule):
         return state
 
     def _look(self, device: Given, report: Report) -> None:
-        text = device.place.text
         match device.kind:
             case "torch.device":
-                message = (
-                    f"`{text}` is a torch.device: `autocast` raises `ValueError: Expected `device_type` of type "
-                    f"`str``. Write `{text}.type`."
+                report.add(
+                    self,
+                    device.place,
+                    f"{quoted(device.place)} is a torch.device, and `autocast` takes its type",
+                    why=_NO_STRING,
+                    help=f"Write `{device.place.text}.type`.",
+                    builder=WriteDeviceType(device.place),
                 )
-                report.add(self, device.place, message, builder=WriteDeviceType(device.place))
             case "number" | "None":
                 kind = "None" if device.kind == "None" else "a number"
-                message = (
-                    f"`{text}` is {kind}: `autocast` raises `ValueError: Expected `device_type` of type `str``. "
-                    'Write the type of the device, such as `"cuda"`.'
+                report.add(
+                    self,
+                    device.place,
+                    f"{quoted(device.place)} is {kind}, and `autocast` takes the type of a device",
+                    why=_NO_STRING,
+                    help='Write the type of the device, such as `"cuda"`.',
+                    builder=NoFix(f"{kind} does not say which type of device is meant"),
                 )
-                builder = NoFix(f"{kind} does not say which type of device is meant")
-                report.add(self, device.place, message, builder=builder)
             case "str":
                 self._look_at_string(device, str(device.value), report)
 
@@ -131,20 +140,29 @@ class AutocastWrongDevice(FlowRule):
         kind, colon, _ = name.partition(":")
         if kind.lower() in NO_DEVICES or (kind != kind.lower() and kind.lower() in ("cuda", "cpu")):
             right = NO_DEVICES.get(kind.lower(), kind.lower())
-            message = f'"{name}" is no device that autocast knows: the constructor raises a RuntimeError.'
-            if right is not None:
-                message += f' Write `"{right}"`.'
             builder = WriteDeviceType(device.place, right) if right else NoFix("no device has a like name")
-            report.add(self, device.place, message, builder=builder)
+            report.add(
+                self,
+                device.place,
+                f'"{name}" is no device that autocast knows',
+                why="The constructor raises a RuntimeError.",
+                help=f'Write `"{right}"`.' if right is not None else "",
+                builder=builder,
+            )
             return
         old = compare(self.setting.torch, "<", TAKES_INDEX)
         if colon and old is not False:
             release = "torch" if old else "torch before 2.4"
-            message = (
-                f'{release} raises `RuntimeError: User specified an unsupported autocast device_type "{name}"`: '
-                f'the device type is wanted, without an index. Write `"{kind}"`, or `torch.device(…).type`.'
-            )
             level = Level.ERROR if old else Level.WARNING
             assumes = of_torch(self.setting.torch, "<", TAKES_INDEX)
             builder = WriteDeviceType(device.place)
-            report.add(self, device.place, message, level=level, builder=builder, assumes=assumes)
+            report.add(
+                self,
+                device.place,
+                f'{release} takes the device type without an index: "{name}" raises',
+                why=f'It is `RuntimeError: User specified an unsupported autocast device_type "{name}"`.',
+                help=f'Write `"{kind}"`, or `torch.device(…).type`.',
+                level=level,
+                builder=builder,
+                assumes=assumes,
+            )

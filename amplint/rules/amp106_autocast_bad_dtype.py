@@ -76,6 +76,7 @@ from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.dtypes import SwitchOff, WriteDtype
 from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import quoted
 
 STRICT_DEVICES = frozenset({"cpu", "mps", "xpu"})
 """Devices whose regions are switched off when the type is none of 16 bits."""
@@ -102,11 +103,14 @@ class AutocastBadDtype(FlowRule):
         return state
 
     def _raises(self, dtype: Given, what: str, builder: FixBuilder, report: Report) -> None:
-        message = (
-            f"`{dtype.place.text}` is {what}, no torch.dtype: the region raises a TypeError when it is entered. "
-            "Write `torch.bfloat16` or `torch.float16`; `getattr(torch, name)` turns a name into a dtype."
+        report.add(
+            self,
+            dtype.place,
+            f"{quoted(dtype.place)} is {what}, no torch.dtype",
+            why="The region raises a TypeError when it is entered.",
+            help="Write `torch.bfloat16` or `torch.float16`; `getattr(torch, name)` turns a name into a dtype.",
+            builder=builder,
         )
-        report.add(self, dtype.place, message, builder=builder)
 
     def _switched_off(self, event: Constructed, dtype: Given, value: DType, report: Report) -> None:
         enabled = event.given("enabled")
@@ -117,9 +121,13 @@ class AutocastBadDtype(FlowRule):
         if given is not None and given.kind == "str":
             device = str(given.value).partition(":")[0]
         if device in STRICT_DEVICES:
-            message = (
-                f"autocast on {device} runs in bfloat16 or float16 only: with {value.value} torch prints a warning "
-                "and the region is disabled. Write `torch.bfloat16`, or `enabled=False` if that is meant."
-            )
             builder = SwitchOff(event.place, dtype.place, ENTRIES[event.name].parameters)
-            report.add(self, dtype.place, message, level=Level.WARNING, builder=builder)
+            report.add(
+                self,
+                dtype.place,
+                f"autocast on {device} runs in bfloat16 or float16 only, not in {value.value}",
+                why="Torch prints a warning and the region is disabled.",
+                help="Write `torch.bfloat16`, or `enabled=False` if that is meant.",
+                level=Level.WARNING,
+                builder=builder,
+            )

@@ -76,8 +76,9 @@ from amplint.events import Region, RegionEntered, RegionExited, Regions, enabled
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
 from amplint.fixes.bodies import OpenInBody, OwnContext
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 Open = tuple[tuple[Region, Hashable], ...]
 """The open regions whose context is kept somewhere, with what identifies it."""
@@ -118,20 +119,25 @@ class AutocastReentered(FlowRule):
         what = "stays on" if after is not None else "stays off"
         again = event.place
         if again == first.place:
-            where = "the function is called again by itself"
-            advice = "Open the region with `with` in the body, or decorate the caller"
+            where = "the function calls itself"
+            advice = "Open the region with `with` in the body, or decorate the caller."
             builder: FixBuilder = OpenInBody(again, "function")
         else:
             where = f"it is open already since {line_of(first.place, again)}"
-            advice = "Make a context for each use, such as `functools.partial(torch.autocast, …)`"
+            advice = "Make a context for each use, such as `functools.partial(torch.autocast, …)`."
             builder = OwnContext(again)
-        message = (
-            f"this autocast context is entered while {where}: it forgets the state from before, and on leaving the "
-            f"outer block autocast {what}. {advice}."
-        )
         trail = ((first.place, "it is entered here first"),)
         assumes = of_regions(first, event.regions[-1], seen_from=again)
-        report.add(self, again, message, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            again,
+            f"this autocast context is entered again while {where}",
+            why=f"It forgets the state from before: on leaving the outer block autocast {what}.",
+            help=advice,
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+        )
 
 
 def _state(regions: Regions, device: str | None) -> tuple[bool, object]:

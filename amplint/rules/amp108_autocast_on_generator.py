@@ -81,9 +81,9 @@ from amplint.fixes.bodies import OpenInBody
 from amplint.rules.base import FlowRule, Report
 
 _RETURNS = {
-    "generator": "a generator: its body runs while somebody iterates over it",
-    "coroutine": "a coroutine: its body runs while somebody awaits it",
-    "context manager": "a context manager: its body runs when that is entered",
+    "generator": "a generator, whose body runs while somebody iterates over it",
+    "coroutine": "a coroutine, whose body runs while somebody awaits it",
+    "context manager": "a context manager, whose body runs when that is entered",
 }
 
 
@@ -94,9 +94,12 @@ class AutocastOnGenerator(FlowRule):
     hears_assumed = True
 
     def on_generator_decorated(self, state: Hashable, event: GeneratorDecorated, report: Report) -> Hashable:
-        message = (
-            f"this autocast context is left again before the body of `{event.name}` runs, and has no effect: the call "
-            f"only returns {_RETURNS[event.kind]}. Write `with {event.place.text}:` inside, around the forward."
+        report.add(
+            self,
+            event.place,
+            f"this autocast context is left again before the body of `{event.name}` runs",
+            why=f"It has no effect: the call only returns {_RETURNS[event.kind]}.",
+            help=f"Write `with {event.place.text}:` inside, around the forward.",
+            builder=OpenInBody(event.place, event.kind),
         )
-        report.add(self, event.place, message, builder=OpenInBody(event.place, event.kind))
         return state

@@ -100,8 +100,9 @@ from dataclasses import dataclass
 from amplint.events import Forward, Place, Region, Regions, ThreadBegan, ThreadEnded, enabled_region
 from amplint.findings import Level
 from amplint.fixes.bodies import OpenInCallee
-from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+from amplint.rules.base import FlowRule, Report, dtype_name, opened
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 
 @dataclass(frozen=True)
@@ -133,17 +134,17 @@ class AutocastLostInThreads(FlowRule):
         level, cause = Level.ERROR, None
         if state.how == "nn.DataParallel":
             level, cause = Level.WARNING, event.module  # wherever it is called, the wrapper is to blame
-            message = (
-                f"nn.DataParallel runs its replicas in threads that know the region on {region} is enabled, and not "
-                "that its type is bfloat16: on more than one GPU they run in float16. Open the region in the forward "
-                "of the module, or use DistributedDataParallel."
+            message = f"the replicas of nn.DataParallel do not get bfloat16 from the region on {region}"
+            why = (
+                "They run in threads that know that the region is enabled, and not its type: on more than one GPU they "
+                "run in float16."
             )
+            advice = "Open the region in the forward of the module, or use DistributedDataParallel."
         else:
-            message = (
-                f"the autocast region on {region} does not reach the thread that is started here: the forward on "
-                f"{line_of(event.place, state.place)} runs with autocast off, not in {dtype_name(state.region)}. Open "
-                "the region in the function that the thread runs."
-            )
+            message = f"the autocast region on {region} does not reach the thread that is started here"
+            forward, dtype = line_of(event.place, state.place), dtype_name(state.region)
+            why = f"The forward on {forward} runs with autocast off, not in {dtype}."
+            advice = "Open the region in the function that the thread runs."
         trail = (opened(state.region), (event.place, "this forward runs in the thread"))
         builder = OpenInCallee(state.region.place, event.place)
         assumes = of_regions(state.region, seen_from=state.place)
@@ -151,6 +152,8 @@ class AutocastLostInThreads(FlowRule):
             self,
             state.place,
             message,
+            why=why,
+            help=advice,
             level=level,
             trail=trail,
             builder=builder,

@@ -94,8 +94,9 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
-from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.base import FlowRule, Report, caching, opened
 from amplint.rules.ledger import of_open
+from amplint.rules.wording import line_of
 
 MOST = 24
 """Owners that are remembered."""
@@ -151,15 +152,17 @@ class StaleWeightCache(FlowRule):
         for known, place, how in state.written:
             if known == owner:
                 outermost = regions[0]
-                message = (
-                    f"`{how}` changes parameters that the region on {line_of(outermost.place, place)} has cast "
-                    f"already: the copies stay, and {line_of(use, place)} computes with the values from before. "
-                    "Leave the region first, or pass `cache_enabled=False`."
-                )
                 trail = (opened(outermost), (use, "they are used here again"))
                 builder = SwitchCacheOff(caching(regions))
                 report.add(
-                    self, place, message, trail=trail, builder=builder, assumes=of_open(regions, place)
+                    self,
+                    place,
+                    f"`{how}` changes parameters that the region on {line_of(outermost.place, place)} has cast already",
+                    why=f"The copies stay, and {line_of(use, place)} computes with the values from before.",
+                    help="Leave the region first, or pass `cache_enabled=False`.",
+                    trail=trail,
+                    builder=builder,
+                    assumes=of_open(regions, place),
                 )
         written = tuple(part for part in state.written if part[0] != owner)
         if len(state.used) >= MOST:

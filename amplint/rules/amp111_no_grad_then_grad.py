@@ -83,8 +83,9 @@ from amplint.events import CacheCleared, Event, Forward, Place, RegionExited, en
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.flow.state.symbols import made_from
-from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.base import FlowRule, Report, caching, opened
 from amplint.rules.ledger import of_open, of_torch
+from amplint.rules.wording import line_of
 
 FIXED_IN = (2, 11)
 """The first torch release without the fault."""
@@ -141,9 +142,8 @@ class NoGradThenGrad(FlowRule):
     def _tell(self, first: Place, event: Forward, report: Report, level: Level) -> None:
         region = event.regions[0]
         message = (
-            f"before torch 2.11 this forward gives its parameters no gradients: the region on "
-            f"{line_of(region.place, event.place)} has cast them without history in the forward under no_grad on "
-            f"{line_of(first, event.place)}. Open a region for each forward, or pass `cache_enabled=False`."
+            "before torch 2.11 this forward gives its parameters no gradients, after the one under no_grad on "
+            f"{line_of(first, event.place)}"
         )
         trail = (opened(region), (first, "the weights are cast here, without gradients"))
         builder = SwitchCacheOff(caching(event.regions))
@@ -152,6 +152,9 @@ class NoGradThenGrad(FlowRule):
             self,
             event.place,
             message,
+            why=f"The region on {line_of(region.place, event.place)} keeps the parameters as that forward cast them: "
+            "without history.",
+            help="Open a region for each forward, or pass `cache_enabled=False`.",
             level=level,
             trail=trail,
             subject=region.place,

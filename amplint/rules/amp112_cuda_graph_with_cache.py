@@ -75,8 +75,9 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
-from amplint.rules.base import FlowRule, Report, caching, line_of, opened
+from amplint.rules.base import FlowRule, Report, caching, opened
 from amplint.rules.ledger import of_open
+from amplint.rules.wording import line_of
 
 
 class CudaGraphWithCache(FlowRule):
@@ -103,19 +104,32 @@ class CudaGraphWithCache(FlowRule):
         builder = SwitchCacheOff(caching(event.regions))
         assumes = of_open(event.regions, event.place)
         if event.how == "torch.cuda.make_graphed_callables":
-            message = (
-                f"in the region on {where} this raises `RuntimeError: make_graphed_callables does not support the "
-                "autocast caching`. Open the region with `cache_enabled=False`."
+            report.add(
+                self,
+                event.place,
+                f"`make_graphed_callables` is called in the region on {where}, which caches its casts of weights",
+                why="It raises `RuntimeError: make_graphed_callables does not support the autocast caching`.",
+                help="Open the region with `cache_enabled=False`.",
+                trail=(opened(region),),
+                builder=builder,
+                assumes=assumes,
             )
-            report.add(self, event.place, message, trail=(opened(region),), builder=builder, assumes=assumes)
         elif event.how == "torch.cuda.graph" and state is not None:
             message = (
                 f"the region on {where} has cast the weights before this capture, in the forward on "
-                f"{line_of(state, event.place)}: the graph holds the addresses of the copies, which are freed when the "
-                "region is left. Open the region with `cache_enabled=False`, or inside the capture."
+                f"{line_of(state, event.place)}"
             )
             trail = (opened(region), (state, "the weights are cast here"))
-            report.add(self, event.place, message, trail=trail, builder=builder, assumes=assumes)
+            report.add(
+                self,
+                event.place,
+                message,
+                why="The graph holds the addresses of the copies, which are freed when the region is left.",
+                help="Open the region with `cache_enabled=False`, or inside the capture.",
+                trail=trail,
+                builder=builder,
+                assumes=assumes,
+            )
         return state
 
 

@@ -124,8 +124,9 @@ from amplint.events import (
 from amplint.findings import Level
 from amplint.fixes.base import NoFix
 from amplint.fixes.casts import RemoveCast
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_scaler
+from amplint.rules.wording import line_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +169,21 @@ class HalfModel(FlowRule):
             # a choice of the two in one line is made anew in each call
             if other == module and ran and place.line != event.place.line:
                 back = line_of(event.place, place)
-                message = (
-                    f"the model is cast to half precision in place, runs, and is cast back on {back}: its weights "
-                    "stay rounded to three digits. Run it under autocast, or cast a copy of it."
-                )
+                message = f"the model is cast to half precision in place, runs, and is cast back on {back}"
                 trail = ((event.place, "cast back here"),)
                 builder = NoFix(
                     "a copy of the model or a region around the evaluation takes more than one edit"
                 )
-                report.add(self, place, message, level=Level.WARNING, trail=trail, builder=builder)
+                report.add(
+                    self,
+                    place,
+                    message,
+                    why="Its weights stay rounded to three digits.",
+                    help="Run it under autocast, or cast a copy of it.",
+                    level=Level.WARNING,
+                    trail=trail,
+                    builder=builder,
+                )
         halved = frozenset(item for item in state.halved if item[0] != module)
         return replace(state, halved=halved, restored=state.restored | {module})
 
@@ -198,29 +205,39 @@ class HalfModel(FlowRule):
                 continue
             where = line_of(event.place, cast.place)
             if cast.to is DType.FLOAT16:
-                message = (
-                    f"the model is cast to float16 here and trained with the gradient scaler used on {where}: "
-                    "unscale_ and step raise `ValueError: Attempting to unscale FP16 gradients.` (a fused "
-                    "optimizer trains the float16 weights without a word). Keep the parameters in float32; "
-                    "autocast chooses the half-precision ops."
+                dtype = "float16"
+                why = (
+                    "`unscale_` and `step` raise `ValueError: Attempting to unscale FP16 gradients.` A fused optimizer "
+                    "trains the float16 weights and raises nothing."
                 )
+                advice = "Keep the parameters in float32; autocast chooses the half-precision ops."
             else:
-                message = (
-                    f"the model is cast to bfloat16 here and trained with the gradient scaler used on {where}: "
-                    "bfloat16 needs no loss scaling, and unscaling bfloat16 gradients raises before torch 2.4. "
-                    "Keep the parameters in float32 under autocast, or drop the scaler."
-                )
+                dtype = "bfloat16"
+                why = "bfloat16 needs no loss scaling, and unscaling bfloat16 gradients raises before torch 2.4."
+                advice = "Keep the parameters in float32 under autocast, or drop the scaler."
             trail = ((event.place, "a gradient scaler works on these parameters"),)
             builder = RemoveCast(cast.place)
-            report.add(self, cast.place, message, trail=trail, builder=builder, assumes=of_scaler(event))
+            report.add(
+                self,
+                cast.place,
+                f"the model is cast to {dtype} here and trained with the gradient scaler used on {where}",
+                why=why,
+                help=advice,
+                trail=trail,
+                builder=builder,
+                assumes=of_scaler(event),
+            )
         return replace(state, waiting=state.waiting - set(event.casts))
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
         for cast in state.waiting:
-            message = (
-                "the model is cast to float16 here and its parameters are then trained: an update below "
-                "1/4096 of its weight is always lost, and small gradients become zero. Keep the "
-                "parameters in float32 and run the forward under autocast with a GradScaler."
+            report.add(
+                self,
+                cast.place,
+                "the model is cast to float16 here and its parameters are then trained",
+                why="An update below 1/4096 of its weight is always lost, and small gradients become zero.",
+                help="Keep the parameters in float32 and run the forward under autocast with a GradScaler.",
+                level=Level.WARNING,
+                builder=RemoveCast(cast.place),
             )
-            report.add(self, cast.place, message, level=Level.WARNING, builder=RemoveCast(cast.place))
         return State()

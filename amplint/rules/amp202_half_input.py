@@ -83,9 +83,10 @@ from collections.abc import Hashable
 from amplint.events import Certainty, DType, Forward, Op, Operand, Place, Region, enabled_region, innermost
 from amplint.findings import Level
 from amplint.fixes.casts import RemoveCast
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.half_operands import type_name
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of, quoted
 
 
 class HalfInput(FlowRule):
@@ -117,15 +118,16 @@ class HalfInput(FlowRule):
                 state |= {cast}
             elif innermost(event.regions) is None and (event.weights is None or event.weights_raise):
                 message = (
-                    f"`{operand.place.text}` was cast to {type_name(operand)} on {line_of(cast, event.place)} and "
-                    "meets float32 weights outside every autocast region: raises RuntimeError (the dtypes must "
-                    "match). Leave it in float32 and run the op in an autocast region."
+                    f"{quoted(operand.place)} was cast to {type_name(operand)} on {line_of(cast, event.place)} and "
+                    "meets float32 weights outside every autocast region"
                 )
                 builder = RemoveCast(cast, tensor=True)
                 report.add(
                     self,
                     event.place,
                     message,
+                    why="It raises RuntimeError: the dtypes must match.",
+                    help="Leave it in float32 and run the op in an autocast region.",
                     trail=((cast, "cast to half precision here"),),
                     builder=builder,
                 )
@@ -145,14 +147,23 @@ class HalfInput(FlowRule):
 
     def _advise(self, operand: Operand, cast: Place, place: Place, region: Region, report: Report) -> None:
         message = (
-            f"this cast to {type_name(operand)} is not needed: inside the autocast region that opens on "
-            f"{line_of(region.place, cast)}, autocast casts what it runs in half, and what it keeps in float32 now "
-            "gets rounded values. Leave inputs and targets in float32."
+            f"this cast to {type_name(operand)} is not needed inside the autocast region that opens on "
+            f"{line_of(region.place, cast)}"
         )
         trail = (opened(region), (place, "goes in here"))
         builder = RemoveCast(cast, tensor=True)
         assumes = of_regions(region, seen_from=cast)
-        report.add(self, cast, message, level=Level.ADVICE, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            cast,
+            message,
+            why="Autocast casts what it runs in half, and what it keeps in float32 now gets rounded values.",
+            help="Leave inputs and targets in float32.",
+            level=Level.ADVICE,
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+        )
 
 
 def _is_half(operand: Operand) -> bool:

@@ -124,9 +124,10 @@ from amplint.events import Backward, Certainty, DType, Event, IndexPut, Op, Oper
 from amplint.findings import Level, Span
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.numerics import CastWritten
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import MISMATCH, Harm, birth, born_half, cast_of, harm_of, origin
 from amplint.rules.ledger import LIKELY, of_operand
+from amplint.rules.wording import line_of, quoted
 
 _SUMS = frozenset({"sum", "mean"})
 
@@ -192,10 +193,6 @@ class MissingFloat(FlowRule):
             or _told(value) in state
         ):
             return state
-        message = (
-            f"a {origin(value)} is written into a {event.target.dtype.value} tensor: raises RuntimeError (the "
-            "dtypes of destination and source must match). Write it with `.float()`."
-        )
         if event.target.dtype is DType.FLOAT32:
             builder: FixBuilder = CastWritten(
                 event.place, event.target.place, value.place, event.name, is_float32=True
@@ -206,7 +203,9 @@ class MissingFloat(FlowRule):
         report.add(
             self,
             event.place,
-            message,
+            f"a {origin(value)} is written into a {event.target.dtype.value} tensor",
+            why="It raises RuntimeError: the dtypes of destination and source must match.",
+            help="Write it with `.float()`.",
             level=Level.ERROR,
             trail=birth(value),
             builder=builder,
@@ -220,15 +219,16 @@ class MissingFloat(FlowRule):
         """``reported``: a loss of which no gradients are taken is a figure to look at."""
         operand = harm.operand
         message = (
-            f"`{operand.place.text}` left the autocast region (closed by now, opened on "
-            f"{line_of(_region_place(operand), place)}) in {_type_name(operand)} and {harm.effect}. "
-            f"{harm.remedy}"
+            f"{quoted(operand.place)} left the autocast region on {line_of(_region_place(operand), place)} in "
+            f"{_type_name(operand)} and {harm.effect}"
         )
         level = Level.ERROR if harm.raises else Level.ADVICE if reported else Level.WARNING
         report.add(
             self,
             place,
             message,
+            why=harm.why,
+            help=harm.remedy,
             level=level,
             trail=birth(operand),
             subject=subject,

@@ -99,9 +99,10 @@ from collections.abc import Hashable
 
 from amplint.events import Certainty, Op, Region, innermost
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import MISMATCH, Harm, birth, cast_of, harm_of
 from amplint.rules.ledger import CALLER, LIKELY, of_operand
+from amplint.rules.wording import line_of, quoted
 
 
 class DisabledRegionWithoutCast(FlowRule):
@@ -141,7 +142,7 @@ class DisabledRegionWithoutCast(FlowRule):
         operand = harm.operand
         name = operand.dtype.value if operand.dtype is not None else "half"
         message = (
-            f"autocast is switched off on {line_of(region.place, event.place)}, but `{operand.place.text}` is still "
+            f"autocast is off since {line_of(region.place, event.place)}, but {quoted(operand.place)} is still "
             f"{'in half precision' if name == 'half' else name}"
         )
         if assumed:
@@ -149,12 +150,13 @@ class DisabledRegionWithoutCast(FlowRule):
         elif operand.certainty is Certainty.LIKELY:
             message += f" {LIKELY.text}"
         protection = ", it only takes away autocast's own protection" if event.policy == "float32" else ""
-        message += f": {harm.effect}. `enabled=False` casts nothing{protection}. {harm.remedy}"
         trail = (*birth(operand), (region.place, "autocast is switched off here"))
         report.add(
             self,
             event.place,
-            message,
+            f"{message}: {harm.effect}",
+            why=f"{harm.why} `enabled=False` casts nothing{protection}.",
+            help=harm.remedy,
             level=Level.ERROR if harm.raises else None,
             trail=trail,
             subject=region.place,

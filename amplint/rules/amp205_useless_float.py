@@ -126,8 +126,9 @@ from collections.abc import Hashable
 from amplint.events import Cast, Certainty, DType, Op, Operand, enabled_region
 from amplint.findings import Level
 from amplint.fixes.casts import DisabledAround
-from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+from amplint.rules.base import FlowRule, Report, dtype_name, opened
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 
 class UselessFloat(FlowRule):
@@ -149,18 +150,24 @@ class UselessFloat(FlowRule):
             return state
         place = raised[0].raised
         assert place is not None
-        message = (
-            f"this cast to float32 has no effect: inside the autocast region that opens on "
-            f"{line_of(region.place, place)}, `{event.name.strip('_')}` casts its operands to {dtype_name(region)} "
-            "again. For float32, run the op in a nested `with torch.autocast(device_type, enabled=False):` and "
-            "keep the cast."
-        )
+        where = line_of(region.place, place)
         trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
         halves = any(not _is_float32(operand) for operand in event.operands)
         builder = DisabledAround(event.place, place, halves)
         subject = place if len(raised) == 1 else None
         assumes = of_regions(region, seen_from=place)
-        report.add(self, place, message, trail=trail, subject=subject, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            place,
+            f"this cast to float32 has no effect inside the autocast region that opens on {where}",
+            why=f"`{event.name.strip('_')}` casts its operands to {dtype_name(region)} again.",
+            help="For float32, run the op in a nested `with torch.autocast(device_type, enabled=False):` and keep the "
+            "cast.",
+            trail=trail,
+            subject=subject,
+            builder=builder,
+            assumes=assumes,
+        )
         return state
 
     def on_cast(self, state: Hashable, event: Cast, report: Report) -> Hashable:

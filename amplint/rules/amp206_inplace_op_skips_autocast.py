@@ -84,9 +84,12 @@ from amplint.amp.traits import SQUARING
 from amplint.events import Certainty, DType, Op, enabled_region
 from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.numerics import OutOfPlace
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 from amplint.rules.ledger import of_operand, of_regions
+from amplint.rules.wording import line_of, quoted
+
+_INSTEAD = "Use the op that gives a new tensor."
 
 
 class InplaceOpSkipsAutocast(FlowRule):
@@ -107,15 +110,17 @@ class InplaceOpSkipsAutocast(FlowRule):
         builder = OutOfPlace(event.place)
         if event.policy == "lower" and _mixed(event):
             message = (
-                f"{form} is not cast by the autocast region that opens on {region_line}, and `{half.place.text}` is "
-                f"{type_name(half)} ({made_half(half, event.place)}) beside float32: raises RuntimeError (the dtypes "
-                "must be the same). Use the op that gives a new tensor."
+                f"{form} skips autocast: {quoted(half.place)} is {type_name(half)} ({made_half(half, event.place)}) "
+                "beside float32"
             )
             assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
             report.add(
                 self,
                 event.place,
                 message,
+                why=f"The region that opens on {region_line} casts no operand of it: it raises RuntimeError, since the "
+                "dtypes must be the same.",
+                help=_INSTEAD,
                 level=Level.ERROR,
                 trail=birth(half),
                 builder=builder,
@@ -124,16 +129,26 @@ class InplaceOpSkipsAutocast(FlowRule):
         elif event.policy == "float32" and surely_half(event.operands[0]):
             half = event.operands[0]
             message = (
-                f"{form} skips autocast: `{half.place.text}` is {type_name(half)} "
-                f"({made_half(half, event.place)}) and the op runs in it, where the op that gives a new tensor "
-                f"would run in float32 in the region that opens on {region_line}. Use that one."
+                f"{form} skips autocast and runs in {type_name(half)}, the type of {quoted(half.place)} "
+                f"({made_half(half, event.place)})"
             )
+            why = f"The op that gives a new tensor runs in float32 in the region that opens on {region_line}."
             assumes = (*of_operand(half, event.place), *of_regions(region, seen_from=event.place))
             if event.name in SQUARING and half.dtype is not DType.BFLOAT16:
                 where = "if there are values beyond 255"
-                message += f" It matters {where}: their squares overflow in float16."
+                message += f": it matters {where}"
+                why += " The squares of such values overflow in float16."
                 assumes += (Assumption(Assumed.VALUES, where),)
-            report.add(self, event.place, message, trail=birth(half), builder=builder, assumes=assumes)
+            report.add(
+                self,
+                event.place,
+                message,
+                why=why,
+                help=_INSTEAD,
+                trail=birth(half),
+                builder=builder,
+                assumes=assumes,
+            )
         return state
 
 

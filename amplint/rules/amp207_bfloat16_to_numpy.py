@@ -78,6 +78,7 @@ from amplint.fixes.casts import AddFloat
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, doubt_of
 from amplint.rules.ledger import LIKELY, of_operand
+from amplint.rules.wording import quoted
 
 
 class Bfloat16ToNumpy(FlowRule):
@@ -94,14 +95,19 @@ class Bfloat16ToNumpy(FlowRule):
             return state
         certain = operand.certainty is Certainty.SURE
         condition = "is bfloat16" if certain else f"is bfloat16 {LIKELY.text}"
-        message = (
-            f"`{operand.place.text}` {condition}, which numpy does not have: raises `TypeError: Got unsupported "
-            "ScalarType BFloat16`. Write `.float()` before the conversion."
-        )
         trail = birth(operand)
         if operand.half_by_user is not None:
             trail += ((operand.half_by_user, "it is cast to bfloat16 here"),)
         builder = AddFloat(operand.place, doubt_of(operand))
         assumes = of_operand(operand, event.place)
-        report.add(self, event.place, message, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            event.place,
+            f"{quoted(operand.place)} {condition}, which numpy does not have",
+            why="It raises `TypeError: Got unsupported ScalarType BFloat16`.",
+            help="Write `.float()` before the conversion.",
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+        )
         return state

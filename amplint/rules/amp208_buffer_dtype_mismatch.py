@@ -83,6 +83,7 @@ from amplint.fixes.numerics import CastWritten
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, surely_half, type_name
 from amplint.rules.ledger import of_operand
+from amplint.rules.wording import quoted
 
 _COPIES = "copy_"
 
@@ -102,14 +103,19 @@ class BufferDtypeMismatch(FlowRule):
         if half is value and innermost(event.regions) is None and born_half(value):
             return state  # missing-float
         op = "an index assignment" if event.name == "index_put_" else f"`{event.name}`"
-        message = (
-            f"a {_name(value)} tensor is written into the {_name(target)} tensor `{target.place.text}` by {op}: raises "
-            "RuntimeError, since the dtypes must be the same and autocast casts neither. Write "
-            f"`.to({target.place.text}.dtype)` on what is written."
-        )
+        message = f"a {_name(value)} tensor is written into the {_name(target)} tensor {quoted(target.place)} by {op}"
         builder = CastWritten(event.place, target.place, event.value.place, event.name)
         assumes = of_operand(half, event.place)
-        report.add(self, event.place, message, trail=birth(half), builder=builder, assumes=assumes)
+        report.add(
+            self,
+            event.place,
+            message,
+            why="It raises RuntimeError: the dtypes must be the same, and autocast casts neither.",
+            help=f"Write `.to({target.place.text}.dtype)` on what is written.",
+            trail=birth(half),
+            builder=builder,
+            assumes=assumes,
+        )
         return state
 
 

@@ -104,9 +104,10 @@ from amplint.amp.versions import compare
 from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.findings import Level
 from amplint.fixes.new_scaler import AddScaler
-from amplint.rules.base import Report, line_of, opened
-from amplint.rules.float16_training import Float16Training, Trained
+from amplint.rules.base import Report, opened
+from amplint.rules.float16_training import LOST, Float16Training, Trained
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 _SCALES = "a scaler is there"
 _IDLE = ("state_dict", "load_state_dict")
@@ -138,12 +139,17 @@ class MissingGradScaler(Float16Training):
         where = line_of(region.place, backward.place)
         old = compare(self.setting.torch, "<", (2, 3)) is True
         scaler = "torch.cuda.amp.GradScaler()" if old else f'torch.amp.GradScaler("{region.device}")'
-        message = (
-            f"the loss comes out of the float16 region on {where} and nothing scales it: gradients below 6e-8 "
-            f"become zero, and the weights they belong to stop learning. Train with `{scaler}`, or in bfloat16."
-        )
         trail = (opened(region), (step.place, "the optimizer uses these gradients"))
         assumes = of_regions(region, seen_from=backward.place)
         admits_old = compare(self.setting.torch, ">=", (2, 3)) is not True and self.setting.torch_stated
         builder = AddScaler(step.place, region.place, region.device, old=old or admits_old)
-        report.add(self, backward.place, message, trail=trail, assumes=assumes, builder=builder)
+        report.add(
+            self,
+            backward.place,
+            f"the loss comes out of the float16 region on {where} and nothing scales it",
+            why=LOST,
+            help=f"Train with `{scaler}`, or in bfloat16.",
+            trail=trail,
+            assumes=assumes,
+            builder=builder,
+        )

@@ -102,10 +102,11 @@ from amplint.amp.protocol import Fault, Violation
 from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
-from amplint.rules.base import Report, line_of, opened
-from amplint.rules.float16_training import Float16Training, Trained
-from amplint.rules.grad_scaler import ProtocolRule, call, number, where
+from amplint.rules.base import Report, opened
+from amplint.rules.float16_training import LOST, Float16Training, Trained
+from amplint.rules.grad_scaler import Description, ProtocolRule, number, where
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of, quoted
 
 
 class UnscaledBackward(ProtocolRule, Float16Training):
@@ -126,11 +127,12 @@ class UnscaledBackward(ProtocolRule, Float16Training):
         place, region, scaler = backward.place, trained.region, trained.scaler
         assert scaler is not None
         message = (
-            f"{call(place)} runs on a loss out of the float16 region on {line_of(region.place, place)} that "
-            f"`{scaler.name}`, made on {line_of(scaler.made, place)}, could scale and does not: gradients below 6e-8 "
-            f"become zero, and the weights they belong to stop learning. Write `{scaler.name}.scale(loss).backward()`, "
-            f"and `{scaler.name}.step(optimizer)` and `{scaler.name}.update()` for the step on "
-            f"{line_of(step.place, place)}."
+            f"{quoted(place)} runs on a loss from the float16 region on {line_of(region.place, place)}, which "
+            f"`{scaler.name}`, made on {line_of(scaler.made, place)}, does not scale"
+        )
+        advice = (
+            f"Write `{scaler.name}.scale(loss).backward()`, and `{scaler.name}.step(optimizer)` and "
+            f"`{scaler.name}.update()` for the step on {line_of(step.place, place)}."
         )
         trail = (
             opened(region),
@@ -139,7 +141,7 @@ class UnscaledBackward(ProtocolRule, Float16Training):
         )
         builder = TrainThroughScaler(place, step.place, scaler.name)
         assumes = of_regions(region, seen_from=place)
-        report.add(self, place, message, trail=trail, builder=builder, assumes=assumes)
+        report.add(self, place, message, why=LOST, help=advice, trail=trail, builder=builder, assumes=assumes)
 
     def builder_of(self, violation: Violation) -> FixBuilder:
         """The loss is scaled by the scaler that steps."""
@@ -149,20 +151,21 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             return ScaleLoss(violation.place)
         return ScaleLoss(violation.other, violation.place)
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         if violation.fault is Fault.NEVER_SCALED:
-            return (
-                f"{call(violation.place)} runs before this scaler has scaled any loss: torch raises "
-                f"`AssertionError: Attempted {violation.how} but _scale is None.` Write "
-                "`scaler.scale(loss).backward()` with the same scaler, or call backward through the framework that "
-                "made it.",
+            return Description(
+                f"{quoted(violation.place)} runs before this scaler has scaled any loss",
+                f"Torch raises `AssertionError: Attempted {violation.how} but _scale is None.`",
+                "Write `scaler.scale(loss).backward()` with the same scaler, or call backward through the framework "
+                "that made it.",
                 "here" if violation.other == violation.place else "the backward pass that is not scaled",
             )
         if violation.fault is Fault.OTHER_SCALER:
-            return (
-                f"{call(violation.place)} divides by the scale of one scaler the gradients that another one scaled "
-                f"for the backward pass on {where(violation)}: the update is off by the ratio of the two scales. "
+            return Description(
+                f"{quoted(violation.place)} divides by its scale gradients that another scaler has scaled for the "
+                f"backward pass on {where(violation)}",
+                "The update is off by the ratio of the two scales.",
                 "Use one scaler for both calls.",
                 "scaled by another scaler here",
             )
@@ -171,9 +174,10 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             if violation.initial is not None
             else ""
         )
-        return (
-            f"{call(violation.place)} runs on a loss that was not scaled, and the scaler divides its gradients on "
-            f"{where(violation)} all the same: they count for 1 / scale of what they should{first}, and small ones "
-            "underflow in float16. Write `scaler.scale(loss).backward()`.",
+        return Description(
+            f"{quoted(violation.place)} runs on a loss that was not scaled, and the scaler divides its gradients on "
+            f"{where(violation)}",
+            f"They count for 1 / scale of what they should{first}, and small ones underflow in float16.",
+            "Write `scaler.scale(loss).backward()`.",
             "the gradients are divided by the scale here",
         )

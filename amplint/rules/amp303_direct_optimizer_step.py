@@ -96,9 +96,12 @@ from amplint.amp.protocol import Fault, Violation
 from amplint.events import AmpHidden, Backward, FrameworkScaled, ObjectGone, OptimizerMade, OptimizerStepped
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import RemoveStep, StepThroughScaler
-from amplint.rules.base import Report, line_of
+from amplint.rules.base import Report
 from amplint.rules.framework_scaling import Scaled, scaled_by
-from amplint.rules.grad_scaler import ProtocolRule, call, times, where
+from amplint.rules.grad_scaler import Description, ProtocolRule, times, where
+from amplint.rules.wording import line_of, quoted
+
+_NOT_SKIPPED = "Steps with infinite gradients are not skipped either. Adam hides the first, not the second."
 
 
 class State(NamedTuple):
@@ -139,15 +142,15 @@ class DirectOptimizerStep(ProtocolRule):
         if scaled is None or event.framework or event.via_scaler or event.optimizer not in state.made:
             return state
         message = (
-            f"{call(event.place)} applies gradients that {call(scaled.place)} on "
-            f"{line_of(scaled.place, event.place)} multiplies by the scale {scaled.condition}and that nothing divides: "
-            f"the optimizer was not given to `{scaled.framework.prepares}()`. Steps with infinite gradients are not "
-            "skipped either (Adam hides the first, not the second). Prepare it together with the model."
+            f"{quoted(event.place)} applies gradients that {quoted(scaled.place)} on "
+            f"{line_of(scaled.place, event.place)} scales{scaled.condition}"
         )
         report.add(
             self,
             event.place,
             message,
+            why=f"Nothing divides them: the optimizer was not given to `{scaled.framework.prepares}()`. {_NOT_SKIPPED}",
+            help="Prepare it together with the model.",
             level=scaled.level,
             trail=((scaled.place, "the scaled backward pass"),),
             builder=NoFix("where it is to be prepared, only the author knows"),
@@ -161,18 +164,20 @@ class DirectOptimizerStep(ProtocolRule):
             return RemoveStep(violation.place)
         return StepThroughScaler(violation.place, violation.other)
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         if violation.fault is Fault.SECOND_STEP:
-            return (
-                f"{call(violation.place)} applies the gradients a second time, after the scaler's step on "
-                f"{where(violation)}, and also those that the scaler skipped because they were infinite. Remove it.",
+            return Description(
+                f"{quoted(violation.place)} applies the gradients a second time, after the scaler's step on "
+                f"{where(violation)}",
+                "It also applies those that the scaler skipped because they were infinite.",
+                "Remove it.",
                 "the scaler has stepped this optimizer here",
             )
-        return (
-            f"{call(violation.place)} applies gradients that are still multiplied by the scale since "
-            f"{where(violation)}: {times(violation)} too large at the initial scale, and steps with infinite gradients "
-            "are not skipped (Adam hides the first, not the second). Write `scaler.step(optimizer)` and "
-            "`scaler.update()`.",
+        return Description(
+            f"{quoted(violation.place)} applies gradients that are still multiplied by the scale since "
+            f"{where(violation)}",
+            f"They are {times(violation)} too large at the initial scale. {_NOT_SKIPPED}",
+            "Write `scaler.step(optimizer)` and `scaler.update()`.",
             "the scaled backward pass",
         )

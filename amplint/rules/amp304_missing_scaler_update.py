@@ -88,7 +88,8 @@ from amplint.amp.protocol import Fault, Violation
 from amplint.events import ScalerUsed
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import AddUpdate
-from amplint.rules.grad_scaler import ProtocolRule, call, times, where
+from amplint.rules.grad_scaler import Description, ProtocolRule, times, where
+from amplint.rules.wording import quoted
 
 
 class MissingScalerUpdate(ProtocolRule):
@@ -104,14 +105,14 @@ class MissingScalerUpdate(ProtocolRule):
             return NoFix("the step that follows `unscale_` is not made by the scaler")
         return AddUpdate(violation.place)
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         if violation.fault is Fault.STILL_UNSCALED:
-            return (
-                f"no `scaler.update()` follows {call(violation.place)} before the scaler steps on {where(violation)}: "
-                "it takes the scaled gradients of the new backward pass for unscaled ones and applies them "
-                f"{times(violation)} too large at the initial scale. Call `scaler.update()` also where the "
-                "code steps or skips a step by itself.",
+            return Description(
+                f"no `scaler.update()` follows {quoted(violation.place)} before the scaler steps on {where(violation)}",
+                "It takes the scaled gradients of the new backward pass for unscaled ones and applies them "
+                f"{times(violation)} too large at the initial scale.",
+                "Call `scaler.update()` also where the code steps or skips a step by itself.",
                 "applied without division here",
             )
         error = (
@@ -120,9 +121,10 @@ class MissingScalerUpdate(ProtocolRule):
             else "step() has already been called since the last update()."
         )
         again = "the next time" if violation.other == violation.place else f"on {where(violation)}"
-        return (
-            f"no `scaler.update()` follows {call(violation.place)} before `scaler.{violation.how}` runs again "
-            f"{again}: torch raises `RuntimeError: {error}` and the scale never changes. Call `scaler.update()` "
-            "once after the last step of the iteration.",
+        return Description(
+            f"no `scaler.update()` follows {quoted(violation.place)} before `scaler.{violation.how}` runs again "
+            f"{again}",
+            f"Torch raises `RuntimeError: {error}` and the scale never changes.",
+            "Call `scaler.update()` once after the last step of the iteration.",
             "raises here",
         )

@@ -101,9 +101,10 @@ from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
 from amplint.fixes.frameworks import ClipThroughFramework
 from amplint.fixes.scaling import AddUnscale
-from amplint.rules.base import Report, line_of
+from amplint.rules.base import Report
 from amplint.rules.framework_scaling import Scaled, scaled_by
-from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
+from amplint.rules.grad_scaler import Description, ProtocolRule, number, times, where
+from amplint.rules.wording import line_of, quoted
 
 _MOST = 4
 
@@ -152,19 +153,25 @@ class ClipWithoutUnscale(ProtocolRule):
         place = read.place
         start = line_of(scaled.place, place)
         does = "limits" if read.clips else "measures"
-        effect = f": {_effect(read.how, read.limit)}" if read.clips else ", and jump with it"
-        message = (
-            f"{call(place)} {does} gradients that {call(scaled.place)} on {start} multiplies by the scale "
-            f"{scaled.condition}and that the optimizer divides only when it steps{effect}. Call "
-            f"`{scaled.framework.clips}()`, which divides them before."
-        )
+        effect = f"{_effect(read.how, read.limit)}." if read.clips else "The figure jumps with the scale."
+        message = f"{quoted(place)} {does} gradients that {quoted(scaled.place)} on {start} scales{scaled.condition}"
         level = scaled.level if read.clips else Level.WARNING
         trail = (
             (scaled.place, "the scaled backward pass"),
             (step.place, "the gradients are divided by the scale only here"),
         )
         builder = ClipThroughFramework(place, scaled.place, scaled.framework)
-        report.add(self, place, message, level=level, trail=trail, builder=builder, assumes=scaled.assumes)
+        report.add(
+            self,
+            place,
+            message,
+            why=f"The optimizer divides them only when it steps. {effect}",
+            help=f"Call `{scaled.framework.clips}()`, which divides them before.",
+            level=level,
+            trail=trail,
+            builder=builder,
+            assumes=scaled.assumes,
+        )
 
     def level_of(self, violation: Violation) -> Level | None:
         """A norm that is only looked at changes no weights."""
@@ -174,30 +181,31 @@ class ClipWithoutUnscale(ProtocolRule):
         """The gradients are divided before."""
         return AddUnscale(violation.place, violation.other)
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         step = "the gradients are divided by the scale only here"
         if violation.fault is Fault.MEASURED_SCALED:
-            return (
-                f"{call(violation.place)} measures gradients that are multiplied by the scale until "
-                f"{where(violation)}: {times(violation)} too large at the initial scale, and jumping with it. Call "
-                "`scaler.unscale_(optimizer)` before.",
+            return Description(
+                f"{quoted(violation.place)} measures gradients that are multiplied by the scale until "
+                f"{where(violation)}",
+                f"They are {times(violation)} too large at the initial scale, and jump with it.",
+                "Call `scaler.unscale_(optimizer)` before.",
                 step,
             )
         effect = _effect(violation.how, violation.limit)
         if violation.limit is not None and violation.limit < float("inf") and violation.initial:
             small = f"{violation.limit / violation.initial:.2g}"
             effect += f", {small} at the initial scale of {number(violation.initial)}"
-        return (
-            f"{call(violation.place)} limits gradients that are still multiplied by the scale, and {where(violation)} "
-            f"divides them afterwards: {effect}, so SGD stands still and Adam is not clipped as asked. Call "
-            "`scaler.unscale_(optimizer)` before, under the same condition as `scaler.step(optimizer)`.",
+        return Description(
+            f"{quoted(violation.place)} limits gradients that are multiplied by the scale until {where(violation)}",
+            f"{effect}: SGD stands still, and Adam is not clipped as asked.",
+            "Call `scaler.unscale_(optimizer)` before, under the same condition as `scaler.step(optimizer)`.",
             step,
         )
 
 
 def _effect(how: str, limit: float | None) -> str:
-    """What a limit does to scaled gradients."""
-    bound = "each gradient" if "value" in how or how.endswith("p_") else "the gradient norm"
+    """What a limit does to scaled gradients, as a sentence that may go on."""
+    bound = "Each gradient" if "value" in how or how.endswith("p_") else "The gradient norm"
     known = f"{limit:g}" if limit is not None and limit < float("inf") else "limit"
     return f"{bound} becomes at most {known} / scale"

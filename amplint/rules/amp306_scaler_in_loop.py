@@ -96,8 +96,9 @@ from dataclasses import dataclass, replace
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed
 from amplint.findings import Level
 from amplint.fixes.scaling import HoistScaler
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_scaler
+from amplint.rules.wording import line_of
 
 
 @dataclass(frozen=True)
@@ -167,10 +168,19 @@ class ScalerInLoop(FlowRule):
             made = event.made
             trail.insert(0, (known.anew, "the object that holds the scaler is made here"))
         message = (
-            f"a new gradient scaler is made here for an optimizer that the last one has already stepped, on "
-            f"{line_of(event.place, made)}: the scale starts again where it began, so steps are skipped until it has "
-            "come down again, and it never grows. Make one scaler before the loop and hand it in."
+            "a new gradient scaler is made here for an optimizer that the last one has already stepped, on "
+            f"{line_of(event.place, made)}"
         )
         assumes = of_scaler(event)
-        report.add(self, made, message, trail=tuple(trail), builder=HoistScaler(made), assumes=assumes)
+        report.add(
+            self,
+            made,
+            message,
+            why="The scale starts again where it began, so steps are skipped until it has come down again, and it "
+            "never grows.",
+            help="Make one scaler before the loop and hand it in.",
+            trail=tuple(trail),
+            builder=HoistScaler(made),
+            assumes=assumes,
+        )
         return tuple(replace(part, anew=None) if part is known else part for part in state)

@@ -89,8 +89,9 @@ from collections.abc import Hashable
 from amplint.events import DType, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.fixes.scaling import SwitchScalerOff
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions, of_scaler
+from amplint.rules.wording import line_of
 
 _OTHER = "another type"
 
@@ -119,14 +120,20 @@ class ScalerWithBfloat16(FlowRule):
         # where one flag chooses the type and another the scaler, they may well exclude each other
         chosen = event.switch is not None or self.context.is_optional(event)
         where = line_of(state.place, event.made)
-        message = (
-            f"this gradient scaler scales a loss of the bfloat16 region on {where}: bfloat16 has the range of "
-            "float32 and needs no scaling; the scaler costs a synchronisation in each step, and its scale grows "
-            "until an overflow makes it skip a good step. Drop it, or give it `enabled=dtype == torch.float16`."
-        )
         trail = (opened(state), (event.place, "the loss is scaled here"))
         builder = SwitchScalerOff(event.made, state.place)
         assumes = (*of_regions(state, seen_from=event.made), *of_scaler(event))
         subject = state.place if chosen else None
-        report.add(self, event.made, message, trail=trail, subject=subject, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            event.made,
+            f"this gradient scaler scales a loss of the bfloat16 region on {where}",
+            why="bfloat16 has the range of float32 and needs no scaling. The scaler costs a synchronisation in each "
+            "step, and its scale grows until an overflow makes it skip a good step.",
+            help="Drop it, or give it `enabled=dtype == torch.float16`.",
+            trail=trail,
+            subject=subject,
+            builder=builder,
+            assumes=assumes,
+        )
         return state

@@ -112,7 +112,8 @@ from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerU
 from amplint.findings import Level
 from amplint.fixes.base import NoFix
 from amplint.fixes.checkpoints import SaveScaler
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import line_of
 
 MOST = 4
 
@@ -183,15 +184,27 @@ class ScalerNotSaved(FlowRule):
     ) -> None:
         where = line_of(made, _place_of(event))
         message = (
-            "this checkpoint holds the optimizer's state but not that of the gradient scaler which the Accelerator "
-            f'made on {where} has with mixed_precision="fp16": a run that is resumed in fp16 starts at a scale of '
-            "65536 again, and skips steps or loses small gradients until the scale has found its place. Add "
-            '`"scaler": accelerator.scaler.state_dict()` where `accelerator.scaler` is not None and load it where '
+            "this checkpoint has the optimizer's state but not that of the gradient scaler which the Accelerator made "
+            f"on {where} has in fp16"
+        )
+        advice = (
+            'Add `"scaler": accelerator.scaler.state_dict()` where `accelerator.scaler` is not None and load it where '
             "the optimizer is loaded, or write the checkpoint with `accelerator.save_state()`."
         )
         trail = ((made, "the Accelerator is made here"), *_parts(event, taken))
         builder = NoFix("the scaler is the framework's: choose one of the two ways by hand")
-        report.add(self, _place_of(event), message, trail=trail, subject=made, cause=made, builder=builder)
+        report.add(
+            self,
+            _place_of(event),
+            message,
+            why='With mixed_precision="fp16" a run that is resumed starts at a scale of 65536 again, and skips steps '
+            "or loses small gradients until the scale has found its place.",
+            help=advice,
+            trail=trail,
+            subject=made,
+            cause=made,
+            builder=builder,
+        )
 
     def _judge(self, known: Stepped, event: StateSaved, report: Report) -> None:
         if known.optimizer not in event.optimizers or not event.complete:
@@ -203,17 +216,14 @@ class ScalerNotSaved(FlowRule):
         if not self.context.may_be_resumed(event):
             return
         where = line_of(known.made, _place_of(event))
-        message = (
-            f"this checkpoint holds the optimizer's state but not that of the gradient scaler made on {where}: "
-            "a resumed run starts at the initial scale again, and skips steps or loses small gradients until the "
-            'scale has found its place. Add `"scaler": scaler.state_dict()`, and load it where the optimizer is '
-            "loaded."
-        )
         trail = ((known.made, "the scaler is made here"), *_parts(event, taken))
         report.add(
             self,
             _place_of(event),
-            message,
+            f"this checkpoint has the optimizer's state but not that of the gradient scaler made on {where}",
+            why="A resumed run starts at the initial scale again, and skips steps or loses small gradients until the "
+            "scale has found its place.",
+            help='Add `"scaler": scaler.state_dict()`, and load it where the optimizer is loaded.',
             trail=trail,
             subject=known.made,
             cause=known.made,  # the last, the best and the regular checkpoint forget one scaler

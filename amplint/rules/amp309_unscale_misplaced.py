@@ -111,8 +111,11 @@ from amplint.events import AmpHidden, Backward, FrameworkUnscaled, OptimizerStep
 from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
-from amplint.rules.base import Report, line_of
-from amplint.rules.grad_scaler import ProtocolRule, call, number, times, where
+from amplint.rules.base import Report
+from amplint.rules.grad_scaler import Description, ProtocolRule, number, times, where
+from amplint.rules.wording import line_of, quoted
+
+_AGAIN = "`RuntimeError: unscale_() has already been called on this optimizer since the last update().`"
 
 
 class UnscaleMisplaced(ProtocolRule):
@@ -138,18 +141,26 @@ class UnscaleMisplaced(ProtocolRule):
         if state is None:
             return event.place
         before = "in the iteration before" if state == event.place else f"on {line_of(state, event.place)}"
-        condition = "" if event.float16 else 'with `mixed_precision="fp16"` '
+        condition = "Torch" if event.float16 else 'With `mixed_precision="fp16"` torch'
         message = (
-            f"{call(event.place)} unscales the gradients of all optimizers that were prepared, and so did the clip "
-            f"{before}, with no step in between: {condition}torch raises `RuntimeError: unscale_() has already been "
-            "called on this optimizer since the last update().` Clip once for all parameters, or right before the "
-            "step of each optimizer."
+            f"{quoted(event.place)} unscales the gradients of all prepared optimizers, as did the clip {before}, with "
+            "no step in between"
         )
         level = None if event.float16 else Level.WARNING
         builder = NoFix("which parameters share a limit, only the author knows")
         assumes = () if event.float16 else (Assumption(Assumed.FLAG, 'with `mixed_precision="fp16"`'),)
         trail = ((state, "unscaled before here"),)
-        report.add(self, event.place, message, level=level, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            event.place,
+            message,
+            why=f"{condition} raises {_AGAIN}",
+            help="Clip once for all parameters, or right before the step of each optimizer.",
+            level=level,
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+        )
         return event.place
 
     def on_optimizer_stepped(self, state: Place | None, event: OptimizerStepped, report: Report) -> Hashable:
@@ -173,46 +184,50 @@ class UnscaleMisplaced(ProtocolRule):
             )
         return MoveUnscale(violation.place)
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         if violation.fault is Fault.UNSCALED_TWICE:
             before = (
                 "in the iteration before" if violation.other == violation.place else f"on {where(violation)}"
             )
-            return (
-                f"{call(violation.place)} runs although {before} the same optimizer was unscaled and "
-                "`scaler.update()` has not run since: torch raises `RuntimeError: unscale_() has already been "
-                "called on this optimizer since the last update().` Unscale once, right before clipping, under "
-                "the condition of `scaler.step(optimizer)`.",
+            return Description(
+                f"{quoted(violation.place)} runs although the same optimizer was unscaled {before}, with no "
+                "`scaler.update()` since",
+                f"Torch raises {_AGAIN}",
+                "Unscale once, right before clipping, under the condition of `scaler.step(optimizer)`.",
                 "unscaled before here",
             )
         if violation.fault is Fault.UNSCALED_AFTER_STEP:
-            return (
-                f"{call(violation.place)} runs after the scaler's step on {where(violation)}, which has unscaled and "
-                "applied the gradients: torch raises `RuntimeError: unscale_() is being called after step().` "
+            return Description(
+                f"{quoted(violation.place)} runs after the scaler's step on {where(violation)}, which has unscaled and "
+                "applied the gradients",
+                "Torch raises `RuntimeError: unscale_() is being called after step().`",
                 "Unscale before the step.",
                 "the scaler's step",
             )
         if violation.fault is Fault.ADDED_TO_APPLIED:
             part = "1 / scale" if violation.initial is None else f"1 / {number(violation.initial)}"
-            return (
-                f"nobody drops the unscaled gradients that {call(violation.place)} has applied, and the backward pass "
-                f"on {where(violation)} adds scaled ones to them: the old ones count for {part} of the new ones, and "
-                "one that is infinite stays, so that the scaler skips every later step. Call `optimizer.zero_grad()` "
-                "after the step.",
+            return Description(
+                f"the backward pass on {where(violation)} adds scaled gradients to the unscaled ones that "
+                f"{quoted(violation.place)} has applied",
+                f"Nobody drops the old ones: they count for {part} of the new ones, and one that is infinite stays, so "
+                "that the scaler skips every later step.",
+                "Call `optimizer.zero_grad()` after the step.",
                 "scaled gradients are added here",
             )
         if violation.fault is Fault.OTHER_OBJECT:
-            other = f"{call(violation.other)} on {where(violation)}"
-            return (
-                f"{call(violation.place)} is given another object than {other}, for the same parameters: the scaler "
-                "has no record of it and divides the gradients by the scale a second time"
-                f"{lost(violation)}. Give both calls the same object.",
+            other = f"{quoted(violation.other)} on {where(violation)}"
+            return Description(
+                f"{quoted(violation.place)} is given another object than {other}, for the same parameters",
+                "The scaler has no record of it and divides the gradients by the scale a second time"
+                f"{lost(violation)}.",
+                "Give both calls the same object.",
                 "divided for the first time here",
             )
-        return (
-            f"{call(violation.place)} unscales gradients to which the backward pass on {where(violation)} then adds "
-            f"scaled ones, {times(violation)} larger at the initial scale: what is applied is no sum of the two. "
+        return Description(
+            f"{quoted(violation.place)} unscales gradients to which the backward pass on {where(violation)} then adds "
+            "scaled ones",
+            f"Those are {times(violation)} larger at the initial scale: what is applied is no sum of the two.",
             "Unscale once, after the last backward pass of the step.",
             "scaled gradients are added here",
         )

@@ -91,7 +91,8 @@ from amplint.amp.protocol import Fault, Violation
 from amplint.events import ScaledLossRead, ScalerUsed
 from amplint.fixes.base import FixBuilder
 from amplint.fixes.scaling import NameScaledLoss, ScaleOnce
-from amplint.rules.grad_scaler import ProtocolRule, call, times
+from amplint.rules.grad_scaler import Description, ProtocolRule, times
+from amplint.rules.wording import quoted
 
 
 class ScaledLossReused(ProtocolRule):
@@ -108,18 +109,19 @@ class ScaledLossReused(ProtocolRule):
             else NameScaledLoss(violation.place)
         )
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         if violation.fault is Fault.SCALED_TWICE:
-            return (
-                f"{call(violation.place)} scales a loss that this scaler has already scaled: the gradients are "
-                "multiplied by the square of the scale and divided by the scale once, and nearly every step "
-                "overflows. Scale the loss itself.",
+            return Description(
+                f"{quoted(violation.place)} scales a loss that this scaler has already scaled",
+                "The gradients are multiplied by the square of the scale and divided by the scale once, and nearly "
+                "every step overflows.",
+                "Scale the loss itself.",
                 "here",
             )
-        return (
-            f"{call(violation.place)} reads the loss after `scaler.scale()`: {times(violation)} the loss at the "
-            "initial scale, and jumping when the scale changes. Keep the loss under its own name and scale it "
-            "only for backward: `scaler.scale(loss).backward()`.",
+        return Description(
+            f"{quoted(violation.place)} reads the loss after `scaler.scale()`",
+            f"It is {times(violation)} the loss at the initial scale, and jumps when the scale changes.",
+            "Keep the loss under its own name and scale it only for backward: `scaler.scale(loss).backward()`.",
             "used from here on",
         )

@@ -108,8 +108,9 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.fixes.switches import TrainInBfloat16
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_scaler
+from amplint.rules.wording import line_of
 
 
 class Seen(NamedTuple):
@@ -143,29 +144,33 @@ class ClosureWithScaler(FlowRule):
         # a scaler out of sight may be of a class that takes closures
         if event.act == "step" and event.closure and event.enabled is not False and event.made is not None:
             if event.closure == "keyword":
-                message = (
-                    "an enabled scaler refuses a closure: `RuntimeError: Closure use is not currently supported "
-                    "if GradScaler is enabled.`"
-                )
+                message = "the step of an enabled gradient scaler is given a closure"
+                why = "It raises `RuntimeError: Closure use is not currently supported if GradScaler is enabled.`"
             else:
-                message = (
-                    "the scaler unscales once, before the step: each further evaluation of the closure leaves "
-                    "the optimizer with gradients that are too large by the scale, and nothing raises."
+                message = "the scaler unscales once, before this step, whose closure computes gradients again"
+                why = (
+                    "Each further evaluation of the closure leaves the optimizer with gradients that are too large by "
+                    "the scale, and nothing raises."
                 )
             builder = TrainInBfloat16(event.made, state.region)
-            report.add(self, event.place, f"{message} {_INSTEAD}", assumes=of_scaler(event), builder=builder)
+            assumes = of_scaler(event)
+            report.add(self, event.place, message, why=why, help=_INSTEAD, assumes=assumes, builder=builder)
         return state
 
     def on_optimizer_stepped(self, state: Seen, event: OptimizerStepped, report: Report) -> Hashable:
         if event.closure and not event.via_scaler and state.scaled is not None:
             where = line_of(state.scaled, event.place)
-            message = (
-                f"the closure scales its loss (backward pass on {where}) and the optimizer uses the gradients as "
-                "they are, too large by the scale; infs and NaNs are not caught."
-            )
             trail = ((state.scaled, "the scaled backward pass"),)
             builder = TrainInBfloat16(state.made, state.region)
-            report.add(self, event.place, f"{message} {_INSTEAD}", trail=trail, builder=builder)
+            report.add(
+                self,
+                event.place,
+                f"the closure of this step scales its loss, on {where}, and nothing unscales the gradients",
+                why="The optimizer uses them as they are, too large by the scale. Infs and NaNs are not caught.",
+                help=_INSTEAD,
+                trail=trail,
+                builder=builder,
+            )
         return state._replace(scaled=None)
 
 

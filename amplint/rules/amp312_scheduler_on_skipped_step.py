@@ -98,7 +98,8 @@ from dataclasses import dataclass, replace
 from amplint.events import LoopEnded, LoopIterated, Place, ScalerUsed, SchedulerStepped
 from amplint.findings import Level
 from amplint.fixes.scheduling import CompareSmaller, StepIfMade
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import line_of
 
 _LOOKS = "the code looks at the scale"
 MOST = 4
@@ -170,15 +171,19 @@ class SchedulerOnSkippedStep(FlowRule):
 
     def on_scheduler_stepped(self, state: State, event: SchedulerStepped, report: Report) -> Hashable:
         if event.compared is not None:
-            message = (
-                "a scale that differs from the one before is taken for a skipped step, and it differs as well when "
-                "it has grown, every 2000 steps by default: the scheduler on "
-                f"{line_of(event.place, event.compared)} then misses a step that was made. Only a scale that has "
-                "become smaller tells of a skipped step: compare with `<`, or `>=`."
-            )
+            scheduler = line_of(event.place, event.compared)
             trail = ((event.place, "the scheduler depends on it"),)
             smaller = CompareSmaller(event.compared)
-            report.add(self, event.compared, message, trail=trail, builder=smaller)
+            report.add(
+                self,
+                event.compared,
+                "a scale that differs from the one before is taken for a skipped step",
+                why=f"It differs as well when it has grown, every 2000 steps by default: the scheduler on {scheduler} "
+                "then misses a step that was made. Only a scale that has become smaller tells of a skipped step.",
+                help="Compare with `<`, or `>=`.",
+                trail=trail,
+                builder=smaller,
+            )
         if isinstance(state, str):
             return state
         known = _of(state, event.optimizer)
@@ -186,14 +191,18 @@ class SchedulerOnSkippedStep(FlowRule):
             return state
         if known.steps == 1 and known.paired:
             where = line_of(known.place, event.place)
-            message = (
-                f"the scheduler goes on even when the scaler skips the step on {where}, as it does in the first "
-                "steps of a run. Step it only if the scale did not become smaller: "
-                "`if scaler.get_scale() >= scale_before_update`."
-            )
             trail = ((known.place, "this step may be skipped"),)
             builder = StepIfMade(known.place, event.place)
-            report.add(self, event.place, message, trail=trail, builder=builder)
+            report.add(
+                self,
+                event.place,
+                f"the scheduler goes on even when the scaler skips the step on {where}",
+                why="The scaler skips the first steps of a run, until the scale has come down.",
+                help="Step it only if the scale did not become smaller: "
+                "`if scaler.get_scale() >= scale_before_update`.",
+                trail=trail,
+                builder=builder,
+            )
         return _with(state, replace(known, steps=0, paired=known.steps == 1))
 
 

@@ -78,7 +78,8 @@ from collections.abc import Hashable
 
 from amplint.events import ScaledGradientMixed
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import line_of
 
 
 class GradientPenaltyScale(FlowRule):
@@ -91,10 +92,12 @@ class GradientPenaltyScale(FlowRule):
         self, state: Hashable, event: ScaledGradientMixed, report: Report
     ) -> Hashable:
         where = line_of(event.born, event.place)
-        message = (
-            f"the gradients that `torch.autograd.grad` computes on {where} are too large by the scale, and here "
-            "they meet numbers that are not scaled: the penalty is wrong by up to the square of the scale. Divide "
-            "them by `scaler.get_scale()` first."
+        report.add(
+            self,
+            event.place,
+            f"scaled gradients, from `torch.autograd.grad` on {where}, meet numbers here that are not scaled",
+            why="They are too large by the scale, and the penalty is wrong by up to its square.",
+            help="Divide them by `scaler.get_scale()` first.",
+            trail=((event.born, "scaled gradients come from here"),),
         )
-        report.add(self, event.place, message, trail=((event.born, "scaled gradients come from here"),))
         return state

@@ -85,8 +85,9 @@ from collections.abc import Hashable
 from amplint.events import ScalerUsed
 from amplint.findings import Level
 from amplint.fixes.sharded import ShardScaler
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_scaler
+from amplint.rules.wording import line_of
 
 
 class ShardedNeedsShardedScaler(FlowRule):
@@ -98,15 +99,19 @@ class ShardedNeedsShardedScaler(FlowRule):
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
         if event.act == "step" and event.sharded is not None and event.enabled and event.made is not None:
             where = line_of(event.sharded, event.place)
-            message = (
-                f"the parameters are split among processes on {where}, and this scaler looks for infs in its own "
-                "part alone: when one process skips a step the others do not, and their weights and scales drift "
-                "apart. Use `torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler`."
-            )
             trail = (
                 (event.sharded, "the parameters are split here"),
                 (event.made, "the scaler is made here"),
             )
             builder = ShardScaler(event.made)
-            report.add(self, event.place, message, trail=trail, builder=builder, assumes=of_scaler(event))
+            report.add(
+                self,
+                event.place,
+                f"the parameters are split among processes on {where}, and this scaler looks for infs in its own part",
+                why="When one process skips a step the others do not, and their weights and scales drift apart.",
+                help="Use `torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler`.",
+                trail=trail,
+                builder=builder,
+                assumes=of_scaler(event),
+            )
         return state

@@ -95,7 +95,8 @@ from __future__ import annotations
 from amplint.amp.protocol import Fault, Violation
 from amplint.events import ScalerUsed
 from amplint.findings import Level
-from amplint.rules.grad_scaler import ProtocolRule, call, where
+from amplint.rules.grad_scaler import Description, ProtocolRule, where
+from amplint.rules.wording import quoted
 
 
 class UpdateBetweenSteps(ProtocolRule):
@@ -110,25 +111,28 @@ class UpdateBetweenSteps(ProtocolRule):
         """A scale that moves between is wrong in some iterations, the others always."""
         return None if violation.fault is Fault.UPDATED_BEFORE_STEP else Level.ERROR
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and the step of the trail."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         if violation.fault is Fault.NOTHING_TO_UPDATE:
-            return (
-                f"{call(violation.place)} runs on a way through the code on which the scaler neither stepped nor "
-                "unscaled an optimizer since its last update: torch raises `AssertionError: No inf checks were "
-                "recorded prior to update.` Call it under the condition of `scaler.step(optimizer)`.",
+            return Description(
+                f"{quoted(violation.place)} runs on a path on which the scaler has stepped or unscaled no optimizer "
+                "since its last update",
+                "Torch raises `AssertionError: No inf checks were recorded prior to update.`",
+                "Call it under the condition of `scaler.step(optimizer)`.",
                 "here",
             )
         if violation.fault is Fault.DIVIDED_TWICE:
-            return (
-                f"{call(violation.place)} forgets that the gradients which {where(violation)} applies are unscaled "
-                "already, so they are divided by the scale a second time: the update is lost. Call it once, "
-                "after the last step of the iteration.",
+            return Description(
+                f"{quoted(violation.place)} forgets that the gradients which {where(violation)} applies are unscaled "
+                "already",
+                "They are divided by the scale a second time: the update is lost.",
+                "Call it once, after the last step of the iteration.",
                 "divided again here",
             )
-        return (
-            f"{call(violation.place)} may change the scale before {where(violation)} divides by it the gradients of an "
-            "earlier backward pass: in those iterations the update is twice or half as large. Call it once, after "
-            "the last step of the iteration.",
+        return Description(
+            f"{quoted(violation.place)} may change the scale before {where(violation)} divides the gradients of an "
+            "earlier backward pass by it",
+            "In those iterations the update is twice or half as large.",
+            "Call it once, after the last step of the iteration.",
             "divided by the new scale here",
         )

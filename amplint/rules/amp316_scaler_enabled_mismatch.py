@@ -84,8 +84,9 @@ from collections.abc import Hashable
 from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.fixes.switches import SwitchTogether
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 
 class ScalerEnabledMismatch(FlowRule):
@@ -112,13 +113,16 @@ class ScalerEnabledMismatch(FlowRule):
         elif state is True and event.act == "step" and event.switch is None:
             if self.context.half_may_exist(event):
                 return state
-            message = (
-                "this gradient scaler is enabled, but nothing here runs in half precision: it costs a "
-                "synchronisation in each step and gains nothing. Open an autocast region around the forward, or "
-                "drop the scaler."
-            )
             trail = ((event.place, "the scaler steps the optimizer here"),)
-            report.add(self, event.made, message, trail=trail, builder=SwitchTogether(event.made))
+            report.add(
+                self,
+                event.made,
+                "this gradient scaler is enabled, but nothing here runs in half precision",
+                why="It costs a synchronisation in each step and gains nothing.",
+                help="Open an autocast region around the forward, or drop the scaler.",
+                trail=trail,
+                builder=SwitchTogether(event.made),
+            )
         return state
 
     def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
@@ -143,11 +147,16 @@ class ScalerEnabledMismatch(FlowRule):
         else:
             return
         where = line_of(region.place, made)
-        message = (
-            f"a flag switches this gradient scaler and {how} the float16 region on {where}: with the scaler off "
-            "and the region on, small gradients become zero. Switch both by one flag."
-        )
         trail = (opened(region), (event.place, "the loss is scaled here"))
         assumes = of_regions(region, seen_from=made)
         builder = SwitchTogether(made, region.place)
-        report.add(self, made, message, trail=trail, assumes=assumes, builder=builder)
+        report.add(
+            self,
+            made,
+            f"a flag switches this gradient scaler and {how} the float16 region on {where}",
+            why="With the scaler off and the region on, small gradients become zero.",
+            help="Switch both by one flag.",
+            trail=trail,
+            assumes=assumes,
+            builder=builder,
+        )

@@ -108,8 +108,9 @@ from collections.abc import Hashable
 from amplint.events import DType, Op, enabled_region
 from amplint.findings import Level
 from amplint.fixes.losses import LeaveLoss
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 _BANNED = "banned"
 
@@ -123,21 +124,26 @@ class BceInAutocast(FlowRule):
         region = enabled_region(event.regions)
         if region is None or event.policy != _BANNED:
             return state
-        where = f"inside the autocast region that opens on {line_of(region.place, event.place)}"
+        where = line_of(region.place, event.place)
+        condition = ""
         if region.framework:
-            where += ", if mixed precision is switched on there"
+            condition = ", if mixed precision is switched on there"
         elif region.conditional:
-            where += ", when its flag is set"
-        message = (
-            f"binary_cross_entropy raises RuntimeError on CUDA {where}: it is unsafe to autocast, whatever the dtypes. "
-            "Use binary_cross_entropy_with_logits on the logits, or cast both arguments with `.float()` in a nested "
-            "`with torch.autocast(device_type, enabled=False):`."
-        )
+            condition = ", when its flag is set"
         level = Level.WARNING if region.framework else None
         doubles = tuple(operand.place for operand in event.operands if operand.dtype is DType.FLOAT64)
         builder = LeaveLoss(event.place, region.device, doubles)
         assumes = of_regions(region, seen_from=event.place)
         report.add(
-            self, event.place, message, level=level, trail=(opened(region),), builder=builder, assumes=assumes
+            self,
+            event.place,
+            f"binary_cross_entropy raises on CUDA inside the autocast region that opens on {where}{condition}",
+            why="It raises RuntimeError: it is unsafe to autocast, whatever the dtypes.",
+            help="Use binary_cross_entropy_with_logits on the logits, or cast both arguments with `.float()` in a "
+            "nested `with torch.autocast(device_type, enabled=False):`.",
+            level=level,
+            trail=(opened(region),),
+            builder=builder,
+            assumes=assumes,
         )
         return state

@@ -93,6 +93,7 @@ from amplint.fixes.numerics import LimitOfType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
 from amplint.rules.ledger import FLOAT16, of_operand
+from amplint.rules.wording import quoted
 
 
 class HalfOverflowLiteral(FlowRule):
@@ -107,18 +108,24 @@ class HalfOverflowLiteral(FlowRule):
         ):
             return state
         unsure = target.dtype is DType.HALF
-        made = f", {made_half(target, event.place)}," if surely_half(target) else ""
-        if unsure:
-            condition = f"raises RuntimeError {FLOAT16.text}"
-        else:
-            condition = "raises RuntimeError (the value cannot be converted without overflow)"
-        largest = "3.39e38" if target.dtype is DType.BFLOAT16 else "65504"
+        made = f" ({made_half(target, event.place)})" if surely_half(target) else ""
+        condition = f", {FLOAT16.text}" if unsure else ""
+        name, largest = ("bfloat16", "3.39e38") if target.dtype is DType.BFLOAT16 else ("float16", "65504")
         message = (
-            f"`{target.place.text}`{made} is {'in ' if unsure else ''}{type_name(target)}, whose largest number is "
-            f"{largest}: `{event.name}` with {event.value:g} {condition}. Use `torch.finfo(x.dtype).min` or `.max` of "
-            "the tensor, or cast it with `.float()` before."
+            f"`{event.name}` with {event.value:g} overflows: {quoted(target.place)} is {'in ' if unsure else ''}"
+            f"{type_name(target)}{made}{condition}"
         )
         assumes = (*((FLOAT16,) if unsure else ()), *of_operand(target, event.place))
         builder = LimitOfType(event.place, event.name, target.place, event.value < 0)
-        report.add(self, event.place, message, trail=birth(target), builder=builder, assumes=assumes)
+        report.add(
+            self,
+            event.place,
+            message,
+            why=f"The largest number of {name} is {largest}. It raises RuntimeError: the value cannot be converted "
+            "without overflow.",
+            help="Use `torch.finfo(x.dtype).min` or `.max` of the tensor, or cast it with `.float()` before.",
+            trail=birth(target),
+            builder=builder,
+            assumes=assumes,
+        )
         return state

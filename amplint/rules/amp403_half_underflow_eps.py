@@ -86,9 +86,10 @@ from collections.abc import Hashable
 from amplint.events import DType, Guard, Op, Operand, enabled_region
 from amplint.findings import Level
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import VANISHING, birth, born_half, made_half, surely_half
 from amplint.rules.ledger import FLOAT16, of_operand
+from amplint.rules.wording import line_of
 
 _DIVIDES = frozenset({"__truediv__", "div", "true_divide", "divide"})
 _AT_ZERO = {
@@ -129,14 +130,21 @@ class HalfUnderflowEps(FlowRule):
         unsure = operand.dtype is DType.HALF
         message = (
             f"{guard.constant:g} is zero in float16{'' if unsure else ', the dtype here'} "
-            f"({made_half(operand, guard.place)}), so it guards nothing{f' {FLOAT16.text}' if unsure else ''}: on "
-            f"{line_of(event.place, guard.place)} "
-            f"{effect}. Cast with `.float()` before the constant is added."
+            f"({made_half(operand, guard.place)}), so it guards nothing{f' {FLOAT16.text}' if unsure else ''}"
         )
         assumes = (*((FLOAT16,) if unsure else ()), *of_operand(operand, guard.place))
         builder = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
         trail = (*birth(operand), (event.place, "used here"))
-        report.add(self, guard.place, message, trail=trail, builder=builder, assumes=assumes)
+        report.add(
+            self,
+            guard.place,
+            message,
+            why=f"On {line_of(event.place, guard.place)} {effect}.",
+            help="Cast with `.float()` before the constant is added.",
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+        )
         return state | {guard.place}
 
 

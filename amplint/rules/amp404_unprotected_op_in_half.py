@@ -83,6 +83,7 @@ then, and what follows has to take it. There is no fix for squared distances.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from amplint.amp.ops import lacks_kernel
 from amplint.amp.versions import Bounds
@@ -93,6 +94,7 @@ from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
 from amplint.rules.ledger import FLOAT16, Assumptions, of_operand, of_regions
+from amplint.rules.wording import quoted
 
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
 _DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
@@ -105,6 +107,20 @@ _UNLISTED = {
 
 _OVERFLOW = _SUMS | _UNLISTED.keys()
 """Ops that harm in float16 and not in bfloat16."""
+
+_CAST = "Cast the operand with `.float()`."
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What half precision does to an op: as a clause, why that is so, what to write instead, and the values that it
+    assumes."""
+
+    effect: str
+    why: str
+    remedy: str
+    level: Level = Level.WARNING
+    guesses: Assumptions = ()
 
 
 class UnprotectedOpInHalf(FlowRule):
@@ -119,26 +135,33 @@ class UnprotectedOpInHalf(FlowRule):
             return (
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
-        effect, level = _raises(event, operand, self.setting.torch)
-        guesses: Assumptions = ()
-        if not effect and region is not None:
-            effect, guesses = _suffers(event, operand)
-        if not effect:
+        harm = _raises(event, operand, self.setting.torch)
+        if harm is None and region is not None:
+            harm = _suffers(event, operand)
+        if harm is None:
             return state
+        effect, level, guesses = harm.effect, harm.level, harm.guesses
         if operand.dtype is DType.HALF and level is Level.WARNING and event.name in _OVERFLOW:
             guesses = (*guesses, FLOAT16)
-            effect = f"{FLOAT16.text}, {effect}"
-        protection = "autocast does not cast it" if region is not None else "it is not cast"
+            effect = f"{effect} {FLOAT16.text}"
+        protection = "Autocast does not cast it here." if region is not None else "It is not cast here."
         if innermost(event.regions) is not None and region is None:
-            protection = "autocast is switched off here"
+            protection = "Autocast is switched off here."
         message = (
-            f"`{operand.place.text}` is {type_name(operand)} ({made_half(operand, event.place)}) and {protection}: "
-            f"{effect}"
+            f"{quoted(operand.place)} is {type_name(operand)} ({made_half(operand, event.place)}): {effect}"
         )
         assumes = (*guesses, *of_operand(operand, event.place), *of_regions(region, seen_from=event.place))
         builder = _builder(event, operand)
         report.add(
-            self, event.place, message, level=level, trail=birth(operand), builder=builder, assumes=assumes
+            self,
+            event.place,
+            message,
+            why=f"{protection} {harm.why}",
+            help=harm.remedy,
+            level=level,
+            trail=birth(operand),
+            builder=builder,
+            assumes=assumes,
         )
         return state
 
@@ -152,50 +175,49 @@ def _builder(event: Op, operand: Operand) -> FixBuilder:
     return CastOperands(tuple(halves), FLOAT32_RESULT)
 
 
-def _raises(event: Op, operand: Operand, torch: Bounds) -> tuple[str, Level]:
+def _raises(event: Op, operand: Operand, torch: Bounds) -> Harm | None:
     name = event.name
     bfloat16 = operand.dtype is DType.BFLOAT16
     if operand.dtype is not None and lacks_kernel(name, operand.dtype.value, torch):
-        effect = f"`{name}` has no kernel for this dtype and raises RuntimeError. Cast the operand with `.float()`."
-        return effect, Level.ERROR
+        return Harm(f"`{name}` has no kernel for this dtype", "It raises RuntimeError.", _CAST, Level.ERROR)
     if bfloat16 and event.sensitivity in ("fourier", "spectrum"):
-        return f"`{name}` raises RuntimeError. Cast the operand with `.float()`.", Level.ERROR
+        return Harm(f"`{name}` does not take this dtype", "It raises RuntimeError.", _CAST, Level.ERROR)
     if event.sensitivity == "fourier":
-        effect = (
-            f"`{name}` raises RuntimeError for lengths that are no power of two, and computes in complex32 for the "
-            "others. Cast the operand with `.float()`."
-        )
-        return effect, Level.WARNING
-    return "", Level.WARNING
+        why = "It raises RuntimeError for lengths that are no power of two, and computes in complex32 for the others."
+        return Harm(f"`{name}` takes few lengths in it", why, _CAST)
+    return None
 
 
-def _suffers(event: Op, operand: Operand) -> tuple[str, Assumptions]:
-    """What float16 does to the op without an error, as text, and which values that assumes; empty where nothing is
-    sure."""
+def _suffers(event: Op, operand: Operand) -> Harm | None:
+    """What float16 does to the op without an error; None where nothing is sure."""
     name = event.name
     overflows = operand.dtype in (DType.FLOAT16, DType.HALF)
     if overflows and name in _SUMS and operand.trait == "square":
         where = "if there are values beyond 255"
-        effect = (
-            f"{where}, their squares overflow to inf in float16 before they are summed up. Use `x ** 2`, which runs in "
-            "float32 on CUDA, or cast with `.float()` first."
+        return Harm(
+            f"the squares overflow {where}",
+            "They become inf in float16 before they are summed up.",
+            "Use `x ** 2`, which runs in float32 on CUDA, or cast with `.float()` first.",
+            guesses=(Assumption(Assumed.VALUES, where),),
         )
-        return effect, (Assumption(Assumed.VALUES, where),)
     if overflows and name in _UNLISTED:
         values, other = _UNLISTED[name]
         where = f"if there are values {values}"
-        effect = (
-            f"{where}, `{name}` overflows in float16, where `{other}` would run in float32. Cast the operand with "
-            "`.float()`."
+        return Harm(
+            f"`{name}` overflows {where}",
+            f"`{name}` runs in float16 here, where `{other}` would run in float32.",
+            _CAST,
+            guesses=(Assumption(Assumed.VALUES, where),),
         )
-        return effect, (Assumption(Assumed.VALUES, where),)
     squares = any(other.trait == "squares" and other.dtype is DType.FLOAT32 for other in event.operands)
     if name in _DIFFERENCES and squares and operand.trait == "product":
         where = "where the two nearly cancel"
-        effect = (
-            f"the product is rounded to three digits, and squares in float32 are subtracted: {where}, as in the "
-            "distance of close points, rounding error is left. Compute the product in a nested region with "
-            "`enabled=False` and `.float()` on both sides, or use torch.cdist for distances."
+        return Harm(
+            f"rounding error is left {where}",
+            "The product is rounded to three digits, and squares in float32 are subtracted, as in the distance of "
+            "close points.",
+            "Compute the product in a nested region with `enabled=False` and `.float()` on both sides, or use "
+            "torch.cdist for distances.",
+            guesses=(Assumption(Assumed.VALUES, where),),
         )
-        return effect, (Assumption(Assumed.VALUES, where),)
-    return "", ()
+    return None

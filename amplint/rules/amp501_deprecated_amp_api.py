@@ -250,15 +250,23 @@ class _Uses(cst.CSTVisitor):
         call = f'{short}("{new.device}", …)'
         if short.endswith(("custom_fwd", "custom_bwd")):
             call = f'{short}(device_type="{new.device}")'
-        message = f"`{name}` is deprecated: torch prints a FutureWarning since 2.4. Write `{call}`"
+        advice = f"Write `{call}`"
         if new.old_parameters and "autocast" in short:
-            message += ", and give `enabled` and `dtype` by keyword: their positions have changed"
+            advice += ", and give `enabled` and `dtype` by keyword: their positions have changed"
         if compare(self.rule.setting.torch, ">=", new.since) is not True:
-            message += f" (from torch {new.since[0]}.{new.since[1]} on)"
+            advice += f" (from torch {new.since[0]}.{new.since[1]} on)"
         imported = self.view.import_place(node)
         trail = ((imported, "it is imported here"),) if imported is not None else ()
         place = self.view.place(node)
-        self.report.add(self.rule, place, message + ".", trail=trail, builder=self._builder(place, name, new))
+        self.report.add(
+            self.rule,
+            place,
+            f"`{name}` is deprecated",
+            why="Torch prints a FutureWarning since 2.4.",
+            help=f"{advice}.",
+            trail=trail,
+            builder=self._builder(place, name, new),
+        )
 
     def _builder(self, place: Place, name: str, new: Replacement) -> FixBuilder:
         setting = self.rule.setting

@@ -148,17 +148,19 @@ class _Imports(cst.CSTVisitor):
     def _look(self, node: cst.Import | cst.ImportFrom, name: str) -> None:
         if not self.view.is_read(name):
             return
-        message = (
-            "`apex.amp` is deprecated and no longer kept up. Use `torch.autocast` around the forward and "
-            "`torch.amp.GradScaler` for float16."
-        )
         place, setting = self.view.place(node), self.rule.setting
         builder: FixBuilder = MigrateApex(place.path)
         if setting.torch_stated and compare(setting.torch, ">=", (2, 3)) is not True:
             builder = NoFix(
                 "the project admits releases of torch before 2.3, which lack torch.amp.GradScaler"
             )
-        self.report.add(self.rule, place, message, builder=builder)
+        self.report.add(
+            self.rule,
+            place,
+            "`apex.amp` is deprecated and no longer kept up",
+            help="Use `torch.autocast` around the forward and `torch.amp.GradScaler` for float16.",
+            builder=builder,
+        )
 
 
 def _bound(alias: cst.ImportAlias) -> str | None:

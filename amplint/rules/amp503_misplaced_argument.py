@@ -81,6 +81,7 @@ from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
 from amplint.fixes.misplaced import Misplaced, NameArguments
 from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import quoted
 
 _BELONGS = {"bool": "enabled", "torch.dtype": "dtype", "torch.device": "device_type", "str": "device_type"}
 _DEVICES = ("cuda", "cpu", "mps", "xpu")
@@ -110,53 +111,53 @@ class MisplacedArgument(FlowRule):
         if not effect:
             return
         where = _BELONGS[given.kind]
-        advice = f"Write `{where}={given.place.text}`"
+        advice = f"Write `{where}={given.place.text}`."
         if where not in parameters:
-            advice = "This class has its device in its name: leave it out"
+            advice = "This class has its device in its name: leave it out."
         elif where == "device_type":
-            advice = f"It belongs first: `autocast({given.place.text}, …)`"
+            advice = f"It belongs first: `autocast({given.place.text}, …)`."
         what = (
             given.kind if given.kind.startswith("torch.") else {"bool": "bool", "str": "string"}[given.kind]
         )
-        message = f"`{given.place.text}` is a {what}, and stands where `{given.parameter}` belongs: {effect}."
-        report.add(self, given.place, f"{message} {advice}.", builder=builder)
+        message = f"{quoted(given.place)} is a {what}, and stands where `{given.parameter}` belongs"
+        report.add(self, given.place, message, why=effect, help=advice, builder=builder)
 
     def _look_at_scaler(self, name: str, given: Given, builder: FixBuilder, report: Report) -> None:
         text = given.place.text
         match given.parameter, given.kind:
             case "init_scale", "bool":
-                effect = "the loss is multiplied by 1.0 for True and by 0.0 for False, and the scaler stays enabled"
+                effect = "The loss is multiplied by 1.0 for True and by 0.0 for False, and the scaler stays enabled."
                 advice = f"Write `enabled={text}`."
             case "init_scale", "str" | "torch.device":
-                effect = "the first `scale()` raises a TypeError"
+                effect = "The first `scale()` raises a TypeError."
                 device = "" if name.endswith("cuda.amp.GradScaler") else ", or use `torch.amp.GradScaler`"
                 advice = f"Leave it out{device}."
             case "growth_factor", "bool":
-                effect = "the constructor raises `AssertionError: The growth factor must be > 1.0.`"
+                effect = "The constructor raises `AssertionError: The growth factor must be > 1.0.`"
                 advice = f"Write `enabled={text}`."
             case "device", "bool":
-                effect = "the scaler is enabled whatever it says"
+                effect = "The scaler is enabled whatever it says."
                 advice = f'Write `GradScaler("cuda", enabled={text})`.'
             case "device", "number":
-                effect = "the scale stays at its default of 65536"
+                effect = "The scale stays at its default of 65536."
                 advice = f'Write `GradScaler("cuda", init_scale={text})`.'
             case _:
                 return
-        message = f"`{text}` stands where `{given.parameter}` belongs: {effect}. {advice}"
-        report.add(self, given.place, message, builder=builder)
+        message = f"{quoted(given.place)} stands where `{given.parameter}` belongs"
+        report.add(self, given.place, message, why=effect, help=advice, builder=builder)
 
 
 def _effect_on_region(given: Given) -> str:
     """What comes of an argument of autocast that stands in the wrong place, "" if it does not."""
     match given.parameter, given.kind:
         case "device_type", "bool" | "torch.dtype":
-            return "the constructor raises a ValueError"
+            return "The constructor raises a ValueError."
         case "dtype", "bool" | "torch.device":
-            return "the region raises a TypeError when it is entered"
+            return "The region raises a TypeError when it is entered."
         case "dtype", "str" if str(given.value).partition(":")[0] in _DEVICES:
-            return "the region raises a TypeError when it is entered"
+            return "The region raises a TypeError when it is entered."
         case "enabled", "torch.dtype" | "str" | "torch.device":
-            return "the region raises a TypeError when it is entered"
+            return "The region raises a TypeError when it is entered."
     return ""
 
 

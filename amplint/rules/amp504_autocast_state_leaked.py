@@ -138,27 +138,30 @@ class AutocastStateLeaked(FlowRule):
     ) -> tuple[Leak, ...]:
         for leak in state:
             if leak.region is None:
-                message = (
-                    "autocast is switched on here and not switched off again: it stays on for the rest of the "
-                    "thread, and the copies of the weights that it caches are never dropped, so that training "
-                    "stands still. Write `with torch.autocast(…):` around the forward."
+                report.add(
+                    self,
+                    leak.place,
+                    "autocast is switched on here and not switched off again",
+                    why="It stays on for the rest of the thread, and the copies of the weights that it caches are "
+                    "never dropped, so that training stands still.",
+                    help="Write `with torch.autocast(…):` around the forward.",
                 )
             else:
-                message = _not_left(leak.name)
-            report.add(self, leak.place, message)
+                self._not_left(leak.place, leak.name, report)
         return ()
 
     def on_region_abandoned(
         self, state: tuple[Leak, ...], event: RegionAbandoned, report: Report
     ) -> tuple[Leak, ...]:
         if event.region.enabled:
-            report.add(self, event.region.place, _not_left(event.name))
+            self._not_left(event.region.place, event.name, report)
         return state
 
-
-def _not_left(name: str) -> str:
-    return (
-        f"`{name}` is entered here, and on some path to the end of the function `__exit__` is not "
-        "called: autocast stays on for the rest of the thread, with the weights as it has cast them. "
-        f"Write `with {name}:`."
-    )
+    def _not_left(self, place: Place, name: str, report: Report) -> None:
+        report.add(
+            self,
+            place,
+            f"`{name}` is entered here, and on some path to the end of the function `__exit__` is not called",
+            why="Autocast stays on for the rest of the thread, with the weights as it has cast them.",
+            help=f"Write `with {name}:`.",
+        )

@@ -128,43 +128,50 @@ class UnpairedCustomFwdBwd(FlowRule):
     def _look(self, function: CustomFunction, forward: Place, backward: Place, report: Report) -> None:
         name = function.name
         if function.custom_fwd and function.setup_context:
-            message = (
-                f"`custom_fwd` notes the autocast state on the first argument of `forward`, which with `setup_context` "
-                f"is no ctx: the backward of `{name}` raises AttributeError. Write `forward(ctx, …)` without "
-                "`setup_context`."
-            )
             reason = "forward has no ctx on which the state could be noted; it has to be written anew"
-            report.add(self, forward, message, builder=NoFix(reason))
+            report.add(
+                self,
+                forward,
+                f"`custom_fwd` is on the forward of `{name}`, which has no ctx beside `setup_context`",
+                why="`custom_fwd` notes the autocast state on the first argument of `forward`: the backward raises "
+                "AttributeError.",
+                help="Write `forward(ctx, …)` without `setup_context`.",
+                builder=NoFix(reason),
+            )
             return
         if function.hands_on:
             return
         if function.custom_bwd and function.custom_fwd is False:
-            message = (
-                f"`custom_bwd` reads what `custom_fwd` notes, and the forward of `{name}` has none: the backward "
-                "raises AttributeError: '_fwd_used_autocast'. Decorate `forward` with `custom_fwd` for the same device."
-            )
-            builder = AddTwin(forward, backward, "custom_bwd")
             report.add(
-                self, backward, message, trail=((forward, "forward is not decorated"),), builder=builder
+                self,
+                backward,
+                f"`custom_bwd` reads what `custom_fwd` notes, and the forward of `{name}` has none",
+                why="The backward raises `AttributeError: '_fwd_used_autocast'`.",
+                help="Decorate `forward` with `custom_fwd` for the same device.",
+                trail=((forward, "forward is not decorated"),),
+                builder=AddTwin(forward, backward, "custom_bwd"),
             )
         elif function.custom_fwd and function.custom_bwd is False:
-            effect = "outside the region the backward runs with autocast off on half-precision gradients"
+            effect = "Outside the region the backward runs with autocast off on half-precision gradients."
             if function.inputs_dtype is DType.FLOAT32:
                 effect = (
-                    "called inside a region, the backward runs in half precision although the forward asked for "
-                    "float32"
+                    "Called inside a region, the backward runs in half precision although the forward asked for "
+                    "float32."
                 )
             elif function.cast_inputs:
                 effect = (
-                    "called inside a region, the backward runs with autocast on and the forward with it off"
+                    "Called inside a region, the backward runs with autocast on and the forward with it off."
                 )
-            message = (
-                f"`custom_fwd` on the forward of `{name}` has no `custom_bwd` on its backward: {effect}. Decorate "
-                "`backward` with `custom_bwd` for the same device."
+            report.add(
+                self,
+                forward,
+                f"`custom_fwd` on the forward of `{name}` has no `custom_bwd` on its backward",
+                why=effect,
+                help="Decorate `backward` with `custom_bwd` for the same device.",
+                level=Level.WARNING,
+                trail=((backward, "backward is not decorated"),),
+                builder=AddTwin(backward, forward, "custom_fwd"),
             )
-            trail = ((backward, "backward is not decorated"),)
-            builder = AddTwin(backward, forward, "custom_fwd")
-            report.add(self, forward, message, level=Level.WARNING, trail=trail, builder=builder)
         elif (
             function.custom_fwd
             and function.custom_bwd
@@ -172,12 +179,13 @@ class UnpairedCustomFwdBwd(FlowRule):
             and function.backward_device is not None
             and function.forward_device != function.backward_device
         ):
-            message = (
-                f'`custom_fwd` of `{name}` is for "{function.forward_device}" and `custom_bwd` for '
-                f'"{function.backward_device}": the backward gets the state of another device. Give both the same '
-                "`device_type`."
-            )
-            trail = ((forward, "forward is for another device"),)
+            devices = f'for "{function.forward_device}" and `custom_bwd` for "{function.backward_device}"'
             report.add(
-                self, backward, message, trail=trail, builder=SameDevice(backward, function.forward_device)
+                self,
+                backward,
+                f"`custom_fwd` of `{name}` is {devices}",
+                why="The backward gets the state of another device.",
+                help="Give both the same `device_type`.",
+                trail=((forward, "forward is for another device"),),
+                builder=SameDevice(backward, function.forward_device),
             )

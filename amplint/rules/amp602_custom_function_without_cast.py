@@ -106,7 +106,8 @@ from amplint.events import FunctionApplied, FunctionDefined, enabled_region
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.function_decorators import DecorateBoth
-from amplint.rules.base import FlowRule, Report, dtype_name, line_of, opened
+from amplint.rules.base import FlowRule, Report, dtype_name, opened
+from amplint.rules.wording import line_of
 
 SINCE = (2, 4)
 """The first torch release with torch.amp.custom_fwd."""
@@ -120,13 +121,14 @@ class CustomFunctionWithoutCast(FlowRule):
     def on_function_defined(self, state: Hashable, event: FunctionDefined, report: Report) -> Hashable:
         function = event.function
         if function.restored is not None:
-            message = (
-                f"the backward of `{function.name}` enters autocast with the flag of the forward and without its type: "
-                "a bfloat16 forward is run again in float16, the default. Save "
-                "`torch.get_autocast_dtype(device_type)` in forward, too, and give it as `dtype`."
+            report.add(
+                self,
+                function.restored,
+                f"the backward of `{function.name}` enters autocast with the flag of the forward and without its type",
+                why="A bfloat16 forward is run again in float16, the default.",
+                help="Save `torch.get_autocast_dtype(device_type)` in forward, too, and give it as `dtype`.",
+                builder=NoFix("forward would have to save the type as well"),
             )
-            reason = "forward would have to save the type as well"
-            report.add(self, function.restored, message, builder=NoFix(reason))
         return state
 
     def on_function_applied(self, state: Hashable, event: FunctionApplied, report: Report) -> Hashable:
@@ -138,10 +140,12 @@ class CustomFunctionWithoutCast(FlowRule):
         if minded or not event.float32 or function.backward is None:
             return state
         message = (
-            f"`{function.name}` is applied inside the region on {line_of(region.place, function.backward)}: its "
-            f"forward multiplies in {dtype_name(region)} and keeps float32 tensors: its backward, outside "
-            "the region, raises `RuntimeError: expected m1 and m2 to have the same dtype`. Decorate forward and "
-            "backward with `torch.amp.custom_fwd` and `torch.amp.custom_bwd`."
+            f"the backward of `{function.name}` gets float32 beside {dtype_name(region)}: it is applied in the region "
+            f"on {line_of(region.place, function.backward)}"
+        )
+        why = (
+            f"Its forward multiplies in {dtype_name(region)} and keeps float32 tensors. Its backward, outside the "
+            "region, raises `RuntimeError: expected m1 and m2 to have the same dtype`."
         )
         trail = (opened(region), (event.place, "it is applied here"))
         builder: FixBuilder = NoFix("the device of the region is not known where the Function is defined")
@@ -149,5 +153,13 @@ class CustomFunctionWithoutCast(FlowRule):
             builder = DecorateBoth(function.forward, function.backward, region.device)
         if compare(self.setting.torch, ">=", SINCE) is False:
             builder = NoFix("`torch.amp.custom_fwd` is there since torch 2.4")
-        report.add(self, function.backward, message, trail=trail, builder=builder)
+        report.add(
+            self,
+            function.backward,
+            message,
+            why=why,
+            help="Decorate forward and backward with `torch.amp.custom_fwd` and `torch.amp.custom_bwd`.",
+            trail=trail,
+            builder=builder,
+        )
         return state

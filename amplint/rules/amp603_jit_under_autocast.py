@@ -69,8 +69,9 @@ from collections.abc import Hashable
 
 from amplint.events import Captured, enabled_region
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of, opened
+from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions
+from amplint.rules.wording import line_of
 
 
 class JitUnderAutocast(FlowRule):
@@ -81,22 +82,28 @@ class JitUnderAutocast(FlowRule):
     def on_captured(self, state: Hashable, event: Captured, report: Report) -> Hashable:
         region = enabled_region(event.regions)
         if event.how == "torch.jit.script" and event.decorated is not None:
-            message = (
-                "torch.jit.script raises on a function that autocast decorates: `@autocast() decorator is not "
-                "supported in script mode`. Open the region with `with` inside the function."
+            report.add(
+                self,
+                event.place,
+                f"torch.jit.script gets a function that autocast decorates on {line_of(event.decorated, event.place)}",
+                why="It raises: `@autocast() decorator is not supported in script mode`.",
+                help="Open the region with `with` inside the function.",
+                trail=((event.decorated, "it is decorated here"),),
             )
-            report.add(self, event.place, message, trail=((event.decorated, "it is decorated here"),))
         elif (
             event.how.startswith("torch.jit.trace")
             and region is not None
             and region.cache_enabled
             and event.trains
         ):
-            message = (
-                f"in the region on {line_of(region.place, event.place)} the trace meets cached copies of the weights "
-                "and raises `RuntimeError: Cannot insert a Tensor that requires grad as a constant`. Open the region "
-                "with `cache_enabled=False`."
-            )
             assumes = of_regions(region, seen_from=event.place)
-            report.add(self, event.place, message, trail=(opened(region),), assumes=assumes)
+            report.add(
+                self,
+                event.place,
+                f"in the region on {line_of(region.place, event.place)} the trace meets cached copies of the weights",
+                why="It raises `RuntimeError: Cannot insert a Tensor that requires grad as a constant`.",
+                help="Open the region with `cache_enabled=False`.",
+                trail=(opened(region),),
+                assumes=assumes,
+            )
         return state

@@ -92,7 +92,8 @@ from dataclasses import dataclass, replace
 
 from amplint.events import Backward, CompiledBegan, CompiledEnded, Place, RegionEntered, enclosing_enabled
 from amplint.findings import Level
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import line_of
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,15 @@ class CompiledFp32Island(FlowRule):
     def on_backward(self, state: Run | None, event: Backward, report: Report) -> Run | None:
         if state is None or state.running or state.island is None:
             return state
-        message = (
-            f"autocast is switched off on {line_of(state.island, state.compiled)}, but the compiler traces the "
-            "backward in the state of the call, which has it on: the island's gradients are computed in half "
-            "precision. Open the region inside what is compiled."
-        )
         trail = ((state.island, "autocast is disabled here"), (event.place, "gradients are computed here"))
-        report.add(self, state.compiled, message, trail=trail)
+        report.add(
+            self,
+            state.compiled,
+            f"what runs with autocast off on {line_of(state.island, state.compiled)} is compiled with a backward that "
+            "has it on",
+            why="The compiler traces the backward in the state of the call, which has autocast on: the gradients of "
+            "this float32 island are computed in half precision.",
+            help="Open the region inside what is compiled.",
+            trail=trail,
+        )
         return None

@@ -30,7 +30,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Draft:
-    """A finding that is not yet written out. ``trail`` leads to it; ``subject`` is what rules that would
+    """A finding that is not yet written out. ``message``, ``why`` and ``help`` as in Finding; ``trail`` leads to it;
+    ``subject`` is what rules that would
     speak of the same thing share, such as the line where a region opens; ``builder`` is what would fix it;
     ``told_by_text`` as in FlowRule; ``assumes`` is what has to hold beside what the text says. Drafts of a rule with
     the same ``cause`` become one finding, with the places of the others attached."""
@@ -47,6 +48,8 @@ class Draft:
     cause: Hashable = None
     others: tuple[FixBuilder, ...] = ()
     """What would fix it at the further places of its cause, if its own builder has to refuse."""
+    why: str = ""
+    help: str = ""
 
 
 @dataclass
@@ -75,6 +78,8 @@ class Report:
         place: Place,
         message: str,
         *,
+        why: str = "",
+        help: str = "",
         level: Level | None = None,
         trail: tuple[tuple[Place, str], ...] = (),
         subject: Hashable = None,
@@ -83,12 +88,26 @@ class Report:
         assumes: tuple[Assumption, ...] = (),
         cause: Hashable = None,
     ) -> None:
-        """Adds a draft, unless too much is guessed. ``level`` is how bad it is if all holds that it assumes."""
+        """Adds a draft, unless too much is guessed. ``message`` is a clause without a full stop, which names the guess;
+        ``why`` and ``help`` are sentences. ``level`` is how bad it is if all holds that it assumes."""
         unique = tuple(dict.fromkeys(assumes))
         weight = weighed(level or rule.level, unique)
         if weight is not None:
             self.drafts.append(
-                Draft(rule, weight, place, message, trail, subject, builder, told_by_text, unique, cause)
+                Draft(
+                    rule,
+                    weight,
+                    place,
+                    message,
+                    trail,
+                    subject,
+                    builder,
+                    told_by_text,
+                    unique,
+                    cause,
+                    why=why,
+                    help=help,
+                )
             )
 
 
@@ -250,13 +269,6 @@ class SyntaxRule(Rule):
     def visitor(self, view: SourceView, report: Report) -> cst.CSTVisitor:
         """The visitor for one slice of a file."""
         raise NotImplementedError
-
-
-def line_of(place: Place, seen_from: Place) -> str:
-    """ "line 12", or "line 12 of engine.py" when it is another file."""
-    if place.path == seen_from.path:
-        return f"line {place.line}"
-    return f"line {place.line} of {place.path}"
 
 
 def opened(region: Region) -> tuple[Place, str]:

@@ -174,7 +174,7 @@ class Dispatcher:
             assumes = tuple(dict.fromkeys((*draft.assumes, assumption)))
             level = weighed(draft.level, assumes)
             if level is not None:
-                message = f"{draft.message} That is so {assumption.text}."
+                message = f"{draft.message}, {assumption.text}"
                 drafts.append(replace(draft, level=level, message=message, assumes=assumes))
 
     def _reached(self, before: int, event: Event) -> None:
@@ -283,4 +283,6 @@ def finding_of(draft: Draft) -> Finding:
         place.span,
         unique,
         assumes=draft.assumes,
+        why=draft.why,
+        help=draft.help,
     )

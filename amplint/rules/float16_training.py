@@ -19,6 +19,8 @@ from amplint.events import (
 )
 from amplint.rules.base import FlowRule, Report
 
+LOST = "Gradients below 6e-8 become zero, and the weights they belong to stop learning."
+"""What becomes of gradients in float16 that no scaler has enlarged."""
 _LOST = "the type was lost"
 
 

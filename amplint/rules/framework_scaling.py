@@ -23,8 +23,8 @@ class Scaled(NamedTuple):
 
     @property
     def condition(self) -> str:
-        """What has to hold, for a message: "with `precision="16-mixed"` "."""
-        return "" if self.float16 else f"with `{self.framework.setting}` "
+        """What has to hold, for the end of a message: " with `precision="16-mixed"`"."""
+        return "" if self.float16 else f" with `{self.framework.setting}`"
 
     @property
     def assumes(self) -> Assumptions:

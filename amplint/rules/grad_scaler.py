@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from amplint.amp.protocol import PROTOCOL, Fault, Violation
-from amplint.events import Place
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
-from amplint.rules.base import FlowRule, Report, line_of
+from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import SCALER
+from amplint.rules.wording import line_of
+
+
+class Description(NamedTuple):
+    """Message, why and help of a finding, and what the trail says of the other place."""
+
+    message: str
+    why: str
+    help: str
+    step: str
 
 
 class ProtocolRule(FlowRule):
@@ -22,8 +31,8 @@ class ProtocolRule(FlowRule):
 
     def on_violation(self, said: Violation, report: Report) -> None:
         if said.fault in self.faults:
-            message, step = self.describe(said)
-            trail = ((said.other, step),)
+            told = self.describe(said)
+            trail = ((said.other, told.step),)
             builder = self.builder_of(said)
             # that other ways drop these gradients, a run does not show
             by_text = said.fault is Fault.ADDED_TO_APPLIED
@@ -32,7 +41,9 @@ class ProtocolRule(FlowRule):
             report.add(
                 self,
                 said.place,
-                message,
+                told.message,
+                why=told.why,
+                help=told.help,
                 trail=trail,
                 level=level,
                 builder=builder,
@@ -48,8 +59,8 @@ class ProtocolRule(FlowRule):
         """What would fix one finding."""
         return None
 
-    def describe(self, violation: Violation) -> tuple[str, str]:
-        """The message, and what the trail says of the other place."""
+    def describe(self, violation: Violation) -> Description:
+        """What the finding says."""
         raise NotImplementedError
 
 
@@ -66,8 +77,3 @@ def times(violation: Violation) -> str:
 def number(scale: float) -> str:
     """A scale as it is written: whole numbers in full."""
     return f"{scale:.0f}" if scale.is_integer() else f"{scale:g}"
-
-
-def call(place: Place) -> str:
-    """The text of a call."""
-    return f"`{place.text}`"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES, OF_TARGET_TYPE
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat, float_of
-from amplint.rules.base import line_of
 from amplint.rules.ledger import FLOAT16, Assumptions
+from amplint.rules.wording import line_of
 
 MISMATCH = r"same dtype|[Dd]types?\b.*\b(match|same)|expected .* but (got|found)|not implemented for '(Half|BFloat16)'"
 """What torch says of operands whose dtypes do not agree, or that an op has no kernel for."""
@@ -18,26 +18,30 @@ _PROBABILITIES = frozenset({"softmax", "softmin"})
 VANISHING = 2.0**-25
 """The largest constant that rounds to zero in float16."""
 _GUARDS = frozenset({"__add__", "__sub__", "add", "sub", "clamp", "clamp_min", "maximum"})
+_ROUNDED = "Half precision has two or three digits."
+_OVERFLOWS = "It has three digits, and overflows beyond 65504."
 _EFFECTS = {
-    "loss": "the loss is computed in it",
-    "softmax": "the softmax is computed in it",
-    "exponential": "`{op}` is computed in it, which overflows or loses the small values",
-    "power": "`{op}` is computed in it, which overflows beyond 65504",
-    "reduction": "`{op}` gives a result with three digits, or infinity beyond 65504",
-    "norm": "`{op}` is computed in it, which overflows beyond 65504",
-    "accumulation": "the running sum is kept in it: additions below a thousandth of the sum are lost",
-    "linalg": "`{op}` has no half-precision kernel and raises RuntimeError",
-    "fourier": "`{op}` is computed in it, or raises for most lengths",
-    "spectrum": "`{op}` is computed in it",
+    "loss": ("the loss is computed in it", _ROUNDED),
+    "softmax": ("the softmax is computed in it", _ROUNDED),
+    "exponential": ("`{op}` is computed in it", "It overflows or loses the small values."),
+    "power": ("`{op}` is computed in it", _OVERFLOWS),
+    "reduction": ("`{op}` is computed in it", _OVERFLOWS),
+    "norm": ("`{op}` is computed in it", _OVERFLOWS),
+    "accumulation": ("the running sum is kept in it", "Additions below a thousandth of the sum are lost."),
+    "linalg": ("`{op}` has no half-precision kernel", "It raises RuntimeError."),
+    "fourier": ("`{op}` is computed in it", "It raises for most lengths, and loses digits for the others."),
+    "spectrum": ("`{op}` is computed in it", _ROUNDED),
 }
+"""What an op that minds precision does in half precision, and what comes of that."""
 
 
 @dataclass(frozen=True)
 class Harm:
-    """What happens to a half-precision operand, and what to write instead."""
+    """What happens to a half-precision operand, as a clause, why that is bad, and what to write instead."""
 
     operand: Operand
     effect: str
+    why: str
     remedy: str
     raises: bool = False
     place: Place | None = None
@@ -135,11 +139,10 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     sure = all(half.certainty is Certainty.SURE for half in halves)
     remedy = f"Write `{float_of(operand.place.text)}`."
     if sure and _raises(event):
-        effect = (
-            f"meets float32 {'weights' if event.weights is not None else 'operands'} in `{event.name}`: raises "
-            "RuntimeError (the dtypes must be the same)"
+        effect = f"meets float32 {'weights' if event.weights is not None else 'operands'} in `{event.name}`"
+        return Harm(
+            operand, effect, "It raises RuntimeError: the dtypes must be the same.", remedy, raises=True
         )
-        return Harm(operand, effect, remedy, raises=True)
     if event.sensitivity is None:
         return _small_constant(event, operand, remedy) if sure else None
     if strict and event.sensitivity == "accumulation":
@@ -163,17 +166,20 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     is_input = operand is event.operands[0]
     if event.name in INTEGER_TARGETS and not is_input:
         return None  # the loss is computed in the type of its input
-    effect = _EFFECTS[event.sensitivity]
     place = event.softened if event.softened is not None and not strict else None
+    effect, why = _EFFECTS["softmax" if place is not None else event.sensitivity]
     if place is not None:
-        effect, remedy = "the softmax is computed in it", "Cast with `.float()` before the softmax."
+        remedy = "Cast with `.float()` before the softmax."
+    if why is _OVERFLOWS and operand.dtype is DType.BFLOAT16:
+        why = _ROUNDED
     if also:
         remedy = (
             f"{remedy[:-1]} and `{float_of(event.operands[1].place.text)}`: the type of the target decides."
         )
     effect = effect.format(op=event.name.strip("_"))
     floating = event.sensitivity == "loss" and (is_input or event.name in OF_TARGET_TYPE)
-    return Harm(operand, effect, remedy, event.sensitivity == "linalg", place, floating=floating, also=also)
+    raises = event.sensitivity == "linalg"
+    return Harm(operand, effect, why, remedy, raises, place, floating=floating, also=also)
 
 
 def _on_cuda(operand: Operand) -> bool:
@@ -203,5 +209,6 @@ def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:
         return None
     unsure = operand.dtype is DType.HALF
     where = f" {FLOAT16.text}" if unsure else ""
-    effect = f"the guard {small:g} rounds to zero in float16{where}, so that the division gives inf or nan"
-    return Harm(operand, effect, remedy, assumes=(FLOAT16,) if unsure else ())
+    effect = f"the guard {small:g} rounds to zero in float16{where}"
+    why = "The division gives inf or nan."
+    return Harm(operand, effect, why, remedy, assumes=(FLOAT16,) if unsure else ())

@@ -12,6 +12,7 @@ from amplint.amp.versions import Version, compare
 from amplint.bounds import TorchBounds
 from amplint.events import Certainty, Operand, Place, Region, Regions, ScalerUsed
 from amplint.findings import Assumed, Assumption, Level
+from amplint.rules.wording import line_of
 
 Assumptions = tuple[Assumption, ...]
 
@@ -38,13 +39,15 @@ def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:
         if region.assumed:
             found[CALLER] = None
         elif region.framework and region.conditional:
-            where = _line(region.place, seen_from)
+            where = f"on {line_of(region.place, seen_from)}"
             found[Assumption(Assumed.FLAG, f"if mixed precision is switched on for the region {where}")] = (
                 None
             )
         elif region.conditional or region.switch is not None:  # a path may know what the flag says
             found[
-                Assumption(Assumed.FLAG, f"if the flag of the region {_line(region.place, seen_from)} is set")
+                Assumption(
+                    Assumed.FLAG, f"if the flag of the region on {line_of(region.place, seen_from)} is set"
+                )
             ] = None
     return tuple(found)
 
@@ -54,7 +57,7 @@ def of_call(region: Region | None, seen_from: Place) -> Assumption | None:
     call = region.through if region is not None else None
     if call is None:
         return None
-    where = _line(call.place, seen_from)
+    where = f"on {line_of(call.place, seen_from)}"
     if call.method is None:
         return Assumption(Assumed.REACHES, f"if the model that is called {where} is this one")
     return Assumption(Assumed.REACHES, f"if the call of `{call.method}` {where} gets here")
@@ -82,7 +85,3 @@ def of_torch(bounds: TorchBounds, sign: str, version: Version) -> Assumptions:
         return ()
     words = {"<": "before", ">=": "since"}[sign]
     return (Assumption(Assumed.TORCH, f"{words} torch {'.'.join(map(str, version))}"),)
-
-
-def _line(place: Place, seen_from: Place) -> str:
-    return f"on line {place.line}" + ("" if place.path == seen_from.path else f" of {place.path}")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 SUFFIXES = (".py", ".pyi")
+NOTEBOOK = ".ipynb"
+"""A notebook is JSON, which may well be a Python expression: it has to be told that nobody looked into its cells."""
 
 
 class Obstacle(NamedTuple):
@@ -69,6 +71,8 @@ def discover(
             continue
         if stat.S_ISDIR(mode):
             walk.directory(path)
+        elif path.endswith(NOTEBOOK):
+            walk.obstacles.append(Obstacle(path, "this is a notebook, whose cells amplint does not read"))
         else:
             walk.add(path)
     walk.resolve_links()

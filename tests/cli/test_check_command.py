@@ -35,6 +35,85 @@ def test_findings_give_exit_code_1_and_a_frame(amplint, project: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("output_format", ["full", "concise", "github", "json"])
+def test_nothing_to_check_is_not_all_good(amplint, project: Path, output_format: str) -> None:
+    (project / "docs").mkdir()
+    (project / "docs" / "page.md").write_text("autocast\n")
+    done = amplint("docs", "--output-format", output_format)
+    assert done.returncode == 0
+    assert done.stderr == "amplint: warning: there are no Python files to check in docs\n"
+    assert done.stdout == ("[]\n" if output_format == "json" else "Nothing to check: no Python files.\n")
+    assert "no Python files" in amplint("docs", "--diff").stderr
+    quiet = amplint("docs", "-q", "--output-format", output_format)
+    assert (quiet.stdout.strip("[]\n"), quiet.stderr) == ("", "")
+
+
+def test_what_is_excluded_is_nothing_to_check(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    done = amplint("--exclude=bad.py", "--force-exclude", "bad.py")
+    assert (done.returncode, done.stdout) == (0, "Nothing to check: no Python files.\n")
+
+
+def test_a_notebook_is_told_to_be_unread(amplint, project: Path) -> None:
+    """Its JSON is a Python expression."""
+    (project / "a.ipynb").write_text('{"cells": ["autocast"], "metadata": null}')
+    done = amplint("a.ipynb", "--output-format=concise")
+    assert done.returncode == 1
+    assert "a.ipynb:1:1: error[syntax-error] AMP902 this is a notebook" in done.stdout
+    assert amplint("--exclude=*.ipynb", "--force-exclude", "a.ipynb").returncode == 0
+
+
+def test_quiet_is_findings_and_nothing_else(amplint, project: Path) -> None:
+    (project / "a.py").write_text(BAD)
+    (project / "b.py").write_text("import torch\nx = 'autocast UNTIDY'\n")
+    found = amplint("-q", "--output-format=concise", "a.py")
+    assert (found.returncode, found.stderr) == (1, "")
+    assert (
+        found.stdout == "a.py:4:24: warning[backward-in-autocast] AMP101 backward() runs inside the region\n"
+    )
+    fixed = amplint("--quiet", "--fix", "b.py")
+    assert (fixed.returncode, fixed.stdout, fixed.stderr) == (0, "", "")
+    assert "TIDY" in (project / "b.py").read_text()
+    (project / "b.py").write_text("import torch\nx = 'autocast UNTIDY'\n")
+    assert amplint("-q", "--diff", "b.py").stderr == ""
+    assert amplint("-q", "--fix-only", "b.py").stderr == ""
+    assert amplint("-q", "-v").returncode == 2
+
+
+def test_verbose_says_what_was_read(amplint, project: Path) -> None:
+    (project / "amplint.toml").write_text('ignore = ["half-model"]\n')
+    (project / "bad.py").write_text(BAD)
+    (project / "plain.py").write_text("x = 1\n")
+    first, again = (amplint("-v", "--output-format=json").stderr for _ in range(2))
+    for line in (
+        f"amplint: project {project}",
+        f"amplint:   settings: {project / 'amplint.toml'}",
+        "amplint:   2 files, 1 of them read for AMP:",
+        "amplint:     bad.py",
+    ):
+        assert line in first.splitlines()
+    seconds = r"\d+\.\d\d s"
+    assert re.search(rf"cache {seconds}, gate {seconds}, analysis {seconds}\n", first)
+    assert re.search(rf"in all: settings and list of files {seconds}, checking and report {seconds}\n", first)
+    assert "results of an earlier run: nothing to use\n" in first
+    assert "results of an earlier run: used\n" in again
+    assert "results of an earlier run: off\n" in amplint("-v", "--no-cache").stderr
+    assert "amplint: project" in amplint("-v", "--fix").stderr
+
+
+def test_level_hides_what_is_milder(amplint, project: Path) -> None:
+    (project / "bad.py").write_text(BAD)
+    assert amplint("--level", "warning").returncode == 1
+    assert amplint("--level", "advice").returncode == 1
+    hidden = amplint("--level", "error")
+    assert (hidden.returncode, hidden.stdout) == (0, "All good: no findings; checked 1 file.\n")
+    (project / "amplint.toml").write_text('level = "error"\n')
+    assert amplint().returncode == 0
+    assert amplint("--level=warning").returncode == 1
+    done = amplint("--level", "errors")
+    assert (done.returncode, "did you mean" in done.stderr) == (2, True)
+
+
 def test_exit_zero(amplint, project: Path) -> None:
     (project / "bad.py").write_text(BAD)
     assert amplint("--exit-zero").returncode == 0
@@ -64,6 +143,8 @@ def test_json_has_exactly_the_documented_keys(amplint, project: Path) -> None:
         "name": "backward-in-autocast",
         "level": "warning",
         "message": "backward() runs inside the region",
+        "why": "",
+        "help": "",
         "path": "src/bad.py",
         "line": 4,
         "column": 24,

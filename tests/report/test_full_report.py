@@ -3,15 +3,16 @@ from __future__ import annotations
 import re
 
 from amplint.check import CheckResult
-from amplint.findings import Finding, Fix, Level, Span, TrailStep
-from amplint.report.full import render
+from amplint.findings import Claim, Edit, Finding, Fix, Level, Span, TrailStep
+from amplint.report.full import FEW, SHORT, render
 from amplint.report.text import Style, escaped, summary, width_of
 
 PLAIN = Style()
 
 
 def finding(span: Span, *trail: TrailStep, message: str = "it is wrong", **more: object) -> Finding:
-    return Finding("AMP101", "backward-in-autocast", Level.ERROR, message, "a.py", span, trail, **more)  # type: ignore[arg-type]
+    path = str(more.pop("path", "a.py"))
+    return Finding("AMP101", "backward-in-autocast", Level.ERROR, message, path, span, trail, **more)  # type: ignore[arg-type]
 
 
 def report(text: str, *findings: Finding, style: Style = PLAIN, **texts: str) -> list[str]:
@@ -63,6 +64,80 @@ def test_a_fix_is_offered() -> None:
     safe = report("x\n", finding(Span(1, 1, 1, 2), fix=Fix("safe", "leave it")))
     unsafe = report("x\n", finding(Span(1, 1, 1, 2), fix=Fix("unsafe", "leave it")))
     assert (safe[-1], unsafe[-1]) == ("  = fix: leave it", "  = unsafe fix: leave it")
+
+
+def test_why_and_help_stand_apart_and_the_fix_is_the_help_where_there_is_one() -> None:
+    said = {"why": "It raises.", "help": "Write y."}
+    alone = report("x\n", finding(Span(1, 1, 1, 2), **said, fix_note="nobody knows where"))
+    assert alone[0].endswith("AMP101 it is wrong")
+    assert alone[-3:] == ["  = why: It raises.", "  = help: Write y.", "  = no fix: nobody knows where"]
+    fixed = report("x\n", finding(Span(1, 1, 1, 2), **said, fix=Fix("safe", "Put y")))
+    assert fixed[-2:] == ["  = why: It raises.", "  = fix: Put y"]
+
+
+def lines_added(count: int) -> Fix:
+    text = "".join(f"{number}\n" for number in range(count))
+    return Fix("safe", "Add lines", (Edit("a.py", 2, 2, text),), (Claim("a.py", 1, 1),))
+
+
+def test_a_long_change_is_shown_if_it_is_asked_for() -> None:
+    short, long = (finding(Span(1, 1, 1, 2), fix=lines_added(count)) for count in (SHORT, SHORT + 1))
+    assert sum(line.startswith("  + ") for line in report("x\n", short)) == SHORT
+    told = f"  = fix: Add lines; {SHORT + 1} lines change, which `--show-fixes` shows"
+    assert told in report("x\n", long)
+    shown = report("x\n", long, style=Style(all_fixes=True))
+    assert sum(line.startswith("  + ") for line in shown) == SHORT + 1
+
+
+def test_a_change_that_is_the_fix_of_several_findings_is_shown_once() -> None:
+    one, other = (finding(Span(1, column, 1, 2), fix=lines_added(1)) for column in (1, 2))
+    lines = report("x\n", one, other)
+    assert sum(line.startswith("  + ") for line in lines) == 1
+    assert [line for line in lines if "= fix" in line] == [
+        "  = fix: Add lines",
+        "  = fix: Add lines; shown above",
+    ]
+
+
+def many(count: int) -> CheckResult:
+    found = (
+        finding(Span(1, 1, 1, 2), path=f"{'abcd'[number % 4 if number > 3 else 0]}.py")
+        for number in range(count)
+    )
+    return CheckResult(tuple(found), 4)
+
+
+def test_many_findings_are_counted_by_rule_and_file() -> None:
+    assert "  AMP101  error" not in render(many(FEW), PLAIN)
+    assert render(many(FEW + 1), PLAIN).splitlines()[-4:] == [
+        "11  AMP101  error    backward-in-autocast",
+        "Most are in a.py (6), b.py (2) and c.py (2).",
+        "",
+        "Found 11 findings (11 errors) in 4 files; checked 4 files.",
+    ]
+
+
+def test_where_all_are_in_one_file_it_is_not_named_again() -> None:
+    same = CheckResult((finding(Span(1, 1, 1, 2)),) * (FEW + 1), 1)
+    assert "Most are" not in render(same, PLAIN)
+
+
+def test_a_quiet_report_is_the_findings_alone() -> None:
+    quiet = Style(width=100, quiet=True)
+    assert render(CheckResult((), 3, done="Fixed 1 finding."), quiet) == ""
+    text = render(many(FEW + 1), quiet)
+    assert "Found" not in text
+    assert "Most are" not in text
+    assert "amplint rule" not in text
+    assert text.count("error[backward-in-autocast]") == FEW + 1
+    assert "gone.py is left" in render(CheckResult((), 3, skipped={"gone.py": "it is gone"}), quiet)
+
+
+def test_a_terminal_is_told_where_to_read_more() -> None:
+    result = CheckResult((finding(Span(1, 1, 1, 2)),), 1)
+    assert render(result, Style(width=100)).endswith("`amplint rule backward-in-autocast` explains a rule.\n")
+    assert "amplint rule" not in render(result, PLAIN)
+    assert "amplint rule" not in render(CheckResult((), 1), Style(width=100))
 
 
 def test_a_finding_over_several_lines() -> None:
@@ -136,6 +211,7 @@ def test_what_is_shown_as_an_escape() -> None:
 def test_the_summary_counts() -> None:
     one = finding(Span(1, 1, 1, 2))
     assert summary(CheckResult((), 2)) == "All good: no findings; checked 2 files."
+    assert summary(CheckResult((), 0)) == "Nothing to check: no Python files."
     assert (
         summary(CheckResult((one, one), 120)) == "Found 2 findings (2 errors) in 1 file; checked 120 files."
     )

@@ -72,6 +72,7 @@ def outside_of_actions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_findings_there_is_only_the_summary() -> None:
     assert rendered() == ([], ["All good: no findings; checked 1 file.", ""])
+    assert render(CheckResult((), 1), Style(quiet=True)) == ""
 
 
 def test_an_annotation() -> None:
@@ -98,6 +99,20 @@ def test_errors_come_first_and_levels_have_their_commands() -> None:
     advice, warning, error = (finding(level=level) for level in (Level.ADVICE, Level.WARNING, Level.ERROR))
     annotations, _ = rendered(advice, warning, error)
     assert [annotation.command for annotation in annotations] == ["error", "warning", "notice"]
+
+
+def test_an_annotation_says_why_and_what_to_do() -> None:
+    said = {"why": "It raises.", "help": "Write y.", "fix_note": "nobody knows where"}
+    place = "src/train.py:4:5: backward() runs in the region"
+    [alone], _ = rendered(finding(**said))
+    assert alone.message.split("\n") == [
+        place,
+        "why: It raises.",
+        "help: Write y.",
+        "no fix: nobody knows where",
+    ]
+    [fixed], _ = rendered(finding(**said, fix=Fix("safe", "Put y")))
+    assert fixed.message.split("\n") == [place, "why: It raises.", "help: Put y"]
 
 
 def test_no_columns_on_several_lines() -> None:

@@ -17,6 +17,8 @@ from amplint.check import CheckResult, check
 from amplint.config import Settings
 from amplint.findings import Crash, Edit, Finding, Fix, Level, Span, TrailStep
 from amplint.report import renderer
+from amplint.report.json import finding_from
+from amplint.report.statistics import render_statistics
 from amplint.report.text import Style
 
 REPOSITORY = Path(__file__).parents[2]
@@ -94,6 +96,45 @@ def test_all_formats_have_all_findings(result: CheckResult) -> None:
     assert set(readers) == set(FORMATS)
     for output_format, read in readers.items():
         assert read(shown(result, output_format)) == places, output_format
+
+
+def test_who_has_room_for_one_text_gets_message_why_and_help() -> None:
+    said = {"why": "It raises.", "help": "Write y.", "fix_note": "nobody knows where"}
+    finding = Finding("AMP101", "name", Level.ERROR, "it is wrong", "a.py", Span(1, 1, 1, 2), **said)  # type: ignore[arg-type]
+    result = CheckResult((finding,), 1)
+    whole = "it is wrong. It raises. Write y."
+    assert json.loads(shown(result, "sarif"))["runs"][0]["results"][0]["message"] == {"text": whole}
+    assert json.loads(shown(result, "rdjson"))["diagnostics"][0]["message"] == whole
+    assert json.loads(shown(result, "gitlab"))[0]["description"] == f"name (AMP101): {whole}"
+    [failure] = ElementTree.fromstring(shown(result, "junit").encode()).iter("failure")
+    assert failure.get("message") == "it is wrong"
+    assert (failure.text or "").splitlines() == [
+        "a.py:1:1: it is wrong",
+        "why: It raises.",
+        "help: Write y.",
+        "no fix: nobody knows where",
+    ]
+    assert shown(result, "pylint") == "a.py:1: [AMP101(name), ] it is wrong\n"
+    assert shown(result, "concise").splitlines()[0] == "a.py:1:1: error[name] AMP101 it is wrong"
+
+
+def test_json_keeps_message_why_and_help_apart() -> None:
+    said = {"why": "It raises.", "help": "Write y."}
+    finding = Finding("AMP101", "name", Level.ERROR, "it is wrong", "a.py", Span(1, 1, 1, 2), **said)  # type: ignore[arg-type]
+    [value] = json.loads(shown(CheckResult((finding,), 1), "json"))
+    assert (value["message"], value["why"], value["help"]) == ("it is wrong", "It raises.", "Write y.")
+    assert finding_from(value) == finding
+    assert finding_from({key: part for key, part in value.items() if key not in said}).why == ""
+
+
+def test_a_quiet_report_has_no_summary() -> None:
+    finding = Finding("AMP101", "name", Level.ERROR, "it is wrong", "a.py", Span(1, 1, 1, 2))
+    quiet = Style(quiet=True)
+    render = renderer("concise")
+    assert render(CheckResult((), 3), quiet) == ""
+    assert render(CheckResult((finding,), 3), quiet) == "a.py:1:1: error[name] AMP101 it is wrong\n"
+    counts = render_statistics(CheckResult((finding,), 3, entries=4, cut=2), quiet, as_json=False)
+    assert counts == "1  AMP101  error    name\n"
 
 
 @pytest.mark.parametrize("output_format", FORMATS)

@@ -1,0 +1,27 @@
+"""How messages name places and quote code."""
+
+from __future__ import annotations
+
+import posixpath
+
+from amplint.events import Place
+
+_LONGEST = 40
+"""Characters of code that a message quotes: the place is shown beside it."""
+
+
+def line_of(place: Place, seen_from: Place) -> str:
+    """ "line 12", or "line 12 of engine.py" when it is another file: its path from the folder of the one where it is
+    read."""
+    if place.path == seen_from.path:
+        return f"line {place.line}"
+    path, other = place.path, seen_from.path
+    if posixpath.isabs(path) == posixpath.isabs(other):
+        path = posixpath.relpath(path, posixpath.dirname(other) or ".")
+    return f"line {place.line} of {path}"
+
+
+def quoted(place: Place) -> str:
+    """The code of a place in backticks, cut where it is long."""
+    text = place.text
+    return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 3].rstrip('.') + '...'}`"
