@@ -25,9 +25,9 @@ from amplint.confirm.patches import UNCOUNTED
 from amplint.confirm.recording import displayed
 from amplint.events import Place
 from amplint.findings import Span
+from amplint.source.quoting import on_one_line
 
 _MOST_CALLS = 12
-_LONGEST_TEXT = 60
 _TORCH = str(Path(torch.__file__).parent)
 _PYTHON = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 _OWN = str(Path(__file__).parent)
@@ -300,8 +300,7 @@ class Source:
         lines = self.lines[span.line - 1 : span.end_line]
         lines[-1] = lines[-1][: span.end_column - 1]
         lines[0] = lines[0][span.column - 1 :]
-        text = " ".join(" ".join(lines).split())
-        return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 3] + "..."
+        return on_one_line("\n".join(line.rstrip("\r\n") for line in lines))
 
     def _points(self, line: int, column: int) -> int:
         return len(self.lines[line - 1].encode()[:column].decode(errors="replace"))

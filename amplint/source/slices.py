@@ -6,6 +6,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from amplint.findings import Span
+from amplint.source.quoting import on_one_line
 
 _NEWLINES = ("\r\n", "\n", "\r")
 
@@ -55,5 +56,4 @@ class Slice:
 
     def code(self, node: cst.CSTNode) -> str:
         """The text of a node on one line, shortened."""
-        text = " ".join(self.module.code_for_node(node).split())
-        return text if len(text) <= 60 else text[:57] + "..."
+        return on_one_line(self.module.code_for_node(node))
