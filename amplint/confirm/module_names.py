@@ -57,7 +57,7 @@ class ModuleNames:
     def __init__(self) -> None:
         self._of: dict[int, tuple[weakref.ref[Module], Node]] = {}
         self._named: dict[tuple[Node, str], Node] = {}
-        self._roots: dict[tuple[str, object], Node] = {}
+        self._roots: dict[tuple[str, object], list[Node]] = {}
 
     def of(self, module: Module, around: Node | None, site: Site | None) -> Node:
         """The node of a module that is called in the module ``around``, or outside of any."""
@@ -76,12 +76,13 @@ class ModuleNames:
     def _root(self, module: Module, site: Site | None) -> Node:
         """A program may make the same loss anew for each step: that is one root."""
         key = (type(module).__name__, site.key if site is not None else None)
-        root = self._roots.get(key)
-        if root is not None and root.module() is None and root.part_of is None:
+        roots = self._roots.setdefault(key, [])
+        root = next((one for one in roots if one.module() is None and one.part_of is None), None)
+        if root is not None:
             root.module = weakref.ref(module)
         else:
             root = Node(module, None, "")
-            self._roots.setdefault(key, root)
+            roots.append(root)
         self._take(module, root)
         return root
 
@@ -108,7 +109,7 @@ class ModuleNames:
         found = {node.root: None for node in list(self._named.values())} | dict.fromkeys(
             node for _, node in list(self._of.values()) if node.root is node
         )
-        found |= dict.fromkeys(self._roots.values())
+        found |= dict.fromkeys(root for roots in self._roots.values() for root in roots)
         for root in found:
             if root.part_of is None:
                 yield root

@@ -72,7 +72,7 @@ def program() -> Callable[[int], None]:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).cuda()
     optimizer = torch.optim.Adam(model.parameters())
     scaler = torch.amp.GradScaler("cuda", init_scale=2.0)
-    x = torch.ones(2, 4)
+    x = torch.ones(2, 4).cuda()
 
     def train(steps: int) -> None:
         for _ in range(steps):
