@@ -9,8 +9,11 @@ import pytest
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How many there were, and why."""
+    # a module that is skipped as a whole has no keywords
     skipped: list[Any] = [
-        report for report in terminalreporter.stats.get("skipped", []) if "cuda" in report.keywords
+        report
+        for report in terminalreporter.stats.get("skipped", [])
+        if "cuda" in getattr(report, "keywords", ())
     ]
     if skipped:
         *_, reason = skipped[0].longrepr

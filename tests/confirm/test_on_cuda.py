@@ -91,6 +91,11 @@ def test_the_end_of_the_suite_says_that_there_was_no_device(pytester: pytest.Pyt
         def test_two():
             pytest.skip("something else")
         """,
+        test_whole="""
+        import pytest
+
+        pytest.skip("as a whole", allow_module_level=True)
+        """,
     )
     assert "CUDA: 1 test of `-m cuda` did not run: no device" in pytester.runpytest_subprocess().stdout.str()
     assert "CUDA:" not in pytester.runpytest_subprocess("-k", "two").stdout.str()
