@@ -202,8 +202,10 @@ def _asked_of_torch(
         return value
 
     try:
-        with torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(_AUTOCAST), mode:
-            result = func(*fake(args), **{name: fake(value) for name, value in kwargs.items()})
+        with torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+            given, named_ones = fake(args), {name: fake(value) for name, value in kwargs.items()}
+            with mode:
+                result = func(*given, **named_ones)
     except _Mismatch as error:
         return str(error), None
     except Exception:

@@ -11,6 +11,7 @@ import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -47,6 +48,8 @@ class SimulatedCuda:
         """Begins to simulate."""
         if torch.cuda.is_available():
             raise RuntimeError("there is a CUDA device; nothing needs to be simulated")
+        # torch imports it at the first op under a dispatch mode, and torch 2.6 cannot with function modes off
+        import_module("torch._dynamo")
         self._policy = CudaPolicy(self._cpu)
         self._policy.install()
         try:

@@ -204,6 +204,9 @@ MAPPED = [
 ]
 
 
+@pytest.mark.skipif(
+    not placement._Mismatch, reason="torch 2.6 may lose what is kept with memory that is loaded"
+)
 @pytest.mark.parametrize(("where", "device"), MAPPED)
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_checkpoint_is_loaded_where_it_is_wanted(where: Any, device: Any, zipped: bool) -> None:
