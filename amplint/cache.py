@@ -64,7 +64,7 @@ _UNFINISHED = ".tmp"
 _MOST_RUNS = 64
 """So many results are kept in one folder, those that were used last: of projects, sets of files, settings and working
 directories."""
-_WITHOUT_EFFECT = frozenset({"output_format"})
+_WITHOUT_EFFECT = frozenset({"output_format", "origins"})
 """Settings that say nothing of what is found."""
 _STALE = 3600.0
 """Seconds after which a file that was never finished is taken away."""

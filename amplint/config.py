@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,8 @@ class Settings:
     root: Path
     source: Path | None = None
     """The configuration file, if there is one."""
+    origins: tuple[tuple[str, Path], ...] = field(default=(), compare=False)
+    """For each key that is set in files, the one that has the say: ``source``, or what it extends."""
     select: tuple[str, ...] = ()
     """Selectors of the rules to run; none means the rules that are on by default."""
     extend_select: tuple[str, ...] = ()
@@ -141,12 +143,6 @@ def has_settings(directory: Path) -> bool:
     return False
 
 
-def configured(settings: Settings) -> frozenset[str]:
-    """The keys that the configuration file of the settings has. Raises ConfigError."""
-    table = _table_of(settings.source, required=True) if settings.source is not None else None
-    return frozenset(table or ())
-
-
 def fixable_codes(settings: Settings) -> frozenset[str]:
     """The codes of the rules whose findings may be fixed."""
     from amplint.catalog import rule_names
@@ -216,17 +212,49 @@ def _parse(path: Path, data: bytes) -> dict[str, Any]:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
 
 
-def _settings(source: Path, table: Mapping[str, Any]) -> Settings:
+def _settings(source: Path, table: Mapping[str, Any], below: tuple[Path, ...] = ()) -> Settings:
+    """The settings of a file over those of the file that it extends; ``below`` are those that extend it."""
     source = source.resolve()
-    settings = Settings(root=source.parent, source=source)
+    settings = Settings(root=source.parent)
+    if "extend" in table:
+        settings = _extended(source, table["extend"], (*below, source))
+    # What is relative to a file, such as project-root, is so to the one that says it.
+    settings = replace(settings, root=source.parent, source=source)
+    origins = dict(settings.origins)
     for key, value in table.items():
+        if key == "extend":
+            continue
+        inherited = settings
         settings = _apply(settings, key, value, f"{source}: {_plain(key)}")
-    return settings
+        if key in _ADDED:
+            settings = _added(inherited, settings, key.replace("-", "_"))
+        origins[key] = source
+    return replace(settings, origins=tuple(origins.items()))
+
+
+def _added(inherited: Settings, settings: Settings, name: str) -> Settings:
+    """The settings with what both list under a key."""
+    both: dict[str, Any] = {name: tuple(dict.fromkeys((*getattr(inherited, name), *getattr(settings, name))))}
+    return replace(settings, **both)
+
+
+def _extended(source: Path, value: object, below: tuple[Path, ...]) -> Settings:
+    """The settings of the file that another extends."""
+    place = f"{source}: extend"
+    text = _text(value, place)
+    path = Path(os.path.abspath(source.parent / os.path.expanduser(text)))  # noqa: PTH100, PTH111 - never raises
+    try:
+        table = _table_of(path, required=True)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+    if path.resolve() in below:
+        raise ConfigError(f"{place}: {path} extends {source}, and so itself")
+    return _settings(path, table or {}, below)
 
 
 def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
     if key not in KEYS:
-        raise ConfigError(f'{place}: unknown key "{_plain(key)}"{suggestion(key, KEYS)}')
+        raise ConfigError(f'{place}: unknown key "{_plain(key)}"{suggestion(key, ("extend", *KEYS))}')
     if key == "torch-version":
         from amplint.requirements import bounds_of_setting
 
@@ -344,6 +372,9 @@ def _shown(value: object) -> str:
         case _:
             return str(value)
 
+
+_ADDED = ("extend-select", "extend-exclude")
+"""Keys whose values add to those of the file that is extended; those of any other key replace them."""
 
 KEYS: dict[str, Callable[[object, str], Any]] = {
     "select": _selectors,

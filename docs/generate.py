@@ -1,7 +1,8 @@
 """Writes what the documentation says about rules, what the README shows of a run, and the byte gate, from amplint
 itself.
 
-    python docs/generate.py            # writes docs/rules/*.md, the marked parts of README.md and amplint/amp/gate.py
+    python docs/generate.py            # writes docs/rules/*.md, the marked parts of README.md, amplint/amp/gate.py,
+                                       # docs/settings.md and docs/schemas/settings-1.json
     python docs/generate.py --check    # changes nothing; exit status 1 and a list if something is stale
 
 The page of a rule is the docstring of its module, with a heading above it.
@@ -13,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import settings_reference
+
 from amplint.flow.driver import registry
 from amplint.flow.project.gate import tokens
 from amplint.rules import all_rules
@@ -22,6 +25,8 @@ from amplint.unreadable import UnreadableFile
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
 PAGES = REPOSITORY / "docs" / "rules"
+SETTINGS = REPOSITORY / "docs" / "settings.md"
+SETTINGS_SCHEMA = REPOSITORY / "docs" / "schemas" / "settings-1.json"
 GATE = REPOSITORY / "amplint" / "amp" / "gate.py"
 RULES = (*all_rules(), UnreadableFile())
 DEMONSTRATION = "fixtures/epoch-wide-autocast/bad_region_around_loop.py"
@@ -93,12 +98,18 @@ def wanted() -> dict[Path, str]:
     """Every generated file and what it has to hold."""
     texts = {PAGES / f"{rule.name}.md": rule.page for rule in RULES}
     readme = replaced(README.read_text(encoding="utf-8"), "rules", rules_table())
-    return texts | {README: replaced(readme, "demonstration", demonstration()), GATE: gate()}
+    return texts | {
+        README: replaced(readme, "demonstration", demonstration()),
+        GATE: gate(),
+        SETTINGS: settings_reference.page(),
+        SETTINGS_SCHEMA: settings_reference.schema(),
+    }
 
 
 def stale(texts: dict[Path, str]) -> list[Path]:
     """The files that hold something else, are missing, or belong to no rule any more."""
-    present = {path: path.read_text(encoding="utf-8") for path in (*PAGES.glob("*.md"), README, GATE)}
+    written = [path for path in texts if path.parent != PAGES and path.exists()]
+    present = {path: path.read_text(encoding="utf-8") for path in (*PAGES.glob("*.md"), *written)}
     return sorted(path for path in texts.keys() | present.keys() if texts.get(path) != present.get(path))
 
 

@@ -35,7 +35,11 @@ def load_generator() -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["generate"] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str(REPOSITORY / "docs"))  # as for a script
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(REPOSITORY / "docs"))
     return module
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from amplint.amp.deprecated import WARNS_SINCE
 from amplint.bounds import TORCH_DEFAULT, TorchBounds
-from amplint.config import KEYS, Settings, configured, with_project_torch
+from amplint.config import KEYS, Settings, with_project_torch
 from amplint.report.text import escaped
 from amplint.scope import root_of
 
@@ -25,12 +25,12 @@ def shown(path: str, settings: Settings, options: Mapping[str, Any]) -> str:
     start = Path.cwd() if path == "-" else Path(path).absolute()
     root = root_of(start if start.is_dir() else start.parent, settings)
     settings = with_project_torch(settings, [root])
-    in_file = configured(settings)
+    origins = dict(settings.origins)
     lines = [f"# {escaped(path)}", f"project = {_text(str(root))}"]
     for key in sorted(KEYS):
         option = options.get(key.replace("-", "_"))
         given = option is not None and option != ()
-        source = f"--{key}" if given else escaped(str(settings.source)) if key in in_file else _DEFAULT
+        source = f"--{key}" if given else escaped(str(origins[key])) if key in origins else _DEFAULT
         value: object = getattr(settings, key.replace("-", "_"), None)
         if key == "torch-version":
             value = _version(settings.torch)

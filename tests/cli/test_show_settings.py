@@ -40,6 +40,14 @@ def test_each_path_has_its_own(amplint, project: Path) -> None:
     assert lines(second)["force-exclude"] == "false  # the default"
 
 
+def test_what_another_file_says_is_shown_as_its_own(amplint, project: Path) -> None:
+    (project / "shared.toml").write_text('device = "cpu"\nlevel = "error"\n')
+    (project / "amplint.toml").write_text('extend = "shared.toml"\nlevel = "warning"\n')
+    shown = lines(amplint("--show-settings", ".").stdout)
+    assert shown["device"] == f'"cpu"  # {project / "shared.toml"}'
+    assert shown["level"] == f'"warning"  # {project / "amplint.toml"}'
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

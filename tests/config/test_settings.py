@@ -113,3 +113,59 @@ def test_options_go_through_the_same_checks(project: Path) -> None:
     assert with_option(settings, "select", ["AMP2"], "--select").select == ("AMP2",)
     with pytest.raises(ConfigError, match=r'^--device: "gpu" is none of cuda, cpu, xpu, mps'):
         with_option(settings, "device", "gpu", "--device")
+
+
+def test_a_file_extends_another(project: Path) -> None:
+    Path("shared/lint").mkdir(parents=True)
+    Path("shared/base.toml").write_text('level = "error"\nextend-exclude = ["old"]\nproject-root = "lint"\n')
+    Path("shared/middle.toml").write_text('extend = "base.toml"\ndevice = "xpu"\nignore = ["AMP1"]\n')
+    Path("amplint.toml").write_text(
+        'extend-exclude = ["new", "old"]\nignore = ["AMP501"]\nextend = "shared/middle.toml"\n'
+    )
+    settings = load_settings(project)
+    assert (settings.root, settings.source) == (project, project / "amplint.toml")
+    assert (settings.level, settings.device) == ("error", "xpu")
+    assert settings.ignore == ("AMP501",)
+    assert settings.extend_exclude == ("old", "new")
+    assert settings.project_root == project / "shared/lint"
+    origins = {key: path.name for key, path in settings.origins}
+    assert origins == {
+        "level": "base.toml",
+        "extend-exclude": "amplint.toml",
+        "project-root": "base.toml",
+        "device": "middle.toml",
+        "ignore": "amplint.toml",
+    }
+
+
+def test_a_pyproject_extends_the_table_of_another(project: Path) -> None:
+    Path("package").mkdir()
+    Path("pyproject.toml").write_text('[tool.amplint]\nselect = ["AMP2"]\n')
+    Path("package/pyproject.toml").write_text(
+        '[tool.amplint]\nextend = "../pyproject.toml"\ndevice = "cpu"\n'
+    )
+    settings = load_settings(Path("package"))
+    assert (settings.select, settings.device, settings.root) == (("AMP2",), "cpu", project / "package")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("extend = 3", "extend: expected a string, not 3"),
+        ("extend = 'none.toml'", "extend: cannot read the configuration file"),
+        ("extend = '.'", "extend: cannot read the configuration file"),
+        ('extend = "\\u0000"', "extend: cannot read the configuration file"),
+        ("extend = 'amplint.toml'", "amplint.toml, and so itself"),
+        ("extend = 'circle.toml'", "amplint.toml extends"),
+        ("extend = 'broken.toml'", "extend: .*broken.toml is not valid TOML"),
+        ("extend = 'bad.toml'", "bad.toml: device: expected a string"),
+        ("extnd = 'bad.toml'", 'did you mean "extend"'),
+    ],
+)
+def test_what_cannot_be_extended_is_an_error(project: Path, text: str, message: str) -> None:
+    Path("circle.toml").write_text('extend = "amplint.toml"\n')
+    Path("broken.toml").write_text("[[[")
+    Path("bad.toml").write_text("device = 3\n")
+    Path("amplint.toml").write_text(f"{text}\n")
+    with pytest.raises(ConfigError, match=message):
+        load_settings(project)
