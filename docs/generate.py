@@ -1,8 +1,8 @@
 """Writes what the documentation says about rules, what the README shows of a run, and the byte gate, from amplint
 itself.
 
-    python docs/generate.py            # writes docs/rules/*.md, the marked parts of README.md, amplint/amp/gate.py,
-                                       # docs/settings.md and docs/schemas/settings-1.json
+    python docs/generate.py            # writes docs/rules/*.md, docs/settings.md, docs/changelog.md, the marked parts
+                                       # of README.md and docs/index.md, docs/schemas/settings-1.json, the byte gate
     python docs/generate.py --check    # changes nothing; exit status 1 and a list if something is stale
 
 The page of a rule is the docstring of its module, with a heading above it.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import settings_reference
@@ -25,6 +26,8 @@ from amplint.unreadable import UnreadableFile
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
 PAGES = REPOSITORY / "docs" / "rules"
+START = REPOSITORY / "docs" / "index.md"
+CHANGES = REPOSITORY / "CHANGELOG.md"
 SETTINGS = REPOSITORY / "docs" / "settings.md"
 SETTINGS_SCHEMA = REPOSITORY / "docs" / "schemas" / "settings-1.json"
 GATE = REPOSITORY / "amplint" / "amp" / "gate.py"
@@ -32,14 +35,24 @@ RULES = (*all_rules(), UnreadableFile())
 DEMONSTRATION = "fixtures/epoch-wide-autocast/bad_region_around_loop.py"
 
 
-def rules_table() -> str:
-    """The table of the README."""
-    rows = [
-        f"| {r.code} | [{r.name}](docs/rules/{r.name}.md) | {r.level.value} | {r.summary} |" for r in RULES
-    ]
+def rules_table(folder: str) -> str:
+    """The table of the rules, whose pages lie in a folder."""
+    rows = [f"| {r.code} | [{r.name}]({folder}{r.name}.md) | {r.level.value} | {r.summary} |" for r in RULES]
     return "\n".join(("| code | name | level | |", "|---|---|---|---|", *rows))
 
 
+def rules_page() -> str:
+    """The page that lists the rules."""
+    head = (
+        "# Rules",
+        "An **error** raises at run time or gives wrong numbers without a word; a **warning** is wrong under a\n"
+        "condition that its message names; **advice** is about cost, style or deprecation. "
+        "[What a level is worth](../levels.md).",
+    )
+    return "\n\n".join((*head, rules_table(""))) + "\n"
+
+
+@cache
 def demonstration() -> str:
     """A run of amplint as a reader would see it, without colour."""
     command = [sys.executable, "-c", "from amplint.cli.main import main; main()", "--isolated", DEMONSTRATION]
@@ -54,7 +67,7 @@ def replaced(text: str, part: str, content: str) -> str:
     before, start, rest = text.partition(f"<!-- {part} -->\n")
     _, end, after = rest.partition("<!-- end -->")
     if not start or not end:
-        sys.exit(f"README.md has no part <!-- {part} --> ... <!-- end -->")
+        sys.exit(f"there is no part <!-- {part} --> ... <!-- end -->")
     return f"{before}{start}{content}\n{end}{after}"
 
 
@@ -97,10 +110,13 @@ def _in_quotes(token: bytes) -> str:
 def wanted() -> dict[Path, str]:
     """Every generated file and what it has to hold."""
     texts = {PAGES / f"{rule.name}.md": rule.page for rule in RULES}
-    readme = replaced(README.read_text(encoding="utf-8"), "rules", rules_table())
+    readme = replaced(README.read_text(encoding="utf-8"), "rules", rules_table("docs/rules/"))
     return texts | {
         README: replaced(readme, "demonstration", demonstration()),
         GATE: gate(),
+        START: replaced(START.read_text(encoding="utf-8"), "demonstration", demonstration()),
+        PAGES / "index.md": rules_page(),
+        PAGES.parent / "changelog.md": CHANGES.read_text(encoding="utf-8"),
         SETTINGS: settings_reference.page(),
         SETTINGS_SCHEMA: settings_reference.schema(),
     }

@@ -161,6 +161,15 @@ def _find_odd(roots: Iterable[ModuleView]) -> None:
                 dtype = view.total.dominant
                 if len(views) >= _FEWEST and dtype != usual and 3 * count[dtype] <= len(views):
                     view.odd = f"{dtype}, where {most} of {len(views)} {kind} are {usual}"
+        _keep_outermost(root, "")
+
+
+def _keep_outermost(view: ModuleView, around: str) -> None:
+    """Of modules in a module that stands out, those in its type are told by it; ``around`` is that type, if any."""
+    if around and view.total.dominant == around:
+        view.odd = ""
+    for child in view.children:
+        _keep_outermost(child, view.total.dominant if view.odd else around)
 
 
 def odd_ones(roots: Iterable[ModuleView]) -> list[ModuleView]:

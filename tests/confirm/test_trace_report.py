@@ -33,6 +33,23 @@ def test_the_layer_that_was_kept_in_float32_stands_out_among_48() -> None:
     assert (odd.name, odd.odd) == ("Net.layers.17", "float32, where 47 of 48 Linear are float16")
 
 
+def test_of_modules_in_each_other_the_outermost_stands_out_and_what_differs_from_it() -> None:
+    modules = [module("Net", "Net", 7)]
+    ops = []
+    for number in range(8):
+        block, kept = f"Net.blocks.{number}", "float32" if number == 5 else "float16"
+        modules.append(module(block, "Block", 4))
+        for name, dtype in (
+            ("attend", kept),
+            ("feed", kept),
+            ("norm", "bfloat16" if number == 5 else "float32"),
+        ):
+            modules.append(module(f"{block}.{name}", name.title(), 4))
+            ops.append(op("linear", 4, f"{block}.{name}", dtype))
+    found = odd_ones(tree(Trace(modules=tuple(modules), ops=tuple(ops))))
+    assert [view.name for view in found] == ["Net.blocks.5", "Net.blocks.5.norm"]
+
+
 @pytest.mark.parametrize(("kept", "count"), [(-1, 48), (0, 2)])
 def test_nothing_stands_out_of_what_is_alike_or_of_two(kept: int, count: int) -> None:
     assert odd_ones(tree(trace_of(recording(kept, count)))) == []
