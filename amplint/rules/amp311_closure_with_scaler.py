@@ -141,6 +141,8 @@ class ClosureWithScaler(FlowRule):
     def on_scaler_used(self, state: Seen, event: ScalerUsed, report: Report) -> Hashable:
         if event.act == "scale":
             return state._replace(made=event.made)
+        if event.act == "unscale_":
+            return state._replace(scaled=None)
         # a scaler out of sight may be of a class that takes closures
         if event.act == "step" and event.closure and event.enabled is not False and event.made is not None:
             if event.closure == "keyword":
