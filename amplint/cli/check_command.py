@@ -6,11 +6,13 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from amplint.baseline import place_of
 from amplint.cache import Cache, stamp_of
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
@@ -34,7 +36,9 @@ from amplint.source.discovery import MissingPathError
 _LISTS = (
     "select", "extend-select", "ignore", "fixable", "unfixable", "errors-only", "exclude", "extend-exclude",
 )  # fmt: skip
-_VALUES = ("force-exclude", "project-root", "torch-version", "device", "level", "output-format")
+_VALUES = ("force-exclude", "project-root", "torch-version", "device", "level", "baseline", "output-format")
+_WITH_SUMMARY = ("full", "concise", "github", "sarif")
+"""Formats that have room for what there is to say of the baseline."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -106,6 +110,12 @@ class _CheckCommand(click.Command):
     metavar="|".join(LEVELS),
     help="Report findings of this level and worse ones. [default: advice]",
 )
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    help="The findings that are not reported. [default: amplint-baseline.json at the root of the project]",
+)
+@click.option("--no-baseline", is_flag=True, help="Report what is in the baseline, too.")
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep results.")
 @cache_dir_option
 @click.option(
@@ -247,6 +257,7 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
         except (ConfigError, MissingPathError) as error:
             return {"": str(error)}
         sources = [str(view.settings.source) for view in given if view.settings.source is not None]
+        sources += [str(place_of(view.root, view.settings)) for view in given]
         return {
             file: stamp_of(file) for file in [*sources, *(file for view in given for file in view.project)]
         }
@@ -310,6 +321,10 @@ def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:
         given = options.get(key.replace("-", "_"))
         if given is not None:
             settings = with_option(settings, key, given, f"--{key}")
+    if options.get("no_baseline"):
+        if options["baseline"] is not None:
+            raise Failure("--baseline and --no-baseline exclude each other")
+        settings = replace(settings, baseline=None, with_baseline=False)
     return settings
 
 
@@ -344,15 +359,27 @@ def _report(result: CheckResult, output_format: str, options: dict[str, Any], *,
         from amplint.report.statistics import render_statistics
 
         write(render_statistics(result, style, as_json=output_format == "json"), output_file, err=err)
+        if output_format == "json" and not options["quiet"]:
+            tell_baselined(result)
         return
     from amplint.report import renderer
 
     write(renderer(output_format)(result, style), output_file, err=err)
+    if output_format not in _WITH_SUMMARY and not options["quiet"]:
+        tell_baselined(result)
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format == "github" and step_summary:
         from amplint.report.github import write_step_summary
 
         write_step_summary(result, Path(step_summary))
+
+
+def tell_baselined(result: CheckResult) -> None:
+    """Writes to standard error what there is to say of the baseline, where the report has no room for it."""
+    from amplint.report.text import baselined
+
+    for line in baselined(result):
+        click.echo(f"amplint: {line}", err=True)
 
 
 def tell_crashes(result: CheckResult) -> None:

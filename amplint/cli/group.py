@@ -19,12 +19,16 @@ class DefaultCheck(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands."""
-        return ["cache", "check", "confirm", "rule", "trace"]
+        return ["baseline", "cache", "check", "confirm", "rule", "trace"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
         if cmd_name == "check":
             return check_command
+        if cmd_name == "baseline":
+            from amplint.cli.baseline_command import baseline_command
+
+            return baseline_command
         if cmd_name == "cache":
             from amplint.cli.cache_command import cache_command
 
