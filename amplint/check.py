@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from amplint.parallel import Crew
     from amplint.source.project import Project
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files done and of all files that are analysed."""
+Progress = Callable[[str, int, int], None]
+"""Called with what the run is at, such as "reading files", how much of it is done and how much there is, 0 where
+nobody knows."""
+
+_GATE = "looking for AMP in files"
 
 _MANY_FILES = 400
 """Files from which on worker processes are started before the gate, which they share."""
@@ -160,6 +164,8 @@ def _check_view(
     settings = with_line_length(with_project_torch(view.settings, [view.root]), view.root)
     files = view.project
     view = view._replace(settings=settings)
+    told = progress if progress is not None else lambda phase, done, total: None
+    told("looking at files", 0, len(files))
     entry = cache.of(view) if cache is not None and not changed else None
     kept = entry.get() if entry is not None else None
     laps.end("cache")
@@ -170,14 +176,13 @@ def _check_view(
         from amplint.parallel import Crew
 
         with Crew(_job(view, changed), workers) as crew:
-            passed, others = _gated_by(crew, workers, files, settings)
+            passed, others = _gated_by(crew, workers, files, settings, told)
     else:
-        passed, others = gated(
-            files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
-        )
+        gate, refined = gate_of(settings), not settings.has_own_wrappers
+        passed, others = gated(files, gate, refined=refined, changed=changed, told=partial(told, _GATE))
     laps.end("gate")
     if passed:
-        result = _judge(_job(view, changed), view, passed, others, progress, entry)
+        result = _judge(_job(view, changed), view, passed, others, told, entry)
     else:
         if entry is not None:
             entry.put(Kept(()), Asked(), ())
@@ -220,7 +225,7 @@ def _merged(results: Sequence[CheckResult]) -> CheckResult:
 
 
 def _gated_by(
-    crew: Crew, workers: int, files: Sequence[str], settings: Settings
+    crew: Crew, workers: int, files: Sequence[str], settings: Settings, told: Progress
 ) -> tuple[list[str], list[str]]:
     """The gate of a large tree, passed in several processes at once."""
     parts = _in_parts(files, 4 * workers)
@@ -229,6 +234,7 @@ def _gated_by(
     for found, rest in crew.gate(parts, gate_of(settings), refined=not settings.has_own_wrappers):
         passed += found
         others += rest
+        told(_GATE, len(passed) + len(others), len(files))
     return passed, others
 
 
@@ -242,7 +248,7 @@ def _judge(
     view: View,
     passed: Sequence[str],
     others: Sequence[str],
-    progress: Progress | None,
+    told: Progress,
     entry: Entry | None,
 ) -> CheckResult:
     from amplint.groups import Candidate, judge_group
@@ -252,11 +258,7 @@ def _judge(
         Candidate(path, display_name(path), decode(job.changed[path]) if path in job.changed else None)
         for path in (*passed, *_users(job, project, passed, others))
     ]
-    if progress is not None:
-        progress(0, len(candidates))
-    verdict = judge_group(job, candidates, project)
-    if progress is not None:
-        progress(len(candidates), len(candidates))
+    verdict = judge_group(job, candidates, project, told)
     sources = {candidate.display: candidate.path for candidate in candidates}
     kept = Kept(verdict.findings, verdict.silencing, sources, verdict.entries, verdict.cut)
     if entry is not None and not verdict.crashes:

@@ -97,9 +97,14 @@ def _codes_to_run(
     return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
 
 
-def judge_group(job: Job, group: Sequence[Candidate], project: Project | None = None) -> Verdict:
+def judge_group(
+    job: Job,
+    group: Sequence[Candidate],
+    project: Project | None = None,
+    told: Callable[[str, int, int], None] = lambda phase, done, total: None,
+) -> Verdict:
     """The findings in the files of a group, without those that are silenced or switched off. ``project`` is that of the
-    job's files, if some were read already."""
+    job's files, if some were read already; ``told`` hears what this is at, how much is done, and of how much or 0."""
     from amplint.analysis import Analysis, Judged
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -109,7 +114,9 @@ def judge_group(job: Job, group: Sequence[Candidate], project: Project | None = 
     judged = Judged([], [])
     if files:
         try:
-            judged = Analysis(files, project or job.project(), job.settings, job.codes).run(wanted)
+            told("reading files", 0, len(files))
+            analysis = Analysis(files, project or job.project(), job.settings, job.codes)
+            judged = analysis.run(wanted, told)
         except Exception as error:
             judged.crashes.append(_crash(files[0], error))
     findings = [*unreadable, *judged.findings]

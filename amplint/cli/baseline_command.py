@@ -67,15 +67,13 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         return replace(settings_of(folder), with_baseline=False)
 
     adding = not options["prune"] and not options["only_check"]
-    given = [_with_baseline(view, needed=not adding) for view in views(paths, without)]
-    progress = ProgressBar()
     cache = None
     if not options["no_cache"]:
         cache = Cache(Path(options["cache_dir"]).absolute() if options["cache_dir"] else None)
-    try:
+    with ProgressBar() as progress:
+        progress("listing files", 0, 0)
+        given = [_with_baseline(view, needed=not adding) for view in views(paths, without)]
         result = check_views(given, jobs=options["jobs"], progress=progress, cache=cache)
-    finally:
-        progress.clear()
     if options["only_check"]:
         _tell_stale(result)
     else:

@@ -174,17 +174,19 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
     laps = Laps()
     settings = settings_from(paths, options)
     stdin = _stdin(stdin_name) if paths == ["-"] and not options["show_files"] else None
-    given = _views(paths, settings, options, stdin)
+    with ProgressBar(not options["quiet"]) as progress:
+        progress("listing files", 0, 0)
+        given = _views(paths, settings, options, stdin)
     if options["show_files"]:
         return _show_files(given)
     if not options["quiet"]:
         _warn_of_nothing(given, paths)
     laps.end("settings and list of files")
-    progress = ProgressBar()
-    if fixes.is_wanted(options):
-        result, code = _fix(given, settings, options, stdin, progress)
-    else:
-        result, code = _check(given, settings, options, stdin, progress)
+    with ProgressBar(not options["quiet"]) as progress:
+        if fixes.is_wanted(options):
+            result, code = _fix(given, settings, options, stdin, progress)
+        else:
+            result, code = _check(given, settings, options, stdin, progress)
     laps.end("checking and report")
     if options["verbose"]:
         from amplint.cli import account

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from amplint.cache import Cache
-    from amplint.check import CheckResult, Progress, Stdin
+    from amplint.check import CheckResult, Stdin
+    from amplint.cli.progress import ProgressBar
     from amplint.findings import Finding
     from amplint.fixing import Fixing
     from amplint.scope import View
@@ -65,7 +66,7 @@ def run(
     views: Sequence[View],
     options: dict[str, Any],
     stdin: Stdin | None,
-    progress: Progress,
+    progress: ProgressBar,
     cache: Cache | None,
     report: Callable[[CheckResult, str], None],
 ) -> tuple[CheckResult, int]:
@@ -95,9 +96,7 @@ def run(
                 cache=cache,
             )
     finally:
-        clear = getattr(progress, "clear", None)
-        if clear is not None:
-            clear()
+        progress.clear()
     if options["diff"]:
         return fixing.result, _show_diff(fixing, options, ignoring)
     if stdin is not None:
