@@ -4,8 +4,8 @@
 
 Makes a project in which each file has something to fix, and runs amplint on it once undisturbed, to see how long the
 writing takes. Then as often as ``--kills`` says it runs it anew and kills it: a few times before anything is written,
-else when a file has just been replaced, each time one further on, and a part of the time that one file takes has passed.
-When the process that finishes what amplint has begun is gone as well, the files are looked at, and whether there are
+else when a file has just been replaced, each time one further on, and a part of the time for one file has passed. When
+the process that finishes what amplint has begun is gone as well, the files are looked at, and whether there are
 others. Says in how many runs some files were new and some old. Exit status 1 if anything is wrong. Linux alone.
 """
 
@@ -174,7 +174,7 @@ def main(given: Sequence[str]) -> int:
             wrong += bool(problems)
             for problem in problems:
                 print(
-                    f"killed {moment:.4f} s after the first file, {changed} files new: {problem}", flush=True
+                    f"killed {pause:.4f} s after file {reached}, {changed} files new: {problem}", flush=True
                 )
     print(describe_machine())
     print(
