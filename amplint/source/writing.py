@@ -112,9 +112,12 @@ def put(path: str, data: bytes) -> None:
             if reason:
                 raise Unwritable(reason)
             return
-        name = _unused_name(os.path.dirname(os.path.abspath(path)))
+        folder = os.path.dirname(os.path.abspath(path))
+        remove_leftovers([folder])
+        name = _unused_name(folder)
         try:
             with open(name, "xb") as file:  # noqa: PTH123
+                _lock(file.fileno())
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -93,6 +93,18 @@ def test_progress_keeps_to_the_width(clock: list[float], monkeypatch: pytest.Mon
 
 
 @needs_terminal
+def test_an_error_leaves_nothing_of_it(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen(monkeypatch)
+    with pytest.raises(ValueError), ProgressBar() as progress:
+        progress("listing files", 0, 0)
+        clock[0] += 1
+        progress.draw()
+        raise ValueError
+    assert on_screen(screen.take()) == ""
+
+
+@needs_terminal
 @pytest.mark.parametrize("why", ["a dumb terminal", "it is not wanted", "a pipe"])
 def test_there_is_no_progress(clock: list[float], monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     monkeypatch.setenv("TERM", "dumb" if why == "a dumb terminal" else "xterm")
