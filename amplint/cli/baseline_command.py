@@ -12,6 +12,7 @@ from amplint.baseline import Baseline, Compared, is_baselined, place_of, read, w
 from amplint.cache import Cache
 from amplint.check import CheckResult, check_views
 from amplint.cli.check_command import cache_dir_option, list_option, missing, settings_from, tell_crashes
+from amplint.cli.completion import a_file, folders, paths
 from amplint.cli.failure import Failure
 from amplint.cli.progress import ProgressBar
 from amplint.config import ConfigError, Settings
@@ -23,12 +24,13 @@ from amplint.source.writing import Unwritable, put
 
 
 @click.command("baseline", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@click.argument("paths", nargs=-1, metavar="[PATHS]...", shell_complete=paths)
 @click.option("--prune", is_flag=True, help="Take out what is found no more, and add nothing.")
 @click.option("--check", "only_check", is_flag=True, help="Exit with 1 if something in it is found no more.")
 @click.option(
     "--baseline",
     metavar="FILE",
+    shell_complete=a_file,
     help="The file. [default: amplint-baseline.json at the root of the project]",
 )
 @list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
@@ -36,7 +38,9 @@ from amplint.source.writing import Unwritable, put
 @list_option("ignore", "Rules not to run.")
 @click.option("--config", type=click.Path(path_type=Path), help="The configuration file to use.")
 @click.option("--isolated", is_flag=True, help="Use no configuration file.")
-@click.option("--project", "project_root", metavar="DIR", help="The project of the paths.")
+@click.option(
+    "--project", "project_root", metavar="DIR", shell_complete=folders, help="The project of the paths."
+)
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep results.")
 @cache_dir_option
 @click.option("-j", "--jobs", type=click.IntRange(0), default=0, metavar="N", help="Worker processes.")

@@ -16,6 +16,7 @@ from amplint.baseline import place_of
 from amplint.cache import Cache, stamp_of
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
+from amplint.cli.completion import a_file, folders, list_of_rules, one_of, paths
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.cli.progress import ProgressBar
@@ -33,8 +34,9 @@ from amplint.scope import View, text_alone, views
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 
+_RULES = ("select", "extend-select", "ignore", "fixable", "unfixable")
 _LISTS = (
-    "select", "extend-select", "ignore", "fixable", "unfixable", "errors-only", "exclude", "extend-exclude",
+    *_RULES, "errors-only", "exclude", "extend-exclude",
 )  # fmt: skip
 _VALUES = ("force-exclude", "project-root", "torch-version", "device", "level", "baseline", "output-format")
 _WITH_SUMMARY = ("full", "concise", "github", "sarif")
@@ -45,7 +47,13 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 def list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
     """An option that may be given several times, each with a list."""
-    return click.option(f"--{name}", multiple=True, metavar="LIST", help=help + " Separated by commas.")
+    return click.option(
+        f"--{name}",
+        multiple=True,
+        metavar="LIST",
+        help=help + " Separated by commas.",
+        shell_complete=list_of_rules if name in _RULES else None,
+    )
 
 
 cache_dir_option = click.option(
@@ -67,11 +75,16 @@ class _CheckCommand(click.Command):
 
 
 @click.command("check", cls=_CheckCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@click.argument("paths", nargs=-1, metavar="[PATHS]...", shell_complete=paths)
 @list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
 @list_option("extend-select", "Rules to run as well.")
 @list_option("ignore", "Rules not to run.")
-@click.option("--output-format", metavar="|".join(OUTPUT_FORMATS), help="How to report. [default: full]")
+@click.option(
+    "--output-format",
+    metavar="|".join(OUTPUT_FORMATS),
+    help="How to report. [default: full]",
+    shell_complete=one_of(OUTPUT_FORMATS),
+)
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to report to.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: the unsafe fixes as well.")
@@ -92,6 +105,7 @@ class _CheckCommand(click.Command):
     "--project",
     "project_root",
     metavar="DIR",
+    shell_complete=folders,
     help="The project of the paths, which is read as a whole; what lies in the paths is reported. [default: where "
     "the nearest settings are, or the repository, or the package]",
 )
@@ -104,15 +118,22 @@ class _CheckCommand(click.Command):
 @click.option(
     "--torch-version", metavar="VERSION", help='The torch that the code runs with: "2.4", ">=2.3,<2.9".'
 )
-@click.option("--device", metavar="|".join(DEVICES), help="The device that the code runs on. [default: cuda]")
+@click.option(
+    "--device",
+    metavar="|".join(DEVICES),
+    help="The device that the code runs on. [default: cuda]",
+    shell_complete=one_of(DEVICES),
+)
 @click.option(
     "--level",
     metavar="|".join(LEVELS),
     help="Report findings of this level and worse ones. [default: advice]",
+    shell_complete=one_of(LEVELS),
 )
 @click.option(
     "--baseline",
     metavar="FILE",
+    shell_complete=a_file,
     help="The findings that are not reported. [default: amplint-baseline.json at the root of the project]",
 )
 @click.option("--no-baseline", is_flag=True, help="Report what is in the baseline, too.")
@@ -145,7 +166,10 @@ class _CheckCommand(click.Command):
     "--watch", is_flag=True, help="Check again whenever a file of the project changes, until Ctrl-C."
 )
 @click.option(
-    "--stdin-filename", metavar="FILE", help="The name of the text from standard input (PATHS is -)."
+    "--stdin-filename",
+    metavar="FILE",
+    shell_complete=a_file,
+    help="The name of the text from standard input (PATHS is -).",
 )
 def check_command(paths: tuple[str, ...], **options: Any) -> None:
     """Check Python files and directories (default: the current one); - reads standard input."""

@@ -12,6 +12,7 @@ import click
 from amplint.baseline import Baseline, baseline_of
 from amplint.check import CheckResult, check
 from amplint.cli.check_command import list_option, missing, settings_from, tell_crashes
+from amplint.cli.completion import paths
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.config import ConfigError, Settings
@@ -82,7 +83,7 @@ def run_options(command: Any) -> Any:
 
 
 @click.command("confirm", cls=WithProgram, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@click.argument("paths", nargs=-1, metavar="[PATHS]...", shell_complete=paths)
 @run_options
 @device_option
 @click.option("--output-format", type=click.Choice(FORMATS), default="full", help="How to report.")

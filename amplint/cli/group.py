@@ -6,6 +6,7 @@ import click
 
 from amplint import __version__
 from amplint.cli.check_command import check_command
+from amplint.cli.completion import BY_DEFAULT
 
 
 class DefaultCheck(click.Group):
@@ -14,6 +15,7 @@ class DefaultCheck(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put ``check`` before anything but a subcommand or one of the group's own options."""
         if not args or args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version", "-V"):
+            ctx.meta[BY_DEFAULT] = True
             args = ["check", *args]
         return super().parse_args(ctx, args)
 
