@@ -318,11 +318,11 @@ def _compared(
 
     unread = {path for finding, path in present if not is_baselined(finding)}
     files = {*view.files} - unread
-    hidden = [str(Path(obstacle.path).absolute()) for obstacle in view.obstacles]
+    hidden = [obstacle.path for obstacle in view.obstacles]
     mildest = LEVELS.index(view.settings.level)
 
     def is_judged(path: str) -> bool:
-        if path in files or not is_whole:
+        if path in files:
             return is_whole
         return not os.path.lexists(path) and not any(Path(path).is_relative_to(folder) for folder in hidden)
 
