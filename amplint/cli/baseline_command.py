@@ -84,6 +84,7 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         for compared in result.compared:
             click.echo(_written(compared, adding=adding))
         if adding:
+            _tell_unmarked(given)
             _tell_unreadable(result)
     if result.crashes:
         tell_crashes(result)
@@ -120,6 +121,17 @@ def _tell_stale(result: CheckResult) -> None:
     if result.stale:
         text = f"{result.stale} {'entry' if result.stale == 1 else 'entries'} of the baseline found no more."
         click.echo(text, err=True)
+
+
+def _tell_unmarked(given: list[View]) -> None:
+    for view in given:
+        if not view.is_marked and view.settings.baseline is None:
+            root = escaped(str(view.root))
+            click.echo(
+                f"amplint: nothing says that a project begins at {root}: runs over what is further down do not find this "
+                "baseline. An empty amplint.toml beside it says so.",
+                err=True,
+            )
 
 
 def _tell_unreadable(result: CheckResult) -> None:

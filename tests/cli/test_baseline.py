@@ -278,6 +278,16 @@ def test_it_is_found_from_anywhere(amplint: Amplint, project: Path, monkeypatch:
     assert amplint(str(project / "src" / "a.py")).code == 0
 
 
+def test_where_nothing_marks_a_project_that_is_said(amplint: Amplint, project: Path) -> None:
+    (project / "amplint.toml").unlink()
+    done = amplint("baseline")
+    assert done.code == 0
+    assert done.err.startswith(f"amplint: nothing says that a project begins at {project}: ")
+    assert amplint().code == 0
+    (project / "amplint.toml").write_text("")
+    assert amplint("baseline").err == ""
+
+
 def test_settings_and_options_name_another_file(
     amplint: Amplint, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
