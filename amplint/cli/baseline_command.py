@@ -16,7 +16,7 @@ from amplint.cli.completion import a_file, folders, paths
 from amplint.cli.failure import Failure
 from amplint.cli.progress import ProgressBar
 from amplint.config import ConfigError, Settings
-from amplint.report.text import counted, escaped
+from amplint.report.text import baselined, counted, escaped
 from amplint.scope import View, views
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
@@ -119,8 +119,7 @@ def _tell_stale(result: CheckResult) -> None:
         for entry in compared.stale:
             click.echo(f"{escaped(entry.path)}: {escaped(entry.name)}: {escaped(entry.line)}")
     if result.stale:
-        text = f"{result.stale} {'entry' if result.stale == 1 else 'entries'} of the baseline found no more."
-        click.echo(text, err=True)
+        click.echo(baselined(result)[-1], err=True)
 
 
 def _tell_unmarked(given: list[View]) -> None:
@@ -128,8 +127,8 @@ def _tell_unmarked(given: list[View]) -> None:
         if not view.is_marked and view.settings.baseline is None:
             root = escaped(str(view.root))
             click.echo(
-                f"amplint: nothing says that a project begins at {root}: runs over what is further down do not find this "
-                "baseline. An empty amplint.toml beside it says so.",
+                f"amplint: nothing says that a project begins at {root}: runs over what is further down do not find "
+                "this baseline. An empty amplint.toml beside it says so.",
                 err=True,
             )
 

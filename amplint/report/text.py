@@ -159,10 +159,10 @@ def baselined(result: CheckResult) -> list[str]:
     known, stale = len(result.known), result.stale
     lines = [f"{counted(known, 'finding')} in the baseline."] if known else []
     if stale:
-        entries, them = ("entry", "it") if stale == 1 else ("entries", "them")
-        lines.append(
-            f"{stale} {entries} of the baseline found no more: `amplint baseline --prune` takes {them} out."
+        entries, them = (
+            ("entry of the baseline is", "it") if stale == 1 else ("entries of the baseline are", "them")
         )
+        lines.append(f"{stale} {entries} found no more: `amplint baseline --prune` takes {them} out.")
     return lines
 
 
