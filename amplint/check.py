@@ -295,7 +295,8 @@ def _result(view: View, found: Kept, crashes: tuple[Crash, ...] = ()) -> CheckRe
         one = _compared(
             view, view.baseline, [(finding, shown[finding.path]) for finding in present], not crashes
         )
-        told = [finding for finding in told if finding not in one.known]
+        known = set(one.known)
+        told = [finding for finding in told if finding not in known]
         compared = (one,)
     return CheckResult(
         tuple(sorted(told, key=lambda finding: finding.order)),
@@ -314,7 +315,6 @@ def _compared(
 ) -> Compared:
     """What was found in the view, held against its baseline. After a crash nobody knows what is found no more."""
     from amplint.baseline import compare, is_baselined
-    from amplint.groups import codes_to_run
 
     unread = {path for finding, path in present if not is_baselined(finding)}
     files = {*view.files} - unread
@@ -326,13 +326,12 @@ def _compared(
             return is_whole
         return not os.path.lexists(path) and not any(Path(path).is_relative_to(folder) for folder in hidden)
 
-    return compare(
-        baseline,
-        present,
-        lambda finding: finding.level.rank <= mildest,
-        is_judged,
-        lambda: codes_to_run(view.settings),
-    )
+    def ran() -> frozenset[str]:
+        from amplint.groups import codes_to_run
+
+        return codes_to_run(view.settings)
+
+    return compare(baseline, present, lambda finding: finding.level.rank <= mildest, is_judged, ran)
 
 
 def _job(view: View, changed: Mapping[str, bytes]) -> Job:
