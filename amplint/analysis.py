@@ -81,21 +81,29 @@ class Analysis:
             self.findings.append(_syntax_error(source.display, error.message, error.line, error.column))
         return None
 
-    def run(self, keep: Callable[[Finding], bool] = lambda finding: True) -> Judged:
-        """The findings that are to be kept, in any order, with their fixes."""
+    def run(
+        self,
+        keep: Callable[[Finding], bool] = lambda finding: True,
+        told: Callable[[str, int, int], None] = lambda phase, done, total: None,
+    ) -> Judged:
+        """The findings that are to be kept, in any order, with their fixes. ``told`` hears what this is at, how much of
+        it is done and how much there is, 0 where nobody knows."""
         # syntax trees are no cycles: looking for some among their nodes takes a third of the time
         collecting = gc.isenabled()
         gc.disable()
         try:
-            for file in self.files:
+            for number, file in enumerate(self.files):
+                told("reading files", number, len(self.files))
                 self._guarded(file.display, partial(self._spelling, file))
             if self.flow_rules:
                 for walk in self.driver.walks():
                     self._hear(walk)
+                    told(f"judging files ({len(self.files)}): entry points", self.entries, 0)
         finally:
             if collecting:
                 gc.enable()
         self.crashes += [Crash.of(path, "", error) for path, error in self.driver.failed]
+        told("looking for fixes", 0, 0)
         drafted = self._drafted(keep)
         conditions.start_over()  # what is left of them would hold all files in memory
         kept = [finding for finding in self.findings if keep(finding)] + drafted

@@ -66,9 +66,9 @@ class Project:
             self._texts[name] = encoded(text, text.encode("utf-8", "surrogatepass"))
 
     def check(self, *paths: AnyPath) -> CheckResult:
-        """The findings at and below paths, or in all of the project: ``project.check("train.py")``. Their fixes are in
-        ``finding.fix``: ``applied(text, fix.edits)`` gives the text with one. Raises MissingPathError and
-        ConfigError."""
+        """The findings at and below paths, or in all of the project: ``project.check("train.py")``; those in its
+        baseline are not among ``findings``, but in ``known``. Their fixes are in ``finding.fix``: ``applied(text,
+        fix.edits)`` gives the text with one. Raises MissingPathError and ConfigError."""
         wanted = [self._absolute(path) for path in paths] or [str(self.root)]
         return check_views(views(wanted, self._settings_of, self._texts), jobs=1, changed=self._texts)
 

@@ -64,7 +64,7 @@ _UNFINISHED = ".tmp"
 _MOST_RUNS = 64
 """So many results are kept in one folder, those that were used last: of projects, sets of files, settings and working
 directories."""
-_WITHOUT_EFFECT = frozenset({"output_format", "origins"})
+_WITHOUT_EFFECT = frozenset({"output_format", "origins", "level", "baseline", "with_baseline"})
 """Settings that say nothing of what is found."""
 _STALE = 3600.0
 """Seconds after which a file that was never finished is taken away."""
@@ -402,11 +402,28 @@ def _of_finding(finding: Finding) -> list[Any]:
         [[part.kind.value, part.text] for part in finding.assumes],
         finding.why,
         finding.help,
+        finding.line,
+        finding.number,
     ]
 
 
 def _finding(row: Sequence[Any]) -> Finding:
-    code, name, level, message, path, span, trail, fix, fingerprint, fix_note, assumes, why, help = row
+    (
+        code,
+        name,
+        level,
+        message,
+        path,
+        span,
+        trail,
+        fix,
+        fingerprint,
+        fix_note,
+        assumes,
+        why,
+        help,
+        *identity,
+    ) = row
     return Finding(
         code,
         name,
@@ -421,6 +438,7 @@ def _finding(row: Sequence[Any]) -> Finding:
         tuple(Assumption(Assumed(kind), text) for kind, text in assumes),
         why,
         help,
+        *identity,
     )
 
 

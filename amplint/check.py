@@ -4,15 +4,16 @@ code."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.bounds import TorchBounds
 from amplint.cache import Cache, Entry, Kept
 from amplint.catalog import UNUSED_SUPPRESSION
-from amplint.config import Settings, with_line_length, with_project_torch
+from amplint.config import LEVELS, Settings, with_line_length, with_project_torch
 from amplint.gating import gate_of, gated
 from amplint.laps import Laps
 from amplint.scope import View, alone, text_alone
@@ -21,13 +22,17 @@ from amplint.source.gate import passes
 from amplint.source.words import Asked
 
 if TYPE_CHECKING:
-    from amplint.findings import Crash, Finding, Span
+    from amplint.baseline import Baseline, Compared
+    from amplint.findings import Crash, Finding
     from amplint.groups import Job
     from amplint.parallel import Crew
     from amplint.source.project import Project
 
-Progress = Callable[[int, int], None]
-"""Called with the number of files done and of all files that are analysed."""
+Progress = Callable[[str, int, int], None]
+"""Called with what the run is at, such as "reading files", how much of it is done and how much there is, 0 where
+nobody knows."""
+
+_GATE = "looking for AMP in files"
 
 _MANY_FILES = 400
 """Files from which on worker processes are started before the gate, which they share."""
@@ -87,6 +92,18 @@ class CheckResult(NamedTuple):
     """Displayed name -> why a file that was to be fixed is left as it is."""
     accounts: tuple[Account, ...] = ()
     """One for each project."""
+    compared: tuple[Compared, ...] = ()
+    """What the comparison with each baseline gave; without one, none."""
+
+    @property
+    def known(self) -> tuple[Finding, ...]:
+        """The findings that are in a baseline, and not among ``findings``."""
+        return tuple(finding for one in self.compared for finding in one.known)
+
+    @property
+    def stale(self) -> int:
+        """The number of entries of baselines that are found no more."""
+        return sum(len(one.stale) for one in self.compared)
 
 
 def check(
@@ -131,7 +148,7 @@ def check_stdin(view: View, stdin: Stdin) -> CheckResult:
             return CheckResult((), 1)
         from amplint.groups import unreadable_file
 
-        return CheckResult((unreadable_file(display, error),), 1)
+        return _result(view, Kept((unreadable_file(display, error),)))
     result = _check_view(view, 1, None, {str(stdin.path.absolute()): stdin.data})
     return result._replace(texts={display: text})
 
@@ -147,6 +164,8 @@ def _check_view(
     settings = with_line_length(with_project_torch(view.settings, [view.root]), view.root)
     files = view.project
     view = view._replace(settings=settings)
+    told = progress if progress is not None else lambda phase, done, total: None
+    told("looking at files", 0, len(files))
     entry = cache.of(view) if cache is not None and not changed else None
     kept = entry.get() if entry is not None else None
     laps.end("cache")
@@ -157,14 +176,13 @@ def _check_view(
         from amplint.parallel import Crew
 
         with Crew(_job(view, changed), workers) as crew:
-            passed, others = _gated_by(crew, workers, files, settings)
+            passed, others = _gated_by(crew, workers, files, settings, told)
     else:
-        passed, others = gated(
-            files, gate_of(settings), refined=not settings.has_own_wrappers, changed=changed
-        )
+        gate, refined = gate_of(settings), not settings.has_own_wrappers
+        passed, others = gated(files, gate, refined=refined, changed=changed, told=partial(told, _GATE))
     laps.end("gate")
     if passed:
-        result = _judge(_job(view, changed), view, passed, others, progress, entry)
+        result = _judge(_job(view, changed), view, passed, others, told, entry)
     else:
         if entry is not None:
             entry.put(Kept(()), Asked(), ())
@@ -201,12 +219,13 @@ def _merged(results: Sequence[CheckResult]) -> CheckResult:
         torch=next((result.torch for result in results if result.torch is not None), None),
         entries=sum(result.entries for result in results),
         cut=sum(result.cut for result in results),
+        compared=tuple(one for result in results for one in result.compared),
         accounts=tuple(account for result in results for account in result.accounts),
     )
 
 
 def _gated_by(
-    crew: Crew, workers: int, files: Sequence[str], settings: Settings
+    crew: Crew, workers: int, files: Sequence[str], settings: Settings, told: Progress
 ) -> tuple[list[str], list[str]]:
     """The gate of a large tree, passed in several processes at once."""
     parts = _in_parts(files, 4 * workers)
@@ -215,6 +234,7 @@ def _gated_by(
     for found, rest in crew.gate(parts, gate_of(settings), refined=not settings.has_own_wrappers):
         passed += found
         others += rest
+        told(_GATE, len(passed) + len(others), len(files))
     return passed, others
 
 
@@ -228,7 +248,7 @@ def _judge(
     view: View,
     passed: Sequence[str],
     others: Sequence[str],
-    progress: Progress | None,
+    told: Progress,
     entry: Entry | None,
 ) -> CheckResult:
     from amplint.groups import Candidate, judge_group
@@ -238,11 +258,7 @@ def _judge(
         Candidate(path, display_name(path), decode(job.changed[path]) if path in job.changed else None)
         for path in (*passed, *_users(job, project, passed, others))
     ]
-    if progress is not None:
-        progress(0, len(candidates))
-    verdict = judge_group(job, candidates, project)
-    if progress is not None:
-        progress(len(candidates), len(candidates))
+    verdict = judge_group(job, candidates, project, told)
     sources = {candidate.display: candidate.path for candidate in candidates}
     kept = Kept(verdict.findings, verdict.silencing, sources, verdict.entries, verdict.cut)
     if entry is not None and not verdict.crashes:
@@ -264,39 +280,58 @@ def _result(view: View, found: Kept, crashes: tuple[Crash, ...] = ()) -> CheckRe
             for obstacle in view.obstacles
         ]
         obstacles = [finding for finding in obstacles if finding.code in codes_to_run(view.settings)]
-    shown = {display_name(path) for path in (*view.files, *(obstacle.path for obstacle in view.obstacles))}
+    shown = {display_name(path): path for path in (*view.files, *(one.path for one in view.obstacles))}
     # a comment that silences nothing in its own group may have silenced what another one found in its file
-    findings = [
+    present = [
         finding
         for finding in (*obstacles, *found.findings)
         if finding.path in shown
         and (finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in found.silencing)
     ]
+    mildest = LEVELS.index(view.settings.level)
+    told = [finding for finding in present if finding.level.rank <= mildest]
+    compared: tuple[Compared, ...] = ()
+    if view.baseline is not None:
+        one = _compared(
+            view, view.baseline, [(finding, shown[finding.path]) for finding in present], not crashes
+        )
+        known = set(one.known)
+        told = [finding for finding in told if finding not in known]
+        compared = (one,)
     return CheckResult(
-        tuple(sorted(_once(findings), key=lambda finding: finding.order)),
+        tuple(sorted(told, key=lambda finding: finding.order)),
         len(view.files),
         crashes,
         found.sources,
         torch=view.settings.torch if found.sources or view.obstacles else None,
         entries=found.entries,
         cut=found.cut,
+        compared=compared,
     )
 
 
-def _once(findings: Iterable[Finding]) -> Iterable[Finding]:
-    """The findings without those that say of a place what another one says, too: groups reach the same code by
-    different calls. The shortest way there is shown."""
-    best: dict[tuple[str, str, Span, str], Finding] = {}
-    for finding in findings:
-        key = (finding.code, finding.path, finding.span, finding.text)
-        known = best.get(key)
-        if known is None or _distance(finding) < _distance(known):
-            best[key] = finding
-    return best.values()
+def _compared(
+    view: View, baseline: Baseline, present: Sequence[tuple[Finding, str]], is_whole: bool
+) -> Compared:
+    """What was found in the view, held against its baseline. After a crash nobody knows what is found no more."""
+    from amplint.baseline import compare, is_baselined
 
+    unread = {path for finding, path in present if not is_baselined(finding)}
+    files = {*view.files} - unread
+    hidden = [obstacle.path for obstacle in view.obstacles]
+    mildest = LEVELS.index(view.settings.level)
 
-def _distance(finding: Finding) -> tuple[int, int, str]:
-    return finding.level.rank, len(finding.trail), str(finding.trail)
+    def is_judged(path: str) -> bool:
+        if path in files:
+            return is_whole
+        return not os.path.lexists(path) and not any(Path(path).is_relative_to(folder) for folder in hidden)
+
+    def ran() -> frozenset[str]:
+        from amplint.groups import codes_to_run
+
+        return codes_to_run(view.settings)
+
+    return compare(baseline, present, lambda finding: finding.level.rank <= mildest, is_judged, ran)
 
 
 def _job(view: View, changed: Mapping[str, bytes]) -> Job:

@@ -84,14 +84,18 @@ class Settings:
     autocast_contexts: tuple[str, ...] = ()
     backward_functions: tuple[str, ...] = ()
     output_format: str = "full"
+    baseline: Path | None = None
+    """The file of findings that are not to be reported, where somebody names one."""
+    with_baseline: bool = True
+    """Whether a baseline counts, named or found at the root of the project."""
     line_length: int = 0
     """How long the lines may be that fixes write; 0 while nobody has looked (see ``with_line_length``)."""
 
     @property
     def of_a_run(self) -> Settings:
         """The settings for what somebody runs: if it is a test, that is what is asked about, and what the run sees is
-        compared with all that is found."""
-        return replace(self, errors_only=(), level="advice")
+        compared with all that is found, in a baseline or not."""
+        return replace(self, errors_only=(), level="advice", baseline=None, with_baseline=False)
 
     def where_errors_only(self) -> Callable[[str | Path], bool]:
         """Which files are those in which only errors are reported."""
@@ -118,7 +122,7 @@ def load_settings(start: Path, config: Path | None = None, *, isolated: bool = F
     """The settings for files at or below ``start``: from ``config``, else from the nearest configuration file
     upwards. ``isolated`` ignores configuration files. Raises ConfigError."""
     if isolated:
-        return Settings(root=Path.cwd())
+        return Settings(root=Path.cwd(), with_baseline=False)
     if config is not None:
         table = _table_of(config, required=True)
         return _settings(config, table or {})
@@ -268,6 +272,9 @@ def _apply(settings: Settings, key: str, value: object, place: str) -> Settings:
     checked = KEYS[key](value, place)
     if key == "project-root":
         checked = _directory(checked, settings, place)
+    if key == "baseline":
+        checked = _absolute(checked, settings, place)
+        settings = replace(settings, with_baseline=True)
     return replace(settings, **{key.replace("-", "_"): checked})
 
 
@@ -307,12 +314,17 @@ def _choice(*choices: str) -> Callable[[object, str], str]:
 
 
 def _directory(text: str, settings: Settings, place: str) -> Path:
-    """A directory, relative to the configuration file or, on the command line, to the working directory."""
-    base = Path.cwd() if place.startswith("--") else settings.root
-    path = Path(os.path.abspath(base / text))  # noqa: PTH100
+    """A directory that there is."""
+    path = _absolute(text, settings, place)
     if not path.is_dir():
         raise ConfigError(f"{place}: there is no directory {path}")
     return path
+
+
+def _absolute(text: str, settings: Settings, place: str) -> Path:
+    """A path, relative to the configuration file or, on the command line, to the working directory."""
+    base = Path.cwd() if place.startswith("--") else settings.root
+    return Path(os.path.abspath(base / text))  # noqa: PTH100
 
 
 def _selectors(value: object, place: str) -> tuple[str, ...]:
@@ -393,5 +405,6 @@ KEYS: dict[str, Callable[[object, str], Any]] = {
     "device": _choice(*DEVICES),
     "autocast-contexts": _dotted_names,
     "backward-functions": _dotted_names,
+    "baseline": _text,
     "output-format": _choice(*OUTPUT_FORMATS),
 }

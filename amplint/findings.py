@@ -156,9 +156,10 @@ class Finding:
 
     ``message`` says in one short line what is wrong there, ``why`` what comes of it when the program runs, and ``help``
     what to write instead; both are whole sentences, or empty. ``path`` is relative to the working directory, with
-    forward slashes. ``fingerprint`` stays the same while the rule, the path and the text of the line stay the same.
-    ``fix_note`` says why there is no fix where a reader would expect one, or why it was not made; ``assumes`` what has
-    to hold beside what the text says.
+    forward slashes. ``fingerprint`` stays the same while the rule, the path and the code of the line stay the same
+    (``identity.py``); ``line`` is that code, ``number`` how many findings before it agree in them. ``fix_note`` says
+    why there is no fix where a reader would expect one, or why it was not made; ``assumes`` what has to hold beside
+    what the text says.
     """
 
     code: str
@@ -174,6 +175,8 @@ class Finding:
     assumes: tuple[Assumption, ...] = ()
     why: str = ""
     help: str = ""
+    line: str = ""
+    number: int = 0
 
     @property
     def order(self) -> tuple[str, Span, str]:

@@ -166,6 +166,7 @@ class _Session:
         self._jobs = jobs
         self._stdin = stdin
         self._progress = progress
+        self._lints = 0
         self._files = {display_name(path): path for view in views for path in view.files}
         self._roots = {
             path: view.root if view.root.is_dir() else view.root.parent
@@ -184,16 +185,22 @@ class _Session:
     def lint(self, texts: Mapping[str, str]) -> CheckResult:
         """What linting says with these texts instead of those on the disk."""
         changed = self.bytes(texts)
+        self._lints += 1
         if self._stdin is not None:
             data = next(iter(changed.values()), self._stdin.data)
             return check_stdin(self._views[0], Stdin(self._stdin.path, data))
         return check_views(
             self._views,
             jobs=self._jobs,
-            progress=self._progress,
+            progress=self._told,
             changed={self._files[name]: data for name, data in changed.items()},
             cache=self._cache,
         )
+
+    def _told(self, phase: str, done: int, total: int) -> None:
+        if self._progress is not None:
+            again = f"checking fixes ({self._lints - 1}): " if self._lints > 1 else ""
+            self._progress(again + phase, done, total)
 
     def text(self, name: str) -> str:
         """The text on the disk of the file that reports call by a name. Raises NotForFixing."""

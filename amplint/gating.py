@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings
@@ -25,13 +25,20 @@ def gate_of(settings: Settings) -> Gate:
 
 
 def gated(
-    files: Sequence[str], gate: Gate, *, refined: bool = False, changed: Mapping[str, bytes] = {}
+    files: Sequence[str],
+    gate: Gate,
+    *,
+    refined: bool = False,
+    changed: Mapping[str, bytes] = {},
+    told: Callable[[int, int], None] = lambda done, total: None,
 ) -> Gated:
     """The files that pass and the others. One that cannot be read passes: it is reported
-    when it cannot be decoded either. ``refined``: what passes is looked at once more, with has_words."""
+    when it cannot be decoded either. ``refined``: what passes is looked at once more, with has_words. ``told`` hears
+    how many files are done, of how many."""
     passed: list[str] = []
     others: list[str] = []
-    for path in files:
+    for number, path in enumerate(files):
+        told(number, len(files))
         try:
             data = changed[path] if path in changed else read_bytes(path)
         except Unreadable:

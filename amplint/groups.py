@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from amplint.catalog import SYNTAX_ERROR, UNUSED_SUPPRESSION, rule_names
 from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Level, Span
+from amplint.identity import identified
 from amplint.patterns import spec_of
 from amplint.selectors import selects
 from amplint.silence import Silence, Word
@@ -97,9 +97,14 @@ def _codes_to_run(
     return enabled | {SYNTAX_ERROR[0]}  # a file that cannot be read is said, whatever is selected
 
 
-def judge_group(job: Job, group: Sequence[Candidate], project: Project | None = None) -> Verdict:
+def judge_group(
+    job: Job,
+    group: Sequence[Candidate],
+    project: Project | None = None,
+    told: Callable[[str, int, int], None] = lambda phase, done, total: None,
+) -> Verdict:
     """The findings in the files of a group, without those that are silenced or switched off. ``project`` is that of the
-    job's files, if some were read already."""
+    job's files, if some were read already; ``told`` hears what this is at, how much is done, and of how much or 0."""
     from amplint.analysis import Analysis, Judged
 
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -109,7 +114,9 @@ def judge_group(job: Job, group: Sequence[Candidate], project: Project | None = 
     judged = Judged([], [])
     if files:
         try:
-            judged = Analysis(files, project or job.project(), job.settings, job.codes).run(wanted)
+            told("reading files", 0, len(files))
+            analysis = Analysis(files, project or job.project(), job.settings, job.codes)
+            judged = analysis.run(wanted, told)
         except Exception as error:
             judged.crashes.append(_crash(files[0], error))
     findings = [*unreadable, *judged.findings]
@@ -120,9 +127,10 @@ def judge_group(job: Job, group: Sequence[Candidate], project: Project | None = 
         said = [file.display for file in files if file.display not in failed]
         fixable = UNUSED_SUPPRESSION[0] in fixable_codes(job.settings)
         kept += filter(wanted, wanted.silence.unused(said, job.codes, fixable=fixable))
-    kept.sort(key=lambda finding: finding.order)
+    kept = sorted(_once(kept), key=lambda finding: finding.order)
+    lines = {finding.path: lines_of(texts[finding.path]) for finding in kept if finding.path in texts}
     return Verdict(
-        tuple(_with_fingerprints(kept, texts)),
+        tuple(identified(kept, lines)),
         tuple(judged.crashes),
         frozenset(wanted.silence.used),
         judged.entries,
@@ -156,7 +164,7 @@ def unreadable_file(display: str, error: Unreadable) -> Finding:
     """The finding for a file that cannot be read."""
     code, name = SYNTAX_ERROR
     place = Span(error.line, error.column, error.line, error.column)
-    return Finding(code, name, Level.ERROR, error.message, display, place)
+    return identified([Finding(code, name, Level.ERROR, error.message, display, place)], {})[0]
 
 
 def _crash(file: SourceFile, error: Exception) -> Crash:
@@ -181,9 +189,7 @@ class Wanted:
         )
 
     def _is_ignored(self, finding: Finding) -> bool:
-        """Whether ``per-file-ignores`` switches its rule off, or ``level`` or ``errors-only`` its level."""
-        if finding.level.rank > Level(self._job.settings.level).rank:
-            return True
+        """Whether ``per-file-ignores`` switches its rule off, or ``errors-only`` its level."""
         if finding.level is not Level.ERROR and self._errors_only(finding.path):
             return True
         name = self._job.settings.relative(finding.path)
@@ -201,25 +207,17 @@ class Wanted:
         return [(spec_of([glob]), rules) for glob, rules in self._job.settings.per_file_ignores]
 
 
-def _with_fingerprints(findings: list[Finding], texts: dict[str, str]) -> list[Finding]:
-    """A fingerprint is made of the rule, the path, the text of the line without its spacing, and a counter
-    for findings that agree in all of these. So it survives when lines are added above."""
-    lines = {path: lines_of(text) for path, text in texts.items()}
-    seen: Counter[tuple[str, str, str]] = Counter()
-    marked = []
+def _once(findings: Iterable[Finding]) -> Iterable[Finding]:
+    """The findings without those that say of a place what another one says, too: walks reach the same code by
+    different calls. The shortest way there is shown."""
+    best: dict[tuple[str, str, Span, str], Finding] = {}
     for finding in findings:
-        source = lines.get(finding.path, [])
-        number = finding.span.line
-        line = " ".join(source[number - 1].split()) if 0 < number <= len(source) else ""
-        key = (finding.code, finding.path, line)
-        marked.append(replace(finding, fingerprint=fingerprint(*key, seen[key])))
-        seen[key] += 1
-    return marked
+        key = (finding.code, finding.path, finding.span, finding.text)
+        known = best.get(key)
+        if known is None or _distance(finding) < _distance(known):
+            best[key] = finding
+    return best.values()
 
 
-def fingerprint(code: str, path: str, line: str, number: int) -> str:
-    """That of a finding on a line, whose spacing is single blanks, and which has ``number`` others before it."""
-    from hashlib import sha256
-
-    digest = sha256("\0".join([code, path, line, str(number)]).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:32]
+def _distance(finding: Finding) -> tuple[int, int, str]:
+    return finding.level.rank, len(finding.trail), str(finding.trail)

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from amplint.baseline import Baseline, baseline_of
 from amplint.config import ConfigError, Settings, has_settings
 from amplint.source.discovery import SUFFIXES, Discovery, Obstacle, discover
 
@@ -38,6 +39,8 @@ class View(NamedTuple):
     obstacles: tuple[Obstacle, ...] = ()
     is_marked: bool = False
     """Whether something says that a project begins at the root."""
+    baseline: Baseline | None = None
+    """The findings that it is known to have."""
 
 
 def alone(paths: Sequence[str | os.PathLike[str]], settings: Settings) -> View:
@@ -83,10 +86,22 @@ def views(
                 continue
             wanted = {*_given([own.root], own).files, *unsaved}
             members[key_of(folder, own)] += [file for file in files if file in wanted]
+    _refuse_shared_baseline(asked)
     return [
         _view(key[0], asked[key], dict.fromkeys(files), tuple(obstacles.get(key, ())), settings_of, unsaved)
         for key, files in members.items()
     ]
+
+
+def _refuse_shared_baseline(asked: Mapping[_Key, Settings]) -> None:
+    """Raises ConfigError where somebody has named one baseline for several projects: paths in it begin at a root."""
+    named: dict[Path, Path] = {}
+    for (root, _), settings in asked.items():
+        if settings.baseline is not None and named.setdefault(settings.baseline, root) != root:
+            raise ConfigError(
+                f"the baseline {settings.baseline} is for one project, and the paths are in two: "
+                f"{named[settings.baseline]} and {root}"
+            )
 
 
 def _found(given: str | os.PathLike[str], settings: Settings, unsaved: Collection[str]) -> Discovery:
@@ -136,7 +151,9 @@ def _view(
         if file not in files and os.path.realpath(file) not in real
     ]
     given = tuple(sorted(files))
-    return View(settings, given, tuple(sorted({*given, *others})), root, obstacles, is_marked(root, settings))
+    project = tuple(sorted({*given, *others}))
+    baseline = baseline_of(root, settings)
+    return View(settings, given, project, root, obstacles, is_marked(root, settings), baseline)
 
 
 def _around(root: Path, settings: Settings) -> Sequence[str]:

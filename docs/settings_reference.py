@@ -99,6 +99,12 @@ KEYS: dict[str, Key] = {
         _list(DOTTED_NAME),
         '["my_project.amp.backward"]',
     ),
+    "baseline": Key(
+        "The file of findings that are not reported, which `amplint baseline` writes; absent, `amplint-baseline.json` "
+        "at the root of the project, if it is there. Relative to the file that sets it.",
+        TEXT,
+        '"ci/known.json"',
+    ),
     "output-format": Key("How findings are written.", {"enum": list(OUTPUT_FORMATS)}, '"concise"'),
 }
 

@@ -15,6 +15,9 @@ def tell(result: CheckResult, seconds: Mapping[str, float]) -> None:
     for account in result.accounts:
         for line in _lines(account):
             click.echo(f"amplint: {line}", err=True)
+    for one in result.compared:
+        held = f"{counted(len(one.known), 'finding')} in it, {len(one.stale)} found no more"
+        click.echo(f"amplint: baseline {escaped(str(one.baseline.file))}: {held}", err=True)
     click.echo(f"amplint: in all: {_spent(seconds)}", err=True)
 
 

@@ -6,14 +6,17 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from amplint.baseline import place_of
 from amplint.cache import Cache, stamp_of
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
+from amplint.cli.completion import a_file, folders, list_of_rules, one_of, paths
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.cli.progress import ProgressBar
@@ -31,17 +34,26 @@ from amplint.scope import View, text_alone, views
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 
+_RULES = ("select", "extend-select", "ignore", "fixable", "unfixable")
 _LISTS = (
-    "select", "extend-select", "ignore", "fixable", "unfixable", "errors-only", "exclude", "extend-exclude",
+    *_RULES, "errors-only", "exclude", "extend-exclude",
 )  # fmt: skip
-_VALUES = ("force-exclude", "project-root", "torch-version", "device", "level", "output-format")
+_VALUES = ("force-exclude", "project-root", "torch-version", "device", "level", "baseline", "output-format")
+_WITH_SUMMARY = ("full", "concise", "github", "sarif")
+"""Formats that have room for what there is to say of the baseline."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def list_option(name: str, help: str) -> Callable[[Decorated], Decorated]:
     """An option that may be given several times, each with a list."""
-    return click.option(f"--{name}", multiple=True, metavar="LIST", help=help + " Separated by commas.")
+    return click.option(
+        f"--{name}",
+        multiple=True,
+        metavar="LIST",
+        help=help + " Separated by commas.",
+        shell_complete=list_of_rules if name in _RULES else None,
+    )
 
 
 cache_dir_option = click.option(
@@ -63,11 +75,16 @@ class _CheckCommand(click.Command):
 
 
 @click.command("check", cls=_CheckCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@click.argument("paths", nargs=-1, metavar="[PATHS]...", shell_complete=paths)
 @list_option("select", "Rules to run instead of those that are on by default: names, codes, prefixes, ALL.")
 @list_option("extend-select", "Rules to run as well.")
 @list_option("ignore", "Rules not to run.")
-@click.option("--output-format", metavar="|".join(OUTPUT_FORMATS), help="How to report. [default: full]")
+@click.option(
+    "--output-format",
+    metavar="|".join(OUTPUT_FORMATS),
+    help="How to report. [default: full]",
+    shell_complete=one_of(OUTPUT_FORMATS),
+)
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to report to.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: the unsafe fixes as well.")
@@ -88,6 +105,7 @@ class _CheckCommand(click.Command):
     "--project",
     "project_root",
     metavar="DIR",
+    shell_complete=folders,
     help="The project of the paths, which is read as a whole; what lies in the paths is reported. [default: where "
     "the nearest settings are, or the repository, or the package]",
 )
@@ -100,12 +118,25 @@ class _CheckCommand(click.Command):
 @click.option(
     "--torch-version", metavar="VERSION", help='The torch that the code runs with: "2.4", ">=2.3,<2.9".'
 )
-@click.option("--device", metavar="|".join(DEVICES), help="The device that the code runs on. [default: cuda]")
+@click.option(
+    "--device",
+    metavar="|".join(DEVICES),
+    help="The device that the code runs on. [default: cuda]",
+    shell_complete=one_of(DEVICES),
+)
 @click.option(
     "--level",
     metavar="|".join(LEVELS),
     help="Report findings of this level and worse ones. [default: advice]",
+    shell_complete=one_of(LEVELS),
 )
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    shell_complete=a_file,
+    help="The findings that are not reported. [default: amplint-baseline.json at the root of the project]",
+)
+@click.option("--no-baseline", is_flag=True, help="Report what is in the baseline, too.")
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep results.")
 @cache_dir_option
 @click.option(
@@ -135,7 +166,10 @@ class _CheckCommand(click.Command):
     "--watch", is_flag=True, help="Check again whenever a file of the project changes, until Ctrl-C."
 )
 @click.option(
-    "--stdin-filename", metavar="FILE", help="The name of the text from standard input (PATHS is -)."
+    "--stdin-filename",
+    metavar="FILE",
+    shell_complete=a_file,
+    help="The name of the text from standard input (PATHS is -).",
 )
 def check_command(paths: tuple[str, ...], **options: Any) -> None:
     """Check Python files and directories (default: the current one); - reads standard input."""
@@ -164,17 +198,19 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
     laps = Laps()
     settings = settings_from(paths, options)
     stdin = _stdin(stdin_name) if paths == ["-"] and not options["show_files"] else None
-    given = _views(paths, settings, options, stdin)
+    with ProgressBar(not options["quiet"]) as progress:
+        progress("listing files", 0, 0)
+        given = _views(paths, settings, options, stdin)
     if options["show_files"]:
         return _show_files(given)
     if not options["quiet"]:
         _warn_of_nothing(given, paths)
     laps.end("settings and list of files")
-    progress = ProgressBar()
-    if fixes.is_wanted(options):
-        result, code = _fix(given, settings, options, stdin, progress)
-    else:
-        result, code = _check(given, settings, options, stdin, progress)
+    with ProgressBar(not options["quiet"]) as progress:
+        if fixes.is_wanted(options):
+            result, code = _fix(given, settings, options, stdin, progress)
+        else:
+            result, code = _check(given, settings, options, stdin, progress)
     laps.end("checking and report")
     if options["verbose"]:
         from amplint.cli import account
@@ -247,6 +283,7 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
         except (ConfigError, MissingPathError) as error:
             return {"": str(error)}
         sources = [str(view.settings.source) for view in given if view.settings.source is not None]
+        sources += [str(place_of(view.root, view.settings)) for view in given]
         return {
             file: stamp_of(file) for file in [*sources, *(file for view in given for file in view.project)]
         }
@@ -310,6 +347,10 @@ def settings_from(paths: list[str], options: dict[str, Any]) -> Settings:
         given = options.get(key.replace("-", "_"))
         if given is not None:
             settings = with_option(settings, key, given, f"--{key}")
+    if options.get("no_baseline"):
+        if options["baseline"] is not None:
+            raise Failure("--baseline and --no-baseline exclude each other")
+        settings = replace(settings, baseline=None, with_baseline=False)
     return settings
 
 
@@ -344,15 +385,27 @@ def _report(result: CheckResult, output_format: str, options: dict[str, Any], *,
         from amplint.report.statistics import render_statistics
 
         write(render_statistics(result, style, as_json=output_format == "json"), output_file, err=err)
+        if output_format == "json" and not options["quiet"]:
+            tell_baselined(result)
         return
     from amplint.report import renderer
 
     write(renderer(output_format)(result, style), output_file, err=err)
+    if output_format not in _WITH_SUMMARY and not options["quiet"]:
+        tell_baselined(result)
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if output_format == "github" and step_summary:
         from amplint.report.github import write_step_summary
 
         write_step_summary(result, Path(step_summary))
+
+
+def tell_baselined(result: CheckResult) -> None:
+    """Writes to standard error what there is to say of the baseline, where the report has no room for it."""
+    from amplint.report.text import baselined
+
+    for line in baselined(result):
+        click.echo(f"amplint: {line}", err=True)
 
 
 def tell_crashes(result: CheckResult) -> None:

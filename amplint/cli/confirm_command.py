@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from amplint.baseline import Baseline, baseline_of
 from amplint.check import CheckResult, check
 from amplint.cli.check_command import list_option, missing, settings_from, tell_crashes
+from amplint.cli.completion import paths
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.config import ConfigError, Settings
@@ -19,7 +21,9 @@ from amplint.confirm.asked import AskedFile, asked
 from amplint.confirm.recording import NoRecording, Recording
 from amplint.confirm.verdicts import CrossCheck, Status, cross_check
 from amplint.findings import Finding
+from amplint.report.sources import Sources
 from amplint.requirements import bounds_of_setting
+from amplint.scope import root_of
 from amplint.source.discovery import MissingPathError
 
 FORMATS = ("full", "json", "github")
@@ -79,7 +83,7 @@ def run_options(command: Any) -> Any:
 
 
 @click.command("confirm", cls=WithProgram, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", nargs=-1, metavar="[PATHS]...")
+@click.argument("paths", nargs=-1, metavar="[PATHS]...", shell_complete=paths)
 @run_options
 @device_option
 @click.option("--output-format", type=click.Choice(FORMATS), default="full", help="How to report.")
@@ -141,7 +145,9 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
     replay: Path | None = options["replay"]
     if replay is not None and program:
         raise Failure("--replay takes the place of a run: there is nothing to do for the program after --")
-    settings = settings_from(paths, {**options, "device": None, "output_format": None}).of_a_run
+    settings = settings_from(paths, {**options, "device": None, "output_format": None})
+    baseline = _baseline_of(paths, settings) if options["findings_file"] is not None else None
+    settings = settings.of_a_run
     if replay is None:
         refuse_without_torch(program)
     result, digests = _linted(paths, settings, options["findings_file"])
@@ -153,12 +159,18 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
             recordings.write(recording, options["record"])
         except OSError as error:
             raise Failure(f"cannot write {options['record']}: {error.strerror or error}") from error
-    crossed = judged(result, recording, settings, digests, libraries=options["libraries"])
+    crossed = judged(result, recording, settings, digests, libraries=options["libraries"], baseline=baseline)
     _report(result, crossed, options["output_format"], options["output_file"])
     if result.crashes:
         tell_crashes(result)
         return 2
     return status or (1 if crossed.with_status(*FAIL_ON[options["fail_on"]]) else 0)
+
+
+def _baseline_of(paths: list[str], settings: Settings) -> Baseline | None:
+    """What the run that made given findings has kept back. Raises ConfigError."""
+    start = Path(paths[0]).absolute()
+    return baseline_of(root_of(start if start.is_dir() else start.parent, settings), settings)
 
 
 def judged(
@@ -168,13 +180,22 @@ def judged(
     digests: dict[str, str | None],
     *,
     libraries: bool = False,
+    baseline: Baseline | None = None,
 ) -> CrossCheck:
     """The verdicts on the findings of a result, and what the run saw besides, unless the project does not want to
-    hear of it. ``libraries`` as in ``cross_check``."""
+    hear of it, or has it in the baseline. ``libraries`` as in ``cross_check``."""
     from amplint.groups import Job, Wanted
     from amplint.rules import all_rules
 
-    wanted = Wanted(Job(settings, ()), {})
+    is_asked_for = Wanted(Job(settings, ()), {})
+    sources = Sources(result)
+
+    def wanted(finding: Finding) -> bool:
+        return is_asked_for(finding) and not (
+            baseline is not None
+            and baseline.has_like(finding, str(Path(finding.path).absolute()), sources.lines(finding.path))
+        )
+
     return cross_check(
         result.findings,
         recording,
@@ -246,14 +267,13 @@ def _findings_in(file: Path) -> list[Finding]:
 
 def _has_changed(result: CheckResult, path: str) -> bool:
     """Whether a file does not have the lines any more on which its findings were made."""
-    from amplint.groups import fingerprint
-    from amplint.report.sources import Sources
+    from amplint.identity import code_of_line, fingerprint
 
     lines = Sources(result).lines(path)
     found = [finding for finding in result.findings if finding.path == path]
     for finding in found:
         number = finding.span.line
-        line = " ".join(lines[number - 1].split()) if number <= len(lines) else ""
+        line = code_of_line(lines[number - 1]) if number <= len(lines) else ""
         if not finding.fingerprint:
             continue
         if all(

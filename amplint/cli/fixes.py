@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from amplint.cache import Cache
-    from amplint.check import CheckResult, Progress, Stdin
+    from amplint.check import CheckResult, Stdin
+    from amplint.cli.progress import ProgressBar
     from amplint.findings import Finding
     from amplint.fixing import Fixing
     from amplint.scope import View
@@ -65,13 +66,14 @@ def run(
     views: Sequence[View],
     options: dict[str, Any],
     stdin: Stdin | None,
-    progress: Progress,
+    progress: ProgressBar,
     cache: Cache | None,
     report: Callable[[CheckResult, str], None],
 ) -> tuple[CheckResult, int]:
     """Does what is wanted, reports what is left with ``report``, which takes a first line for people, and
     gives the exit code, crashes aside."""
     from amplint.fixing import fix, ignore
+    from amplint.report.text import baselined
 
     ignoring = options["add_ignore"] is not None
     try:
@@ -94,9 +96,7 @@ def run(
                 cache=cache,
             )
     finally:
-        clear = getattr(progress, "clear", None)
-        if clear is not None:
-            clear()
+        progress.clear()
     if options["diff"]:
         return fixing.result, _show_diff(fixing, options, ignoring)
     if stdin is not None:
@@ -107,8 +107,8 @@ def run(
     result = fixing.result
     if options["fix_only"]:
         _tell_what_is_left(fixing)
-        if done and not options["quiet"]:
-            click.echo(done, err=True)
+        for line in [*([done] if done else []), *baselined(result)] if not options["quiet"] else []:
+            click.echo(line, err=True)
         is_left = bool(fixing.skipped or fixing.unmade)
     else:
         report(result, done)
@@ -120,6 +120,7 @@ def run(
 
 def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
     from amplint.report.patch import unified_diff
+    from amplint.report.text import baselined
 
     style = style_for(options["output_file"])
     write(
@@ -134,6 +135,8 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
     done = summary_of(fixing.written, "Would silence" if ignoring else "Would fix")
     if not options["quiet"]:
         click.echo(done or f"Nothing to {'silence' if ignoring else 'fix'}.", err=True)
+        for line in baselined(fixing.result):
+            click.echo(line, err=True)
     is_left = bool(fixing.changes or fixing.skipped or fixing.unmade)
     return 1 if is_left and not options["exit_zero"] else 0
 

@@ -6,6 +6,7 @@ import click
 
 from amplint import __version__
 from amplint.cli.check_command import check_command
+from amplint.cli.completion import BY_DEFAULT
 
 
 class DefaultCheck(click.Group):
@@ -14,17 +15,22 @@ class DefaultCheck(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put ``check`` before anything but a subcommand or one of the group's own options."""
         if not args or args[0] not in (*self.list_commands(ctx), "--help", "-h", "--version", "-V"):
+            ctx.meta[BY_DEFAULT] = True
             args = ["check", *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands."""
-        return ["cache", "check", "confirm", "rule", "trace"]
+        return ["baseline", "cache", "check", "confirm", "rule", "trace"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
         if cmd_name == "check":
             return check_command
+        if cmd_name == "baseline":
+            from amplint.cli.baseline_command import baseline_command
+
+            return baseline_command
         if cmd_name == "cache":
             from amplint.cli.cache_command import cache_command
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from amplint.catalog import rule_names
+from amplint.cli.completion import rules_left
 from amplint.cli.failure import Failure
 from amplint.cli.output import style_for, write
 from amplint.report.text import LEVEL_COLORS, Style
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("rule", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("selectors", nargs=-1, metavar="[NAME|CODE]...")
+@click.argument("selectors", nargs=-1, metavar="[NAME|CODE]...", shell_complete=rules_left)
 @click.option("--all", "every", is_flag=True, help="Show the pages of all rules.")
 @click.option(
     "--output-format", type=click.Choice(["text", "json"]), default="text", help="How to show them."

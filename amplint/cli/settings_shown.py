@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from amplint.amp.deprecated import WARNS_SINCE
+from amplint.baseline import place_of
 from amplint.bounds import TORCH_DEFAULT, TorchBounds
 from amplint.config import KEYS, Settings, with_project_torch
 from amplint.report.text import escaped
@@ -32,6 +33,9 @@ def shown(path: str, settings: Settings, options: Mapping[str, Any]) -> str:
         given = option is not None and option != ()
         source = f"--{key}" if given else escaped(str(origins[key])) if key in origins else _DEFAULT
         value: object = getattr(settings, key.replace("-", "_"), None)
+        if key == "baseline" and source == _DEFAULT and settings.with_baseline:
+            value = place_of(root, settings)
+            source = "found" if value.exists() else "where it would be"
         if key == "torch-version":
             value = _version(settings.torch)
             if source == _DEFAULT:

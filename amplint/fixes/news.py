@@ -125,6 +125,13 @@ class Comparison:
         ]
         return news
 
+    def kept(self, before: Collection[Finding], after: Iterable[Finding]) -> frozenset[Finding]:
+        """Which of the findings after the fixes are some of those before."""
+        if not before:
+            return frozenset()
+        found = list(after)
+        return frozenset(found) - frozenset(self._unexpected(found, list(before)))
+
     def to_blame(self, news: News) -> list[Proposal]:
         """The fixes that something new may come from: those that claim its line, else a line of its trail, else those
         that change its file, else a file of its trail, else all."""

@@ -266,6 +266,9 @@ class _Plan:
         file, function = callee
         if not self.known.needed_from(at + 1):
             return False
+        before = map(self.known.function, range(at + 1))
+        if any(one is not None and one[1] is function for one in before):
+            raise Refusal(f"`{function.name.value}` calls itself in the region")
         context = self._carried(call, file, function)
         same = file is caller.file
         narrower = _Narrower(self, file, context, caller.header if same else None)

@@ -29,6 +29,10 @@ class Linted(Protocol):
     def findings(self) -> tuple[Finding, ...]: ...
 
     @property
+    def known(self) -> tuple[Finding, ...]:
+        """Findings that are left as they are."""
+
+    @property
     def crashes(self) -> tuple[Crash, ...]: ...
 
 
@@ -68,6 +72,10 @@ class Outcome:
     rounds: int = 0
 
 
+def _all(linted: Linted) -> tuple[Finding, ...]:
+    return (*linted.findings, *linted.known)
+
+
 class Rounds:
     """Fixes what can be fixed, in texts; nothing is written."""
 
@@ -90,10 +98,12 @@ class Rounds:
         self._outcome: Outcome
         self._refused: dict[Hashable, str] = {}
         self._changed: set[str] = set()
+        self._known: frozenset[Finding] = frozenset()
 
     def run(self) -> Outcome:
         """What came of at most ``MOST_ROUNDS`` rounds, each of at most ``MOST_TRIALS`` lints."""
         self._outcome = outcome = Outcome(self._lint({}))
+        self._known = frozenset(outcome.last.known)
         while outcome.rounds < MOST_ROUNDS:
             proposals = self._proposals(outcome.last.findings)
             if not proposals:
@@ -109,7 +119,7 @@ class Rounds:
         """The fixes that are wanted and have not failed before."""
         mended: dict[Fix, list[Finding]] = {}
         for finding in findings:
-            fix = self._wanted(finding)
+            fix = self._wanted(finding) if finding not in self._known else None
             if fix is not None:
                 mended.setdefault(fix, []).append(finding)
         proposals = [Proposal(fix, tuple(found)) for fix, found in mended.items()]
@@ -159,6 +169,8 @@ class Rounds:
         for number, reason in flaws.items():
             self._refuse(proposals[number], reason)
         made, compared, linted = self._tried([p for n, p in enumerate(proposals) if n not in flaws])
+        # what is known stays so in a line that a fix has changed
+        self._known = compared.kept(self._known, _all(linted))
         outcome.last = linted
         outcome.texts |= compared.texts
         outcome.fixed += [finding for proposal in made for finding in proposal.findings]
@@ -179,6 +191,9 @@ class Rounds:
             if has_changed:
                 # what it may come from is no longer what was linted at first
                 self._outcome.last = self._lint(self._outcome.texts)
+                self._known = Comparison([], self._text, self._yields).kept(
+                    self._known, _all(self._outcome.last)
+                )
                 proposals = left
                 continue
             blamed: dict[Proposal, str] = {}
@@ -194,7 +209,7 @@ class Rounds:
         """What is new in the result, and whether files have changed on the disk for the first time. What has to do
         with such a file does not count, and it is edited no more."""
         before = self._outcome.last
-        news = compared.news(before.findings, linted.findings, linted.crashes, before.crashes)
+        news = compared.news(_all(before), _all(linted), linted.crashes, before.crashes)
         changed = self._unsteady()
         has_changed = not self._changed and bool(changed)  # once: there may be no end to it
         self._changed |= changed.keys()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import warnings
 
+LARGEST = 2**512
+"""Integers beyond it are no values: no float has them, nor twice as much as some of them, and no tensor."""
+
 
 class NoValue(Exception):  # noqa: N818
-    """A literal that this interpreter refuses, such as a number of too many digits."""
+    """A literal that has no value here: this interpreter refuses it, or the number is too large."""
 
 
 def value_of(text: str) -> object:
@@ -20,9 +23,17 @@ def value_of(text: str) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes: not ours to tell
-            return ast.literal_eval(text)
+            value: object = ast.literal_eval(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise NoValue from error
+    if is_too_large(value):
+        raise NoValue
+    return value
+
+
+def is_too_large(value: object) -> bool:
+    """Whether a value is an integer with which other numbers cannot be worked out."""
+    return isinstance(value, int) and abs(value) > LARGEST
 
 
 def text_between_fields(text: str, start: str) -> str:

@@ -13,7 +13,17 @@ from pathlib import Path
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
 from amplint.report.places import path_in_repository
-from amplint.report.text import Style, escaped, in_lines, left_alone, place_of, reasons, remedies, summary
+from amplint.report.text import (
+    Style,
+    baselined,
+    escaped,
+    in_lines,
+    left_alone,
+    place_of,
+    reasons,
+    remedies,
+    summary,
+)
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.ADVICE: "notice"}
 
@@ -25,7 +35,7 @@ def render(result: CheckResult, style: Style) -> str:
     """The workflow commands and, unless the style is quiet, a last line that counts them."""
     lines = [command(finding) for finding in _by_weight(result)]
     lines += [_left_alone(name, reason) for name, reason in sorted(result.skipped.items())]
-    return in_lines(lines if style.quiet else [*lines, summary(result)])
+    return in_lines(lines if style.quiet else [*lines, summary(result), *baselined(result)])
 
 
 def _left_alone(name: str, reason: str) -> str:
@@ -45,7 +55,7 @@ def write_step_summary(result: CheckResult, target: Path) -> None:
 
 
 def _step_summary(result: CheckResult, room: int) -> str:
-    lines = [summary(result), *left_alone(result)]
+    lines = [summary(result), *left_alone(result), *baselined(result)]
     head = "### amplint\n\n" + "\n\n".join(map(_markdown, lines)) + "\n"
     if result.findings:
         head += "\n| level | rule | place | message |\n| --- | --- | --- | --- |\n"

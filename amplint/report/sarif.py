@@ -1,7 +1,8 @@
 """SARIF 2.1.0, for GitHub code scanning and other viewers.
 
 The trail of a finding is told twice: as related locations, and as a code flow that ends at the finding. What comments
-silence is not in it. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+silence is not in it, nor what is in the baseline: GitHub would show it as an alert. With a baseline each result says
+that it is new. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from amplint.check import CheckResult
 from amplint.findings import Finding, Fix, Level, Span
 from amplint.report.places import uri
 from amplint.report.sources import Sources
-from amplint.report.text import Style
+from amplint.report.text import Style, baselined
 
 if TYPE_CHECKING:
     from amplint.rules.base import Rule
@@ -41,11 +42,12 @@ def render(result: CheckResult, style: Style) -> str:
         "semanticVersion": amplint.__version__,
         "rules": [_rule(rule) for rule in rules],
     }
+    state = {"baselineState": "new"} if result.compared else {}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [_invocation(result)],
-        "results": [_result(finding, index[finding.code], sources) for finding in result.findings],
+        "results": [_result(finding, index[finding.code], sources) | state for finding in result.findings],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -69,7 +71,8 @@ def _rule(rule: Rule | UnreadableFile) -> dict[str, Any]:
 def _invocation(result: CheckResult) -> dict[str, Any]:
     left_alone = [_notification(name, f"not fixed: {why}") for name, why in sorted(result.skipped.items())]
     crashes = [_notification(crash.path, crash.reason, "error") for crash in result.crashes]
-    notifications = [*left_alone, *crashes]
+    told = [{"level": "note", "message": {"text": line}} for line in baselined(result)]
+    notifications = [*left_alone, *crashes, *told]
     more = {"toolExecutionNotifications": notifications} if notifications else {}
     return {"executionSuccessful": not result.crashes, **more}
 

@@ -150,7 +150,20 @@ def ending(result: CheckResult, style: Style, mark: str = "") -> list[str]:
         *left_alone(result),
         last,
         *([mark + fixable] if fixable else []),
+        *baselined(result),
     ]
+
+
+def baselined(result: CheckResult) -> list[str]:
+    """Lines about the baseline: how many findings are in it, and how many of its entries are stale."""
+    known, stale = len(result.known), result.stale
+    lines = [f"{counted(known, 'finding')} in the baseline."] if known else []
+    if stale:
+        entries, them = (
+            ("entry of the baseline is", "it") if stale == 1 else ("entries of the baseline are", "them")
+        )
+        lines.append(f"{stale} {entries} found no more: `amplint baseline --prune` takes {them} out.")
+    return lines
 
 
 def left_alone(result: CheckResult) -> list[str]:
@@ -168,11 +181,13 @@ def summary(result: CheckResult) -> str:
         return "Nothing to check: no Python files."
     if not findings:
         good = f"{counted(len(result.skipped), 'file')} left alone" if result.skipped else "All good"
-        return f"{good}: no findings; checked {counted(checked, 'file')}."
+        new = "new " if result.known else ""
+        return f"{good}: no {new}findings; checked {counted(checked, 'file')}."
     levels = Counter(finding.level.value for finding in findings)
     weights = ", ".join(counted(levels[level], level) for level in LEVEL_COLORS if levels[level])
     files = len({finding.path for finding in findings})
+    what = "new finding" if result.known else "finding"
     return (
-        f"Found {counted(len(findings), 'finding')} ({weights}) in {counted(files, 'file')}; "
+        f"Found {counted(len(findings), what)} ({weights}) in {counted(files, 'file')}; "
         f"checked {counted(checked, 'file')}."
     )

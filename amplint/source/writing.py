@@ -103,6 +103,32 @@ def replace_all(replacements: Sequence[Replacement]) -> str:
         return _replaced(replacements)
 
 
+def put(path: str, data: bytes) -> None:
+    """Writes a file that may not be there yet, whole; nothing is done if it holds these bytes. Raises Unwritable."""
+    try:
+        if os.path.lexists(path):
+            before = read_bytes(path)
+            reason = replace_all([Replacement(path, before, data)]) if before != data else ""
+            if reason:
+                raise Unwritable(reason)
+            return
+        folder = os.path.dirname(os.path.abspath(path))
+        remove_leftovers([folder])
+        name = _unused_name(folder)
+        try:
+            with open(name, "xb") as file:  # noqa: PTH123
+                _lock(file.fileno())
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+    except (OSError, Unreadable) as error:
+        raise Unwritable(_reason(error)) from error
+
+
 def _replaced(replacements: Sequence[Replacement]) -> str:
     targets: list[_Target] = []
     done: list[_Target] = []

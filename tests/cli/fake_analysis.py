@@ -57,7 +57,11 @@ class Analysis:
     ) -> None:
         self.files = files
 
-    def run(self, keep: Callable[[Finding], bool] = lambda finding: True) -> Judged:
+    def run(
+        self,
+        keep: Callable[[Finding], bool] = lambda finding: True,
+        told: Callable[[str, int, int], None] = lambda phase, done, total: None,
+    ) -> Judged:
         judged = Judged([], [])
         if os.environ.pop("AMPLINT_TEST_MEANWHILE", ""):
             with Path("changes.py").open("a") as file:

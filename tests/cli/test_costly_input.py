@@ -54,7 +54,39 @@ def _regions(number: int) -> str:
     return HEAD + "model, x = nn.Linear(1, 1), torch.ones(1)\n" + part * number
 
 
+CALLS_ITSELF_WITH_WHAT_IT_MAKES = """\
+import argparse
+import torch
+from timm.utils import NativeScaler
+from torch import nn
+
+
+def train(model, optimizer, batches, loss_scaler, args):
+    for index, (x, y) in enumerate(batches):
+        with torch.autocast("cuda"):
+            loss = nn.functional.mse_loss(model(x), y) / args.accumulate
+        update = (index + 1) % args.accumulate == 0
+        loss_scaler(loss, optimizer, clip_grad=args.clip, parameters=model.parameters(), need_update=update)
+        if update:
+            optimizer.zero_grad()
+
+
+def main(model, batches, args):
+    optimizer = torch.optim.AdamW(model.parameters())
+    loss_scaler = NativeScaler()
+    if args.resume:
+        states = torch.load(args.resume)
+        optimizer.load_state_dict(states["optimizer"])
+        loss_scaler.load_state_dict(states["scaler"])
+    for _ in range(args.epochs):
+        train(model, optimizer, batches, loss_scaler, args)
+        torch.save({"optimizer": optimizer.state_dict(), "scaler": loss_scaler.state_dict()}, "last.pt")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--accumulate", type=int, default=1)
+    main(nn.Linear(8, 1).cuda(), batches, parser.parse_args())
+"""
 COSTLY = {
+    "a function that calls itself with what it makes": CALLS_ITSELF_WITH_WHAT_IT_MAKES,
     "hex literal": f"{HEAD}x = 0x{'f' * 30_000}\n",
     "long string": f"{HEAD}x = '{'f' * 300_000}'\n",
     "blanks": f"{HEAD}#{' ' * 200_000}amplint:{' ' * 200_000}ignore\n",

@@ -47,6 +47,11 @@ def test_not_with_settings_in_pyproject(plain_project: Path) -> None:
     assert loaded_by(plain_project) == "0 []"
 
 
+def test_not_with_a_baseline(plain_project: Path) -> None:
+    (plain_project / "amplint-baseline.json").write_text('{"version": 1, "findings": []}')
+    assert loaded_by(plain_project) == "0 []"
+
+
 def test_pathspec_only_for_patterns(plain_project: Path) -> None:
     (plain_project / ".gitignore").write_text("*.log\n")
     assert loaded_by(plain_project) == "0 ['pathspec']"

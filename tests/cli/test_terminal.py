@@ -15,11 +15,6 @@ from amplint.cli.progress import ProgressBar
 LONG = "with autocast():\n    loss.backward()  # BAD\n"
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
@@ -27,27 +22,132 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_the_progress_bar_waits_a_second_and_leaves_no_trace(
+class Screen:
+    """A terminal in the place of standard error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> None:
+        import pty
+
+        self._leader, follower = pty.openpty()
+        os.set_blocking(self._leader, False)
+        monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((columns, 24)))
+        monkeypatch.setattr(sys, "stderr", os.fdopen(follower, "w"))
+
+    def take(self) -> str:
+        """What was written since the last time."""
+        try:
+            return os.read(self._leader, 65536).decode()
+        except BlockingIOError:
+            return ""
+
+
+def on_screen(written: str) -> str:
+    """What is left on a line of a terminal."""
+    cells: list[str] = []
+    for text in written.split("\r"):
+        cells[: len(text)] = text
+    return "".join(cells).rstrip()
+
+
+needs_terminal = pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")
+
+
+@needs_terminal
+def test_progress_comes_within_the_first_second_and_leaves_no_trace(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    bar = ProgressBar()
-    bar(1, 10)
-    assert terminal.getvalue() == ""
-    clock[0] += 1.5
-    bar(5, 10)
-    assert terminal.getvalue() == "\r[###############...............] 5/10 files"
-    bar.clear()
-    assert terminal.getvalue().endswith("\r" + " " * 43 + "\r")
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen(monkeypatch)
+    progress = ProgressBar()
+    progress("reading files", 1, 10)
+    progress.draw()
+    assert screen.take() == ""
+    clock[0] += 0.5
+    progress.draw()
+    seen = screen.take()
+    assert seen == "\rreading files [##..................] 1/10, 0 s"
+    progress("judging files (10): entry points", 7, 0)
+    clock[0] += 2.0
+    progress.draw()
+    seen += screen.take()
+    assert on_screen(seen) == "judging files (10): entry points 7, 2 s"
+    progress.clear()
+    seen += screen.take()
+    assert on_screen(seen) == ""
+    assert seen.endswith("\r")
+    progress.clear()
+    assert screen.take() == ""
 
 
-def test_there_is_no_progress_bar_in_a_pipe(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
-    bar = ProgressBar()
-    clock[0] += 60
-    bar(5, 10)
-    bar.clear()
-    assert pipe.getvalue() == ""
+@needs_terminal
+def test_progress_keeps_to_the_width(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen(monkeypatch, columns=20)
+    progress = ProgressBar()
+    clock[0] += 1
+    progress("reading files", 5, 10)
+    progress.draw()
+    assert screen.take() == "\rreading files [####"
+    progress.clear()
+    assert screen.take() == "\r" + " " * 19 + "\r"
+
+
+@needs_terminal
+def test_an_error_leaves_nothing_of_it(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen(monkeypatch)
+    with pytest.raises(ValueError), ProgressBar() as progress:
+        progress("listing files", 0, 0)
+        clock[0] += 1
+        progress.draw()
+        raise ValueError
+    assert on_screen(screen.take()) == ""
+
+
+@needs_terminal
+@pytest.mark.parametrize("why", ["a dumb terminal", "it is not wanted", "a pipe"])
+def test_there_is_no_progress(clock: list[float], monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    monkeypatch.setenv("TERM", "dumb" if why == "a dumb terminal" else "xterm")
+    screen = Screen(monkeypatch)
+    if why == "a pipe":
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with ProgressBar(why != "it is not wanted") as progress:
+        clock[0] += 60
+        progress("reading files", 5, 10)
+        progress.draw()
+        assert progress._thread is None
+    assert screen.take() == ""
+
+
+@needs_terminal
+@pytest.mark.parametrize("more", [{}, {"NO_COLOR": "1"}])
+def test_a_run_that_hangs_says_what_it_is_at(project: Path, more: dict[str, str]) -> None:
+    """The analysis waits for what the test writes, however long it takes until the line is there."""
+    import pty
+
+    os.mkfifo(project / "wait")
+    (project / "slow.py").write_text("with autocast():\n    x()  # WAIT wait\n")
+    leader, follower = pty.openpty()
+    env = environment(TERM="xterm") | more
+    process = subprocess.Popen(
+        command("--no-cache"), cwd=project, env=env, stdout=subprocess.PIPE, stderr=follower
+    )
+    os.close(follower)
+    seen = b""
+    while b"reading files [....................] 0/1, " not in seen:
+        seen += os.read(leader, 65536)
+    (project / "wait").write_text("go on")
+    output = process.stdout.read() if process.stdout is not None else b""
+    try:
+        while piece := os.read(leader, 65536):
+            seen += piece
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(leader)
+    assert process.wait(60) == 0
+    assert output == b"All good: no findings; checked 1 file.\n"
+    assert b"\x1b" not in seen and b"\n" not in seen
+    assert on_screen(seen.decode()) == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")

@@ -69,7 +69,7 @@ def test_the_nearest_file_counts(project: Path) -> None:
     Path("src/.amplint.toml").write_text('device = "mps"\n')
     settings = load_settings(Path("src/deep"))
     assert (settings.device, settings.root) == ("mps", project / "src")
-    assert load_settings(Path("src/deep"), isolated=True) == Settings(root=project)
+    assert load_settings(Path("src/deep"), isolated=True) == Settings(root=project, with_baseline=False)
     assert load_settings(Path("src/deep"), Path("amplint.toml")).device == "xpu"
 
 

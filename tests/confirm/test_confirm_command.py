@@ -116,6 +116,24 @@ def test_a_file_that_has_changed_since_it_was_linted_is_told(
     assert crossed.stdout.count("inconclusive: the file that ran is not the one that was linted") == 2
 
 
+def test_what_a_baseline_kept_back_is_not_missed(
+    recorded: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    project, _ = recorded
+    (tmp_path / "train.py").write_text(FROZEN)
+    release = ".".join(json.loads((project / "run.json").read_text())["torch"].split(".")[:2])
+    (tmp_path / "amplint.toml").write_text(f'torch-version = "{release}"\n')
+    run = ("confirm", "--replay", str(project / "run.json"), "--output-format", "json")
+    (tmp_path / "lint.json").write_text("[]")
+    missed = json.loads(amplint(tmp_path, *run, "--findings", "lint.json").stdout)["missed"]
+    assert amplint(tmp_path, "baseline").returncode == 0
+    (tmp_path / "lint.json").write_text(amplint(tmp_path, "--output-format", "json").stdout)
+    with_baseline = json.loads(amplint(tmp_path, *run, "--findings", "lint.json").stdout)
+    assert missed
+    assert (with_baseline["findings"], with_baseline["missed"]) == ([], [])
+    assert len(json.loads(amplint(tmp_path, *run).stdout)["findings"]) == 2, "alone, it judges all"
+
+
 @pytest.mark.parametrize("more", [(), ("--findings", "lint.json")], ids=["linted", "handed over"])
 def test_what_is_true_of_other_releases_is_not_observable(tmp_path: Path, more: tuple[str, ...]) -> None:
     """Torch takes an index since 2.4."""

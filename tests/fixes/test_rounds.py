@@ -18,6 +18,7 @@ Texts = dict[str, str]
 class Said:
     findings: tuple[Finding, ...]
     crashes: tuple[Crash, ...] = ()
+    known: tuple[Finding, ...] = ()
 
 
 def finding(path: str, text: str, line: int, fix: Fix | None = None, name: str = "half-model") -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from goldens import fix_folder
@@ -622,3 +623,25 @@ def test_the_import_of_a_scaler_that_others_use_stays(tmp_path: Path) -> None:
 
 
 _SHARDED_RULE = "sharded-needs-sharded-scaler"
+
+
+@pytest.mark.parametrize("between", ["step", "other"])
+def test_a_region_does_not_go_into_a_function_that_calls_itself(tmp_path: Path, between: str) -> None:
+    source = f"""\
+        import torch
+
+        def other(model, x, depth):
+            step(model, x, depth)
+
+        def step(model, x, depth):
+            loss = model(x).sum()
+            if depth:
+                {between}(model, x, depth - 1)
+            loss.backward()
+
+        def train(model, x):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                step(model, x, 3)
+        """
+    found = findings(tmp_path, dedent(source), "backward-in-autocast")
+    assert verdict(found) == "none: `step` calls itself in the region"

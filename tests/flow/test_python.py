@@ -140,6 +140,12 @@ DECIDED = {
         for index in range(0):
             never()
         yes(len(range(7)) == 7)
+        yes(len(range(7, 0, -3)) == 3)
+        for index in range(5, 0):
+            never()
+        for index in range(100, 1, -98):
+            yes(index in (100, 2))
+        yes(len(range(10 ** 30)) == 10 ** 30)
     """,
     "enumerate and zip": """
         for index, (name, on) in enumerate(zip(("a", "b"), (True, True))):

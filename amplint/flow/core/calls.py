@@ -347,9 +347,26 @@ def _summarised(m: Machine, function: FunctionValue, program: Program, given: Ar
 
 def _shape_of_call(program: Program, given: Arguments) -> tuple[object, ...]:
     """What tells the calls of a recursive function apart that come to an end: objects, functions, flags, names. Data
-    may be another piece of it each time, for ever."""
+    may be another piece of it each time, for ever, and so may an object that a call of the function has made."""
     telling = (Instance, FunctionValue, ClassValue, External, Constant)
-    return (program.key, *(value if isinstance(value, telling) else type(value) for value in given.all))
+
+    def tells(value: Value) -> bool:
+        return isinstance(value, telling) and not (
+            isinstance(value, Instance) and _is_made_in(value.identity, program)
+        )
+
+    return (program.key, *(value if tells(value) else type(value) for value in given.all))
+
+
+def _is_made_in(identity: Symbol, program: Program) -> bool:
+    """Whether an object comes from a call of a function, or of what it calls."""
+    call = (program.path, *program.root, program.number)
+    context = identity.parts[1] if len(identity.parts) > 1 else None
+    while isinstance(context, Symbol) and context.parts[0] == "call":
+        if context.parts[3:] == call:
+            return True
+        context = context.parts[1]
+    return False
 
 
 def _apply(m: Machine, summary: Summary, node: Node) -> Value:

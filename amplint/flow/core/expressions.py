@@ -28,6 +28,7 @@ from amplint.flow.state.values import (
     Value,
 )
 from amplint.lowering import program as ir
+from amplint.lowering.literals import is_too_large
 
 _LARGEST_EXPONENT = 1024
 
@@ -229,6 +230,8 @@ def _constants(m: Machine, operator: str, left: Any, right: Any, node: ir.Node) 
         try:
             result = _NUMERIC[operator](left, right)
         except (TypeError, ArithmeticError):
+            return m.unknown(node)
+        if is_too_large(result):
             return m.unknown(node)
         if isinstance(result, (int, float, str)):
             return Constant(result)

@@ -29,6 +29,7 @@ from amplint.flow.state.values import (
     Unknown,
     Value,
 )
+from amplint.lowering.literals import is_too_large
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -94,7 +95,7 @@ def _converted(api: Api, kind: Callable[[Any], int | float], value: object, node
     except (ValueError, OverflowError):
         return api.unknown(node)
     # a nan equals nothing, itself included
-    return api.number(node) if math.isnan(number) else Constant(number)
+    return api.number(node) if is_too_large(number) or math.isnan(number) else Constant(number)
 
 
 @models.call("builtins.str", "builtins.repr", "builtins.format", "builtins.ascii")
@@ -172,7 +173,8 @@ def _power(api: Api, base: object, exponent: object, node: Node) -> Value:
         result = base**exponent
     except ArithmeticError:
         return api.unknown(node)
-    return Constant(result) if isinstance(result, (int, float)) else api.number(node)
+    is_known = isinstance(result, (int, float)) and not is_too_large(result)
+    return Constant(result) if is_known else api.number(node)
 
 
 @models.call("builtins.min", "builtins.max")

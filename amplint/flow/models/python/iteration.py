@@ -41,9 +41,11 @@ def _range(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if not bounds or arguments.unclear or bounds[2:] == [0]:
         return Iteration(api.number(node))
     numbers = range(*bounds)
-    if len(numbers) <= MOST_NUMBERS:
+    # len() is for what fits into memory
+    count = max(-((numbers.start - numbers.stop) // numbers.step), 0)
+    if count <= MOST_NUMBERS:
         return Sequence(tuple(map(Constant, numbers)))
-    return Iteration(api.number(node), len(numbers))
+    return Iteration(api.number(node), count)
 
 
 @models.call("itertools.count")
