@@ -40,19 +40,11 @@ def as_object(finding: Finding, sources: Sources) -> dict[str, Any]:
         "message": finding.message,
         "why": finding.why,
         "help": finding.help,
-        "path": finding.path,
-        "line": finding.span.line,
-        "column": finding.span.column,
-        "end_line": finding.span.end_line,
+        **_place(finding.path, finding.span, sources),
+        "end_line": sources.local(finding.path, finding.span).end_line,
         "end_column": finding.span.end_column,
         "trail": [
-            {
-                "path": step.path,
-                "line": step.span.line,
-                "column": step.span.column,
-                "message": step.message,
-            }
-            for step in finding.trail
+            {**_place(step.path, step.span, sources), "message": step.message} for step in finding.trail
         ],
         "fix": None if finding.fix is None else _fix(finding.fix, sources),
         "fix_note": finding.fix_note,
@@ -72,16 +64,20 @@ def _fix(fix: Fix, sources: Sources) -> dict[str, Any]:
 
 
 def _edit(edit: Edit, sources: Sources) -> dict[str, Any]:
-    line, column = sources.place(edit.path, edit.start)
-    end_line, end_column = sources.place(edit.path, edit.end)
+    span = Span(*sources.place(edit.path, edit.start), *sources.place(edit.path, edit.end))
     return {
-        "path": edit.path,
-        "line": line,
-        "column": column,
-        "end_line": end_line,
-        "end_column": end_column,
+        **_place(edit.path, span, sources),
+        "end_line": sources.local(edit.path, span).end_line,
+        "end_column": span.end_column,
         "content": edit.text,
     }
+
+
+def _place(path: str, span: Span, sources: Sources) -> dict[str, Any]:
+    """Path, line and column; in a notebook the number of the cell, too, whose lines are counted."""
+    cell = sources.cell(path, span.line)
+    where = {"path": path, "cell": cell} if cell else {"path": path}
+    return {**where, "line": sources.local(path, span).line, "column": span.column}
 
 
 def finding_from(value: dict[str, Any]) -> Finding:

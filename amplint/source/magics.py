@@ -1,0 +1,130 @@
+"""What IPython understands and Python does not: magics, shell commands and questions in the source of a cell.
+
+IPython takes a cell that begins with ``%%name`` for the argument of that magic. Else a logical line that begins with
+one of ``! ? % , ; /`` is a command up to its end, backslashes at the ends of lines included, and so is what stands
+behind the ``=`` of ``files = !ls`` and ``value = %magic``; a line that ends with ``?`` asks for help. No line of Python
+can be one of these. (``IPython.core.inputtransformer2``, IPython 9.)
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+import warnings
+from collections.abc import Generator, Iterator
+
+from amplint.source.cells import hidden
+from amplint.source.decoding import Unreadable
+
+PYTHON_BODIES = frozenset({"capture", "debug", "prun", "time", "timeit", "memit", "snakeviz", "wandb"})
+"""The cell magics that run their body as Python among the names of the notebook: those of IPython 9
+(``IPython/core/magics/``), of memory_profiler, snakeviz and wandb. Others may do with it what they like."""
+
+_CELL_MAGIC = re.compile(r"\s*?^%%(\w+)(?!\w*\?)[^\r\n]*", re.MULTILINE)
+_COMMAND = re.compile(r"[ \t\f]*(?=[!?%,;/])")
+_CONTINUED = re.compile(r"(?:[^\r\n]*\\(?:\r\n|\r|\n))*[^\r\n]*")
+_TOKEN = re.compile(
+    r"""(?P<string>'''(?:\\.|(?!''').)*(?:'''|\Z)|\"\"\"(?:\\.|(?!\"\"\").)*(?:\"\"\"|\Z)"""
+    r"""|'(?:\\(?:\r\n|.)|[^'\\\r\n])*'|"(?:\\(?:\r\n|.)|[^"\\\r\n])*")"""
+    r"""|(?P<comment>\#[^\r\n]*)|(?P<joined>\\(?:\r\n|\r|\n))|(?P<end>\r\n|\r|\n)"""
+    r"""|(?P<assigned>(?<![=!<>])=[ \t]*(?=!|%[^\W\d]))|(?P<opened>[(\[{])|(?P<closed>[)\]}])|(?P<other>.)""",
+    re.DOTALL,
+)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_AUTOMAGIC = re.compile(r"\s*([A-Za-z_]\w*)[ \t]+\S[^\r\n]*\s*")
+
+
+def python_of(source: str) -> str | None:
+    """The source of a cell as Python, line for line; None for one that holds something else. Raises Unreadable, with
+    the place in the cell, for one that neither Python nor IPython can parse."""
+    at = 0
+    while (found := _CELL_MAGIC.match(source, at)) is not None:
+        if found[1] not in PYTHON_BODIES:
+            return None
+        at = found.end()
+    head, body = _headed(source[:at]), source[at:]
+    if flaw(head + body) is None:
+        return head + body
+    changed = head + "".join(_without_commands(body))
+    wrong = flaw(changed)
+    if wrong is None:
+        return changed
+    word = _AUTOMAGIC.fullmatch(source)
+    if word is not None and not keyword.iskeyword(word[1]):
+        return _hidden_lines(source)  # IPython takes a line such as `pip install torch` for a magic
+    raise wrong
+
+
+def flaw(source: str) -> Unreadable | None:
+    """Why Python cannot parse a text, if it cannot."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except SyntaxError as error:
+        return Unreadable(error.msg or "invalid syntax", error.lineno or 1, max(error.offset or 1, 1))
+    except ValueError as error:
+        reason = "it contains a lone surrogate" if isinstance(error, UnicodeError) else str(error)
+        return Unreadable(reason)
+    except (MemoryError, RecursionError):
+        return Unreadable("the code is nested too deeply to be parsed")
+    return None
+
+
+def _headed(head: str) -> str:
+    """The lines of cell magics, each hidden by itself, with the blank ones between them."""
+    return re.sub(r"^%%[^\r\n]*", lambda found: hidden(found[0]), head, flags=re.MULTILINE)
+
+
+def _hidden_lines(source: str) -> str:
+    body = source.strip()
+    return source.replace(body, hidden(body), 1)
+
+
+def _without_commands(source: str) -> Iterator[str]:
+    """The pieces of a source with each command and question hidden."""
+    at = 0
+    while at < len(source):
+        command = _COMMAND.match(source, at)
+        if command is not None:
+            yield command[0]
+            end = _end_of_command(source, command.end())
+            yield hidden(source[command.end() : end])
+        else:
+            end = yield from _logical_line(source, at)
+        at = end
+        line_end = _LINE_END.match(source, at)
+        if line_end is not None:
+            yield line_end[0]
+            at = line_end.end()
+
+
+def _logical_line(source: str, start: int) -> Generator[str, None, int]:
+    """The pieces of the logical line that begins at an offset, without its line end; returns where it ends."""
+    depth, at, last = 0, start, ""
+    while at < len(source):
+        token = _TOKEN.match(source, at)
+        assert token is not None
+        kind = token.lastgroup
+        if kind == "end" and not depth:
+            break
+        depth += (kind == "opened") - (kind == "closed" and depth > 0)
+        at = token.end()
+        if kind == "assigned" and not depth:
+            end = _end_of_command(source, at)
+            yield source[start:at]
+            yield hidden(source[at:end])
+            return end
+        if not token[0].isspace():
+            last = token[0]
+    line = source[start:at]
+    blank = len(line) - len(line.lstrip(" \t\f"))
+    yield line if last != "?" else line[:blank] + hidden(line[blank:])
+    return at
+
+
+def _end_of_command(source: str, start: int) -> int:
+    found = _CONTINUED.match(source, start)
+    assert found is not None
+    return found.end()
