@@ -174,7 +174,7 @@ class Sources:
         try:
             if display in self._cells:
                 path, cell = self._cells[display]
-                return self.text(path)[cell.start : cell.end + 1]
+                return self.text(path)[cell.start : cell.end]
             return text_of(self._data(display), display)
         except Unreadable:
             return ""

@@ -1,6 +1,7 @@
 """The text of a notebook: the sources of its Python cells, one after the other, as one program.
 
-Above each cell stands a line with its number, ``'''%% cell 3'''``, and what only IPython understands, such as ``!ls``,
+Above each cell stands a line with its number, ``'''%% cell 3'''``, which is the head of a block for a cell that begins
+with an indented line, as IPython allows; and what only IPython understands, such as ``!ls``,
 is the argument of a call, ``get_ipython('''!ls''')``, with as many lines as it has. So all lines of a cell stay, a
 place before a magic keeps its column, names that a magic mentions are still to be found, and the text alone tells
 which cell a line is in.
@@ -19,17 +20,18 @@ from amplint.source.decoding import split_lines
 
 SUFFIX = ".ipynb"
 
-_MARK = re.compile(r"'''%% cell (\d+)'''\n")
+_MARK = re.compile(r"(if )?'''%% cell (\d+)'''(?(1):)\n")
+_INDENTED = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*[ \t]+[^\s#]")
 _STRING = r"'''(?:[^'\\\r\n]|\\[^\r\n])*'''"
 _HIDDEN = re.compile(rf"get_ipython\(({_STRING}(?:,(?:\r\n|\r|\n){_STRING})*)\)")
 _PIECE = re.compile(rf"({_STRING})|,(\r\n|\r|\n)")
-_OURS = re.compile(r"get_ipython\('''|^'''%% cell ", re.MULTILINE)
+_OURS = re.compile(r"get_ipython\('''|^(?:if )?'''%% cell ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A cell in the text. ``number`` counts all cells of the notebook, from 1; ``first`` is the line of the text that
-    is its line 1; ``start`` and ``end`` are the offsets of its source."""
+    is its line 1; ``start`` and ``end`` are the offsets of its lines."""
 
     number: int
     first: int
@@ -43,8 +45,15 @@ def is_notebook(path: str | os.PathLike[str]) -> bool:
 
 
 def marked(number: int, source: str) -> str:
-    """A cell as it stands in the text. One without source has no line there."""
-    return f"'''%% cell {number}'''\n" + (f"{source}\n" if source else "")
+    """A cell as it stands in the text."""
+    mark = f"'''%% cell {number}'''"
+    head = f"if {mark}:" if _INDENTED.match(source) else mark
+    return f"{head}\n{ended(source)}"
+
+
+def ended(source: str) -> str:
+    """The source of a cell with a line end behind its last line, if it has one."""
+    return source if not source or source.endswith("\n") else f"{source}\n"
 
 
 @lru_cache(maxsize=8)
@@ -55,12 +64,11 @@ def cells_of(text: str) -> tuple[Cell, ...]:
     for line, content in enumerate(split_lines(text), 1):
         mark = _MARK.fullmatch(content)
         if mark is not None:
-            found.append((int(mark[1]), line + 1, offset, offset + len(content)))
+            found.append((int(mark[2]), line + 1, offset, offset + len(content)))
         offset += len(content)
-    ends = [start - 1 for _, _, start, _ in found[1:]] + [len(text) - 1]
+    ends = [start for _, _, start, _ in found[1:]] + [len(text)]
     return tuple(
-        Cell(number, first, start, max(start, end))
-        for (number, first, _, start), end in zip(found, ends, strict=True)
+        Cell(number, first, start, end) for (number, first, _, start), end in zip(found, ends, strict=True)
     )
 
 
@@ -70,13 +78,13 @@ def cell_name(path: str, cell: Cell) -> str:
 
 
 def shown(text: str, cell: Cell) -> str:
-    """A cell of the text as it is in the notebook, with a line end behind it."""
-    return restored(text[cell.start : cell.end + 1])
+    """A cell of the text as it is in the notebook, but for a line end behind it."""
+    return restored(text[cell.start : cell.end])
 
 
 def crosses(text: str, start: int, end: int) -> bool:
-    """Whether a stretch of the text of a notebook is not within one cell, the end of its last line included."""
-    return not any(cell.start <= start and end <= cell.end + 1 for cell in cells_of(text))
+    """Whether a stretch of the text of a notebook is not within one cell."""
+    return not any(cell.start <= start and end <= cell.end for cell in cells_of(text))
 
 
 def cell_at(text: str, line: int) -> Cell | None:
@@ -90,7 +98,9 @@ def parts_of(path: str, text: str) -> list[str]:
     """What Python compiles by itself: each cell of a notebook, any other text as a whole."""
     if not is_notebook(path):
         return [text]
-    return [text[cell.start : cell.end] for cell in cells_of(text)]
+    cells = cells_of(text)
+    starts = [0, *(cell.end for cell in cells)]
+    return [text[start : cell.end] for start, cell in zip(starts, cells, strict=False)]
 
 
 def line_name(path: str, text: str, line: int) -> str:

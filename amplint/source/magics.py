@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Generator, Iterator
 
-from amplint.source.cells import hidden
+from amplint.source.cells import hidden, marked
 from amplint.source.decoding import Unreadable
 
 PYTHON_BODIES = frozenset({"capture", "debug", "prun", "time", "timeit", "memit", "snakeviz", "wandb"})
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_AUTOMAGIC = re.compile(r"\s*([A-Za-z_]\w*)[ \t]+\S[^\r\n]*\s*")
+_AUTOMAGIC = re.compile(r"\s*([A-Za-z_]\w*)[ \t]+[^\s=,(][^\r\n]*\s*")
 
 
 def python_of(source: str) -> str | None:
@@ -44,10 +44,10 @@ def python_of(source: str) -> str | None:
             return None
         at = found.end()
     head, body = _headed(source[:at]), source[at:]
-    if flaw(head + body) is None:
+    if _flaw(head + body) is None:
         return head + body
     changed = head + "".join(_without_commands(body))
-    wrong = flaw(changed)
+    wrong = _flaw(changed)
     if wrong is None:
         return changed
     word = _AUTOMAGIC.fullmatch(source)
@@ -56,14 +56,16 @@ def python_of(source: str) -> str | None:
     raise wrong
 
 
-def flaw(source: str) -> Unreadable | None:
-    """Why Python cannot parse a text, if it cannot."""
+def _flaw(source: str) -> Unreadable | None:
+    """Why Python cannot parse a cell, if it cannot."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(source)
+            ast.parse(marked(1, source))
     except SyntaxError as error:
-        return Unreadable(error.msg or "invalid syntax", error.lineno or 1, max(error.offset or 1, 1))
+        return Unreadable(
+            error.msg or "invalid syntax", max((error.lineno or 1) - 1, 1), max(error.offset or 1, 1)
+        )
     except ValueError as error:
         reason = "it contains a lone surrogate" if isinstance(error, UnicodeError) else str(error)
         return Unreadable(reason)

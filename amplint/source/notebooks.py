@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from amplint.source.cells import cell_at, cells_of, hidden, is_ambiguous, marked, restored
+from amplint.source.cells import cell_at, cells_of, ended, hidden, is_ambiguous, marked, shown
 from amplint.source.decoding import Unreadable, decode, split_lines
 from amplint.source.magics import python_of
 
@@ -82,7 +82,9 @@ class Notebook:
         found = []
         for cell in cells:
             source = self.sources[cell.number]
-            new = restored(text[cell.start : cell.end])
+            new = shown(text, cell)
+            if not source.text.endswith("\n") and ended(new[:-1]) == new:
+                new = new[:-1]
             if new != source.text:
                 found.append((source.start, source.end, _rewritten(self.raw, source, new)))
         return found
