@@ -66,7 +66,7 @@ def cells_of(text: str) -> tuple[Cell, ...]:
         if mark is not None:
             found.append((int(mark[2]), line + 1, offset, offset + len(content)))
         offset += len(content)
-    ends = [start for _, _, start, _ in found[1:]] + [len(text)]
+    ends = [start for _, _, start, _ in found[1:]] + [len(text)] * bool(found)
     return tuple(
         Cell(number, first, start, end) for (number, first, _, start), end in zip(found, ends, strict=True)
     )

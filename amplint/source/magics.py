@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_AUTOMAGIC = re.compile(r"\s*([A-Za-z_]\w*)[ \t]+[^\s=,(][^\r\n]*\s*")
+_AUTOMAGIC = re.compile(r"\s*([A-Za-z_]\w*)[ \t]+[\w./~$\"'-][^\r\n]*\s*")
 
 
 def python_of(source: str) -> str | None:
