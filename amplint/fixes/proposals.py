@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from amplint.findings import Edit, Finding, Fix
-from amplint.fixes.edits import applied, comments_of
-from amplint.source.cells import crosses, is_notebook, parts_of
+from amplint.fixes.edits import applied, comments_of, crosses_cells
+from amplint.source.cells import is_notebook, parts_of
 from amplint.source.decoding import split_lines
 
 Read = Callable[[str], str]
@@ -123,7 +123,7 @@ def _flaw(proposals: Sequence[Proposal], read: Read, before: dict[str, _Before],
             text = read(path)
             before[path] = _Before(text, _compiles(path, text), comments_of(text))
         old = before[path]
-        if is_notebook(path) and any(crosses(old.text, edit.start, edit.end) for edit in edits):
+        if crosses_cells(path, old.text, edits):
             return "it would reach from one cell into another"
         new = applied(old.text, edits)
         if old.compiles and not _compiles(path, new):

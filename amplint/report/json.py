@@ -12,6 +12,9 @@ made instead where unsafe ones are not wanted. ``fix_note`` says why there is no
 expected; after `--fix`, also why a fix was not made: then ``fix`` is null. ``assumes`` lists what has to hold beside
 what the text says: the ``kind`` of each ("flag", "torch", "likely", "type", "reaches", "values", "caller") and a clause
 as its ``text``.
+
+In a notebook each place has the number of a ``cell`` beside its path, and its lines are those of the cell, which counts
+as ending with a line end.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amplint.findings import Claim, Edit, Fix
@@ -110,14 +110,18 @@ LINES = st.sampled_from(
     ]
 )  # fmt: skip
 ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\r"])
-SOURCES = st.lists(st.tuples(LINES, ENDS), max_size=6).flatmap(
-    lambda rows: st.sampled_from(
-        ["".join(line + end for line, end in rows), "".join(line + end for line, end in rows).rstrip("\r\n")]
-    )
-)
 
 
-@given(st.lists(SOURCES, max_size=4))
+def joined(rows: list[tuple[str, str]], is_ended: bool) -> str:
+    text = "".join(line + end for line, end in rows)
+    return text if is_ended else text.rstrip("\r\n")
+
+
+SOURCES = st.builds(joined, st.lists(st.tuples(LINES, ENDS), max_size=5), st.booleans())
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(SOURCES, max_size=3))
 def test_all_lines_stay_and_come_back(sources: list[str]) -> None:
     notebook = read_notebook(json.dumps(made(*sources)).encode())
     cells = cells_of(notebook.text)
