@@ -21,7 +21,6 @@ from amplint.source.decoding import split_lines
 SUFFIX = ".ipynb"
 
 _MARK = re.compile(r"(if )?'''%% cell (\d+)'''(?(1):)\n")
-_INDENTED = re.compile(r"(?:[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\r|\n))*[ \t]+[^\s#]")
 _STRING = r"'''(?:[^'\\\r\n]|\\[^\r\n])*'''"
 _HIDDEN = re.compile(rf"get_ipython\(({_STRING}(?:,(?:\r\n|\r|\n){_STRING})*)\)")
 _PIECE = re.compile(rf"({_STRING})|,(\r\n|\r|\n)")
@@ -47,8 +46,14 @@ def is_notebook(path: str | os.PathLike[str]) -> bool:
 def marked(number: int, source: str) -> str:
     """A cell as it stands in the text."""
     mark = f"'''%% cell {number}'''"
-    head = f"if {mark}:" if _INDENTED.match(source) else mark
+    head = f"if {mark}:" if _begins_indented(source) else mark
     return f"{head}\n{ended(source)}"
+
+
+def _begins_indented(source: str) -> bool:
+    """Whether the first line with code has blanks before it."""
+    code = (line for line in split_lines(source) if line.strip() and not line.lstrip().startswith("#"))
+    return next(code, "").startswith((" ", "\t"))
 
 
 def ended(source: str) -> str:

@@ -21,39 +21,42 @@ PYTHON_BODIES = frozenset({"capture", "debug", "prun", "time", "timeit", "memit"
 """The cell magics that run their body as Python among the names of the notebook: those of IPython 9
 (``IPython/core/magics/``), of memory_profiler, snakeviz and wandb. Others may do with it what they like."""
 
-_CELL_MAGIC = re.compile(r"\s*?^%%(\w+)(?!\w*\?)[^\r\n]*", re.MULTILINE)
-_COMMAND = re.compile(r"[ \t\f]*(?=[!?%,;/])")
+_CELL_MAGIC = re.compile(r"%%(\w+)([^\r\n]*)")
+_COMMANDS = tuple("!?%,;/")
+_BLANKS = re.compile(r"[ \t\f]*")
 _CONTINUED = re.compile(r"(?:[^\r\n]*\\(?:\r\n|\r|\n))*[^\r\n]*")
 _TOKEN = re.compile(
     r"""(?P<string>'''(?:\\.|(?!''').)*(?:'''|\Z)|\"\"\"(?:\\.|(?!\"\"\").)*(?:\"\"\"|\Z)"""
-    r"""|'(?:\\(?:\r\n|.)|[^'\\\r\n])*'|"(?:\\(?:\r\n|.)|[^"\\\r\n])*")"""
+    r"""|'(?:\\(?:\r\n|.)|[^'\\\r\n])*'?|"(?:\\(?:\r\n|.)|[^"\\\r\n])*"?)"""
     r"""|(?P<comment>\#[^\r\n]*)|(?P<joined>\\(?:\r\n|\r|\n))|(?P<end>\r\n|\r|\n)"""
     r"""|(?P<assigned>(?<![=!<>])=[ \t]*(?=!|%[^\W\d]))|(?P<opened>[(\[{])|(?P<closed>[)\]}])|(?P<other>.)""",
     re.DOTALL,
 )
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_AUTOMAGIC = re.compile(r"\s*([A-Za-z_]\w*)[ \t]+[\w./~$\"'-][^\r\n]*\s*")
+_AUTOMAGIC = re.compile(r"\b([A-Za-z_]\w*)[ \t]+[\w./~$\"'-][^\r\n]*")
 
 
 def python_of(source: str) -> str | None:
     """The source of a cell as Python, line for line; None for one that holds something else. Raises Unreadable, with
     the place in the cell, for one that neither Python nor IPython can parse."""
-    at = 0
-    while (found := _CELL_MAGIC.match(source, at)) is not None:
+    pieces, at = [], 0
+    while (found := _cell_magic(source, at)) is not None:
         if found[1] not in PYTHON_BODIES:
             return None
+        pieces += [source[at : found.start()], hidden(found[0])]
         at = found.end()
-    head, body = _headed(source[:at]), source[at:]
+    head, body = "".join(pieces), source[at:]
     if _flaw(head + body) is None:
         return head + body
     changed = head + "".join(_without_commands(body))
     wrong = _flaw(changed)
     if wrong is None:
         return changed
-    word = _AUTOMAGIC.fullmatch(source)
-    if word is not None and not keyword.iskeyword(word[1]):
-        return _hidden_lines(source)  # IPython takes a line such as `pip install torch` for a magic
-    raise wrong
+    word = _AUTOMAGIC.fullmatch(source.strip())
+    if word is None or keyword.iskeyword(word[1]):
+        raise wrong
+    # IPython takes a line such as `pip install torch` for a magic
+    return source.replace(word[0], hidden(word[0]), 1)
 
 
 def _flaw(source: str) -> Unreadable | None:
@@ -74,25 +77,25 @@ def _flaw(source: str) -> Unreadable | None:
     return None
 
 
-def _headed(head: str) -> str:
-    """The lines of cell magics, each hidden by itself, with the blank ones between them."""
-    return re.sub(r"^%%[^\r\n]*", lambda found: hidden(found[0]), head, flags=re.MULTILINE)
-
-
-def _hidden_lines(source: str) -> str:
-    body = source.strip()
-    return source.replace(body, hidden(body), 1)
+def _cell_magic(source: str, at: int) -> re.Match[str] | None:
+    """The magic that the first line behind an offset names which is not blank, if it takes the rest of the cell."""
+    start = len(source) - len(source[at:].lstrip())
+    if start and source[start - 1] not in "\r\n":
+        return None
+    found = _CELL_MAGIC.match(source, start)
+    return None if found is None or found[2].startswith("?") else found
 
 
 def _without_commands(source: str) -> Iterator[str]:
     """The pieces of a source with each command and question hidden."""
     at = 0
     while at < len(source):
-        command = _COMMAND.match(source, at)
-        if command is not None:
-            yield command[0]
-            end = _end_of_command(source, command.end())
-            yield hidden(source[command.end() : end])
+        blanks = _BLANKS.match(source, at)
+        start = at if blanks is None else blanks.end()
+        if source.startswith(_COMMANDS, start):
+            end = _end_of_command(source, start)
+            yield source[at:start]
+            yield hidden(source[start:end])
         else:
             end = yield from _logical_line(source, at)
         at = end
