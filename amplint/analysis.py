@@ -21,8 +21,8 @@ from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
 from amplint.rules.dispatcher import Dispatcher, finding_of, remaining
-from amplint.source.decoding import SourceFile
 from amplint.source.project import Project, ProjectFile, Unparsable
+from amplint.source.texts import SourceFile
 from amplint.spelling import View, pieces
 
 

@@ -21,6 +21,7 @@ from amplint.config import ConfigError, Settings, load_settings
 from amplint.findings import Edit, Finding, Fix, Level, Span, TrailStep
 from amplint.fixes.edits import applied
 from amplint.scope import views
+from amplint.source.cells import is_notebook
 from amplint.source.decoding import display_name
 from amplint.source.discovery import MissingPathError
 from amplint.source.writing import Unwritable, encoded
@@ -58,12 +59,13 @@ class Project:
 
     def set_text(self, path: AnyPath, text: str | None) -> None:
         """Says what a file holds, which need not exist: ``project.set_text("a.py", "x = 1")``. None: what is on the
-        disk. Raises Unwritable for a text that its own coding comment cannot express."""
+        disk. Of a notebook it is the JSON. Raises Unwritable for a text that its own coding comment cannot express."""
         name = self._absolute(path)
         if text is None:
             self._texts.pop(name, None)
         else:
-            self._texts[name] = encoded(text, text.encode("utf-8", "surrogatepass"))
+            data = text.encode("utf-8", "surrogatepass")
+            self._texts[name] = data if is_notebook(name) else encoded(text, data)
 
     def check(self, *paths: AnyPath) -> CheckResult:
         """The findings at and below paths, or in all of the project: ``project.check("train.py")``; those in its

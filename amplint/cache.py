@@ -44,6 +44,7 @@ from amplint.findings import (
 from amplint.gating import gate_of, is_worth_reading
 from amplint.source.decoding import Unreadable, digest_of_bytes, read_bytes
 from amplint.source.gate import Gate
+from amplint.source.texts import code_in
 
 if TYPE_CHECKING:
     from amplint.scope import View
@@ -194,8 +195,9 @@ class Entry:
             data = read_bytes(file)
         except Unreadable:
             return False  # it is to be reported
-        if is_worth_reading(data, self._gate, refined=not self._view.settings.has_own_wrappers):
+        if is_worth_reading(file, data, self._gate, refined=not self._view.settings.has_own_wrappers):
             return False
+        data = code_in(data, file)
         wanted = {
             name.encode("latin-1"): {module.encode("latin-1") for module in modules}
             for name, modules in document["mentioned"].items()

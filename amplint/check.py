@@ -17,8 +17,9 @@ from amplint.config import LEVELS, Settings, with_line_length, with_project_torc
 from amplint.gating import gate_of, gated
 from amplint.laps import Laps
 from amplint.scope import View, alone, text_alone
-from amplint.source.decoding import Unreadable, decode, display_name
+from amplint.source.decoding import Unreadable, display_name
 from amplint.source.gate import passes
+from amplint.source.texts import text_of
 from amplint.source.words import Asked
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ class CheckResult(NamedTuple):
     crashes: tuple[Crash, ...] = ()
     sources: Mapping[str, str] = {}
     """Displayed name -> path on the disk."""
-    texts: Mapping[str, str] = {}
-    """Displayed name -> text, for what came from standard input and what was fixed."""
+    contents: Mapping[str, bytes] = {}
+    """Displayed name -> bytes, for what came from standard input and what was fixed."""
     unsafe_fixes: bool = False
     """Whether unsafe fixes are to be shown as fixes that will be made."""
     done: str = ""
@@ -142,7 +143,7 @@ def check_stdin(view: View, stdin: Stdin) -> CheckResult:
     """Check the text from standard input in the project of the file that it is named after."""
     display = display_name(stdin.path)
     try:
-        text = decode(stdin.data)
+        text_of(stdin.data, stdin.path)
     except Unreadable as error:
         if not passes(stdin.data, gate_of(view.settings)):
             return CheckResult((), 1)
@@ -150,7 +151,7 @@ def check_stdin(view: View, stdin: Stdin) -> CheckResult:
 
         return _result(view, Kept((unreadable_file(display, error),)))
     result = _check_view(view, 1, None, {str(stdin.path.absolute()): stdin.data})
-    return result._replace(texts={display: text})
+    return result._replace(contents={display: stdin.data})
 
 
 def _check_view(
@@ -255,7 +256,7 @@ def _judge(
 
     project = job.project()
     candidates = [
-        Candidate(path, display_name(path), decode(job.changed[path]) if path in job.changed else None)
+        Candidate(path, display_name(path), job.changed.get(path))
         for path in (*passed, *_users(job, project, passed, others))
     ]
     verdict = judge_group(job, candidates, project, told)

@@ -41,7 +41,7 @@ class Place:
     equal when they are the same piece of text reached by whatever calls.
     """
 
-    __slots__ = ("_describe", "_locate", "_span", "calls", "key", "path")
+    __slots__ = ("_describe", "_locate", "_named", "_span", "calls", "key", "path")
 
     def __init__(
         self,
@@ -50,11 +50,14 @@ class Place:
         locate: Callable[[], Span],
         describe: Callable[[], str],
         calls: tuple[Place, ...] = (),
+        named: Callable[[int], str] | None = None,
     ) -> None:
+        """``named`` gives what messages call a line; if None it is its number."""
         self.path = path
         self.key = key
         self.calls = calls
         self._locate = locate
+        self._named = named
         self._describe = describe
         self._span: Span | None = None
 
@@ -71,13 +74,18 @@ class Place:
         return self.span.line
 
     @property
+    def line_name(self) -> str:
+        """What messages call the first line: "line 12", in a notebook "line 2 of cell 3"."""
+        return f"line {self.line}" if self._named is None else self._named(self.line)
+
+    @property
     def text(self) -> str:
         """The source text on one line, shortened."""
         return self._describe()
 
     def reached_by(self, calls: tuple[Place, ...]) -> Place:
         """The same place, reached by these calls."""
-        return Place(self.path, self.key, self._locate, self._describe, calls)
+        return Place(self.path, self.key, self._locate, self._describe, calls, self._named)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and self.key == other.key and self.path == other.path

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from amplint.cache import Cache, Stamp, stamp_of
+from amplint.catalog import SYNTAX_ERROR
 from amplint.check import CheckResult, Progress, Stdin, check_stdin, check_views
 from amplint.findings import Edit, Finding
 from amplint.fixes.edits import applied
 from amplint.fixes.rounds import CHANGED, NotForFixing, Outcome, Rounds
 from amplint.scope import View, added_to
-from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
+from amplint.source.cells import cell_name, cells_of, is_notebook, shown
+from amplint.source.decoding import Unreadable, display_name, read_bytes
+from amplint.source.texts import text_of
 from amplint.source.writing import Replacement, Unwritable, Writer, encoded, obstacle, remove_leftovers
 
 
@@ -27,9 +30,17 @@ class Change:
     after: bytes
 
     @property
-    def texts(self) -> tuple[str, str]:
-        """The text before and after, with the line ends that are in the file."""
-        return decode(self.before), decode(self.after)
+    def texts(self) -> list[tuple[str, str, str]]:
+        """A name, and the text before and after, with the line ends that are in the file; of a notebook those of each
+        cell that changes."""
+        before, after = text_of(self.before, self.path), text_of(self.after, self.path)
+        if not is_notebook(self.path):
+            return [(self.name, before, after)]
+        return [
+            (cell_name(self.name, old), *texts)
+            for old, new in zip(cells_of(before), cells_of(after), strict=True)
+            if len(set(texts := (shown(before, old), shown(after, new)))) == 2
+        ]
 
 
 @dataclass
@@ -94,7 +105,14 @@ def fix(
     """Fixes what can be fixed in the files of the views, or in the text from standard input that stands for the one
     file of the view, with the unsafe fixes if they are wanted."""
     session = _Session(views, jobs, stdin, progress, cache)
-    rounds = Rounds(session.lint, session.text, unsafe=unsafe, yields=_Yields(), unsteady=session.unsteady)
+    rounds = Rounds(
+        session.lint,
+        session.text,
+        unsafe=unsafe,
+        yields=_Yields(),
+        unsteady=session.unsteady,
+        refusal=session.refusal,
+    )
     return session.fixing(rounds.run(), unsafe=unsafe)
 
 
@@ -128,6 +146,8 @@ def ignore(
     outcome = Outcome(first)
     silenced: dict[str, list[Finding]] = {}
     for finding in first.findings:
+        if finding.code == SYNTAX_ERROR[0]:
+            continue  # nobody reads comments there
         silenced.setdefault(finding.path, []).append(finding)
     for path, findings in silenced.items():
         try:
@@ -211,8 +231,8 @@ class _Session:
                 if reason:
                     raise Unwritable(reason)
                 self._before[name] = read_bytes(path)
-            text = decode(self._before[name])
-            encoded(text, self._before[name])
+            text = text_of(self._before[name], name)
+            encoded(text, self._before[name], name)
         except Unreadable as error:
             raise NotForFixing(error.message) from error
         except Unwritable as error:
@@ -220,6 +240,14 @@ class _Session:
         except OSError as error:
             raise NotForFixing(error.strerror or str(error)) from error
         return text
+
+    def refusal(self, name: str, text: str) -> str:
+        """Why a file cannot have a text; empty if it can."""
+        try:
+            self.bytes({name: text})
+        except Unwritable as error:
+            return error.reason
+        return ""
 
     def unsteady(self) -> dict[str, str]:
         """The files of the projects that are no longer what they were when this began, and what became of them."""
@@ -241,7 +269,7 @@ class _Session:
 
     def bytes(self, texts: Mapping[str, str]) -> dict[str, bytes]:
         """The bytes of texts, each in the encoding of its file. Raises Unwritable."""
-        return {name: encoded(text, self._before[name]) for name, text in texts.items()}
+        return {name: encoded(text, self._before[name], name) for name, text in texts.items()}
 
     def fixing(self, outcome: Outcome, silenced: Iterable[Finding] = (), *, unsafe: bool = False) -> Fixing:
         """What the outcome means for the files."""
@@ -261,7 +289,7 @@ class _Session:
         if self._stdin is None:
             for path in added_to(self._views):
                 skipped[display_name(path)] = "it has appeared since the files were listed"
-        result = result._replace(texts={**result.texts, **outcome.texts})
+        result = result._replace(contents={**result.contents, **after})
         result = _noted(result, outcome.notes, skipped, unsafe)
         unmade = tuple(
             one

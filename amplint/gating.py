@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import Settings
 from amplint.selectors import enabled_codes
+from amplint.source.cells import is_notebook
 from amplint.source.decoding import FOREIGN_MARKS, Unreadable, read_bytes
 from amplint.source.gate import SUPPRESSION, Gate, has_words, passes, widened
+from amplint.source.texts import text_of
 
 Gated = tuple[list[str], list[str]]
 """The files that pass and the others."""
@@ -44,13 +46,27 @@ def gated(
         except Unreadable:
             passed.append(path)
             continue
-        (passed if is_worth_reading(data, gate, refined=refined) else others).append(path)
+        (passed if is_worth_reading(path, data, gate, refined=refined) else others).append(path)
     return passed, others
 
 
-def is_worth_reading(data: bytes, gate: Gate, *, refined: bool) -> bool:
-    """Whether a file with these bytes passes the gate."""
-    return passes(data, gate) and (
+def _may_be_escaped(data: bytes, gate: Gate) -> bool:
+    """Whether JSON may spell what is searched for in another way, as ``\\u00e9``."""
+    return b"\\u" in data and any(not token.isascii() for row in gate for token in row)
+
+
+def is_worth_reading(path: str, data: bytes, gate: Gate, *, refined: bool) -> bool:
+    """Whether a file with these bytes passes the gate. Of a notebook the bytes are searched first, then its code."""
+    if not passes(data, gate) and not (is_notebook(path) and _may_be_escaped(data, gate)):
+        return False
+    if is_notebook(path):
+        try:
+            data = text_of(data, path).encode("utf-8", "surrogatepass")
+        except Unreadable:
+            return True  # it is reported
+        if not passes(data, gate):
+            return False
+    return (
         not refined
         or has_words(data, gate)
         or SUPPRESSION in data

@@ -20,9 +20,10 @@ from amplint.identity import identified
 from amplint.patterns import spec_of
 from amplint.selectors import selects
 from amplint.silence import Silence, Word
-from amplint.source.decoding import SourceFile, Unreadable, decode, lines_of, read_source
+from amplint.source.decoding import Unreadable, lines_of
 from amplint.source.nesting import RECURSION_LIMIT
 from amplint.source.project import Project
+from amplint.source.texts import SourceFile, read_source, source_of, text_of
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -30,16 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that passed the gate. ``text`` is given where it does not come from the disk."""
+    """A file that passed the gate. ``data`` are its bytes where they do not come from the disk."""
 
     path: str
     display: str
-    text: str | None = None
+    data: bytes | None = None
 
     def read(self) -> SourceFile:
         """The decoded file; raises Unreadable."""
-        if self.text is not None:
-            return SourceFile(Path(self.path), self.display, self.text)
+        if self.data is not None:
+            return source_of(self.path, self.display, self.data)
         return read_source(self.path, self.display)
 
 
@@ -143,18 +144,19 @@ def _text_of(texts: dict[str, str], changed: Mapping[str, bytes], path: str) -> 
     if path not in texts:
         data = changed.get(str(Path(path).absolute()))
         try:
-            texts[path] = read_source(path, path).text if data is None else decode(data)
+            texts[path] = read_source(path, path).text if data is None else text_of(data, path)
         except Unreadable:
             return None
     return texts[path]
 
 
 def read_group(group: Iterable[Candidate]) -> tuple[list[SourceFile], list[Finding]]:
-    """The files that can be decoded, and a finding for each that cannot."""
+    """The files that can be decoded, and a finding for each that cannot, or for what of it cannot."""
     files, findings = [], []
     for candidate in group:
         try:
             files.append(candidate.read())
+            findings += [unreadable_file(candidate.display, flaw) for flaw in files[-1].flaws]
         except Unreadable as error:
             findings.append(unreadable_file(candidate.display, error))
     return files, findings

@@ -17,7 +17,7 @@ from amplint.config import ConfigError, Settings, has_settings
 from amplint.source.discovery import SUFFIXES, Discovery, Obstacle, discover
 
 _REPOSITORY = (".git", ".hg", ".jj")
-_PACKAGE = tuple(f"__init__{suffix}" for suffix in SUFFIXES)
+_PACKAGE = ("__init__.py", "__init__.pyi")
 
 SettingsOf = Callable[[Path], Settings]
 """The settings for what lies in a directory. Raises ConfigError."""

@@ -144,6 +144,7 @@ class View:
             (self.file.display, id(node)),
             lambda: piece.span(node),
             lambda: piece.code(node),
+            named=self.file.line_name,
         )
 
     def code(self, node: cst.CSTNode) -> str:

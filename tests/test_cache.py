@@ -314,7 +314,7 @@ def test_a_file_that_could_not_be_read_may_be_readable_later(
     project: Path, judged: Judged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from amplint import gating
-    from amplint.source import decoding
+    from amplint.source import decoding, texts
 
     (project / "engine.py").unlink()
     (project / "plain.py").write_text("")
@@ -334,7 +334,7 @@ def test_a_file_that_could_not_be_read_may_be_readable_later(
         "from plain import *\n" + TRAIN.replace("from engine import step\n", "")
     )
     with monkeypatch.context() as patched:
-        for module in (gating, decoding):
+        for module in (gating, texts):
             patched.setattr(module, "read_bytes", refused)
         patched.setattr(Path, "read_bytes", refused_too)
         assert "AMP902" in {finding.code for finding in check(project).findings}

@@ -125,9 +125,10 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
     style = style_for(options["output_file"])
     write(
         "".join(
-            unified_diff(change.name, *change.texts, style)
+            unified_diff(name, before, after, style)
             for change in fixing.changes
             if change.name not in fixing.skipped
+            for name, before, after in change.texts
         ),
         options["output_file"],
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from amplint.confirm.asked import AskedFile
 from amplint.confirm.launchers import LAUNCHERS, as_module
 from amplint.confirm.order import ENVIRONMENT, GRACE, UNUSABLE, Order
 from amplint.confirm.recording import FINISHED, KILLED, NoRecording, Recording, merged, read
+from amplint.source.cells import is_notebook
 
 _PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?(?:\.exe)?|pypy3?")
 _WITH_VALUE = ("-W", "-X")
@@ -58,6 +60,11 @@ def prepared(command: Sequence[str]) -> tuple[list[str], list[str]]:
     elif not Path(rest[0]).exists():
         raise NotRun(
             f"no such file: {rest[0]}; write a script, -m MODULE or one of {_launchers()} with its options after --"
+        )
+    elif is_notebook(rest[0]):
+        raise NotRun(
+            f"{rest[0]} is a notebook, which is not run; convert it first: "
+            f"jupyter nbconvert --to script {shlex.quote(rest[0])}"
         )
     elif Path(rest[0]).is_file() and not _is_python(Path(rest[0])):
         raise NotRun(

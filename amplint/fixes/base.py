@@ -10,7 +10,7 @@ import libcst as cst
 
 from amplint.events import Place
 from amplint.findings import Claim, Edit, Fix, Span, digest_of
-from amplint.fixes.edits import applied, comments_of
+from amplint.fixes.edits import applied, comments_of, crosses_cells
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.source.project import Project
 
@@ -137,15 +137,19 @@ def offered(builder: FixBuilder, files: Files) -> Fix | Refusal:
 
 def _completed(fix: Fix, files: Files) -> Fix:
     """The fix with its edits in order, and claims that cover them. Raises Refusal where a comment would be
-    lost; a minimum that keeps it is offered instead."""
+    lost or a cell of a notebook left; a minimum that does not is offered instead."""
     minimum = _completed(fix.minimum, files) if fix.minimum is not None else None
     paths = sorted({edit.path for edit in fix.edits})
     texts = {path: files.parsed(path).text for path in paths}
     for path, text in texts.items():
-        if _loses_comment(text, [edit for edit in fix.edits if edit.path == path]):
+        edits = [edit for edit in fix.edits if edit.path == path]
+        reason = "a comment would be lost" if _loses_comment(text, edits) else ""
+        if crosses_cells(path, text, edits):
+            reason = "it would reach from one cell into another"
+        if reason:
             if minimum is not None:
                 return minimum
-            raise Refusal("a comment would be lost")
+            raise Refusal(reason)
     claims = {*fix.claims, *(_claim(files.parsed(edit.path), edit) for edit in fix.edits)}
     bases = tuple((path, digest_of(text)) for path, text in texts.items())
     return replace(fix, claims=joined(claims), edits=tuple(sorted(fix.edits)), minimum=minimum, bases=bases)

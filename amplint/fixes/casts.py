@@ -51,7 +51,7 @@ class AddFloat(FixBuilder):
         half = _other_cast(file) if self.told_once and self.region is None else None
         if half is not None:
             doubts.append(
-                f"`{shortened(file.code(half))}` on line {file.span(half).line} makes something half, which may want "
+                f"`{shortened(file.code(half))}` on {file.line_name(half)} makes something half, which may want "
                 "the result in half"
             )
         if node is None:
@@ -158,7 +158,7 @@ class RemoveCast(FixBuilder):
         other = _other_cast(file, node) if not self.tensor else None
         if other is not None:
             return Refusal(
-                f"`{shortened(file.code(other))}` on line {file.span(other).line} makes another value half as well, "
+                f"`{shortened(file.code(other))}` on {file.line_name(other)} makes another value half as well, "
                 "which float32 weights may not accept"
             )
         statement = file.statement(node)

@@ -91,11 +91,11 @@ class SaveScaler(FixBuilder):
         self, file: ParsedFile, name: str, made: cst.Call, load: cst.Call, checkpoint: str, key: str
     ) -> dict[cst.CSTNode, Replacement]:
         """What to exchange for the scaler to be loaded after the optimizer. Raises Refusal."""
-        statement, line = file.statement(load), file.span(load).line
+        statement, line = file.statement(load), file.line_name(load)
         if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(file.parent(load), cst.Expr):
-            raise Refusal(f"the optimizer is loaded in a larger statement on line {line}")
+            raise Refusal(f"the optimizer is loaded in a larger statement on {line}")
         if not is_known(file, name, made, load):
-            raise Refusal(f"the scaler is not known where the optimizer is loaded, on line {line}")
+            raise Refusal(f"the scaler is not known where the optimizer is loaded, on {line}")
         # a scaler that is off saves an empty state, which one that is on refuses
         code = f'if {checkpoint}.get("{key}"):\n    {name}.load_state_dict({checkpoint}["{key}"])\n'
         new = cst.parse_statement(code, config=file.module.config_for_parsing)
@@ -194,7 +194,7 @@ def _loads(file: ParsedFile, key: str) -> Iterator[tuple[cst.Call, str]]:
             assert isinstance(source, cst.Subscript)
             checkpoint = dotted(source.value)
             if checkpoint is None:
-                raise Refusal(f"the checkpoint that is loaded on line {file.span(call).line} has no name")
+                raise Refusal(f"the checkpoint that is loaded on {file.line_name(call)} has no name")
             yield call, checkpoint
 
 

@@ -146,8 +146,8 @@ class _Change:
                 whole, around = around, file.parent(around)
             is_made = isinstance(around, cst.Call) and around.func is whole
             if whole is not node and not is_made and file.code(whole) == text:
-                line = file.span(whole).line
-                self.doubts.append(f"line {line} names the old class, and the new one is no subclass of it")
+                line = file.line_name(whole)
+                self.doubts.append(f"{line} names the old class, and the new one is no subclass of it")
                 return True
         return False
 

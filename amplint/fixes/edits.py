@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from amplint.findings import Edit
+from amplint.source.cells import cells_of, crosses, is_notebook
 from amplint.source.decoding import split_lines
 
 
@@ -22,6 +23,15 @@ def applied(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[place : edit.start], edit.text]
         place = edit.end
     return "".join([*pieces, text[place:]])
+
+
+def crosses_cells(path: str, text: str, edits: Iterable[Edit]) -> bool:
+    """Whether edits of a notebook reach from one cell into another; those of any other file do not."""
+    if not is_notebook(path):
+        return False
+    edits = tuple(edits)
+    before, after = ([cell.number for cell in cells_of(one)] for one in (text, applied(text, edits)))
+    return before != after or any(crosses(text, edit.start, edit.end) for edit in edits)
 
 
 class Move:

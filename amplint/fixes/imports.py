@@ -280,8 +280,8 @@ def is_exported(file: ParsedFile, binding: Binding) -> bool:
     return any(_means_a_name(file, text) for text in strings)
 
 
-_BY_STRING = ("globals", "locals", "vars", "eval", "exec")
-"""Functions by which code may come to a name that only a string tells."""
+_BY_STRING = ("globals", "locals", "vars", "eval", "exec", "get_ipython")
+"""Functions by which code may come to a name that only a string tells; magics of notebooks are among them."""
 
 
 def _means_a_name(file: ParsedFile, text: cst.SimpleString) -> bool:

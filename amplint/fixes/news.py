@@ -16,6 +16,7 @@ from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.findings import Claim, Crash, Finding, Level, Span
 from amplint.fixes.edits import Move, applied
 from amplint.fixes.proposals import Proposal, Read, edits_of
+from amplint.source.cells import line_name
 from amplint.source.decoding import split_lines
 
 Yields = Mapping[str, Sequence[str]]
@@ -115,7 +116,8 @@ class Comparison:
                 continue
             else:
                 what = f"it brings a new finding: {finding.name}"
-            where = f"on line {finding.span.line} of {finding.path} after the fix"
+            line = line_name(finding.path, self.texts.get(finding.path, ""), finding.span.line)
+            where = f"on {line} of {finding.path} after the fix"
             news.append(News(finding.path, f"{what} {where}", places))
         old = {(crash.path, crash.rule) for crash in known}
         news += [

@@ -21,6 +21,7 @@ from libcst.metadata import CodeRange, PositionProvider
 from libcst.metadata.position_provider import PositionProvidingCodegenState
 
 from amplint.findings import Claim, Edit, Span
+from amplint.source.cells import line_name
 from amplint.source.decoding import split_lines
 
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -167,6 +168,10 @@ class ParsedFile:
         start = self._text_lines[line - 1]
         end = self._text_lines[line] if line < len(self._text_lines) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
+
+    def line_name(self, node: cst.CSTNode) -> str:
+        """What messages call the line on which a node begins."""
+        return line_name(self.path, self.text, self.span(node).line)
 
     def claim(self, node: cst.CSTNode) -> Claim:
         """The lines of a statement, with all that is in it and its decorators."""

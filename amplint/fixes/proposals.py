@@ -12,11 +12,20 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from amplint.findings import Edit, Finding, Fix
-from amplint.fixes.edits import applied, comments_of
+from amplint.fixes.edits import applied, comments_of, crosses_cells
+from amplint.source.cells import is_notebook, parts_of
 from amplint.source.decoding import split_lines
 
 Read = Callable[[str], str]
 """The text of a file, by the name that reports use. Raises NotForFixing."""
+
+Refuses = Callable[[str, str], str]
+"""Why a text cannot be that of a file, by its name, as where its encoding lacks a character; empty if it can."""
+
+
+def allows(path: str, text: str) -> str:
+    """Refuses no text."""
+    return ""
 
 
 @dataclass(frozen=True)
@@ -76,14 +85,14 @@ def disjoint(proposals: Sequence[Proposal], read: Read) -> list[Proposal]:
     return chosen
 
 
-def flawed(proposals: Sequence[Proposal], read: Read) -> dict[int, str]:
+def flawed(proposals: Sequence[Proposal], read: Read, refusal: Refuses = allows) -> dict[int, str]:
     """The fixes whose results cannot stand, by their number, and why, as far as that can be told without linting. All
     are looked at together, and then the halves of those among which one is flawed."""
     found: dict[int, str] = {}
     before: dict[str, _Before] = {}
 
     def search(numbers: Sequence[int]) -> None:
-        reason = _flaw([proposals[number] for number in numbers], read, before)
+        reason = _flaw([proposals[number] for number in numbers], read, before, refusal)
         if not reason:
             return
         if len(numbers) == 1:
@@ -107,19 +116,24 @@ class _Before:
     comments: Counter[str]
 
 
-def _flaw(proposals: Sequence[Proposal], read: Read, before: dict[str, _Before]) -> str:
+def _flaw(proposals: Sequence[Proposal], read: Read, before: dict[str, _Before], refusal: Refuses) -> str:
     """What is wrong with the result of some fixes together."""
     for path, edits in edits_of(proposals).items():
         if path not in before:
             text = read(path)
-            before[path] = _Before(text, _compiles(text), comments_of(text))
+            before[path] = _Before(text, _compiles(path, text), comments_of(text))
         old = before[path]
+        if crosses_cells(path, old.text, edits):
+            return "it would reach from one cell into another"
         new = applied(old.text, edits)
-        if old.compiles and not _compiles(new):
+        if old.compiles and not _compiles(path, new):
             return "the result does not compile"
         lost = _kept(old.comments, path, proposals) - comments_of(new)
         if lost:
             return f"the result has lost the comment {min(lost)!r}"
+        reason = refusal(path, new)
+        if reason:
+            return reason
     return ""
 
 
@@ -133,11 +147,15 @@ def _kept(comments: Mapping[str, int], path: str, proposals: Sequence[Proposal])
     return kept
 
 
-def _compiles(text: str) -> bool:
+def _compiles(path: str, text: str) -> bool:
+    """Whether Python compiles a text, each cell of a notebook by itself, as IPython does it: there ``await`` may stand
+    outside of functions."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if is_notebook(path) else 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            compile(ast.parse(text), "<fixed>", "exec", dont_inherit=True)
+            for part in parts_of(path, text):
+                compile(ast.parse(part), "<fixed>", "exec", flags, dont_inherit=True)
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             return False
     return True

@@ -50,7 +50,7 @@ class LeaveRegion(FixBuilder):
         """Safe where the end of the region's body can leave as it is."""
         if self.outer is not None:
             return Refusal(
-                f"another region is open around it, from line {self.outer.line} of {self.outer.path}"
+                f"another region is open around it, from {self.outer.line_name} of {self.outer.path}"
             )
         opened = opening(files, self.region, self.act)
         plan = _Plan(files, opened, self.act)

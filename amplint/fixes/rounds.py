@@ -11,7 +11,7 @@ from typing import Protocol
 
 from amplint.findings import Crash, Finding, Fix, digest_of
 from amplint.fixes.news import Comparison, News, Yields
-from amplint.fixes.proposals import Proposal, Read, disjoint, flawed
+from amplint.fixes.proposals import Proposal, Read, Refuses, allows, disjoint, flawed
 from amplint.source.decoding import split_lines
 
 MOST_ROUNDS = 10
@@ -87,6 +87,7 @@ class Rounds:
         unsafe: bool,
         yields: Yields = NOTHING,
         unsteady: Unsteady = dict,
+        refusal: Refuses = allows,
     ) -> None:
         """``unsafe``: the unsafe fixes are wanted as well. ``yields``: for the name of a rule the names of
         those for which it keeps silent: when their findings are mended, it may speak."""
@@ -95,6 +96,7 @@ class Rounds:
         self._unsafe = unsafe
         self._yields = yields
         self._unsteady = unsteady
+        self._refusal = refusal
         self._outcome: Outcome
         self._refused: dict[Hashable, str] = {}
         self._changed: set[str] = set()
@@ -165,7 +167,7 @@ class Rounds:
 
     def _make(self, proposals: list[Proposal]) -> None:
         outcome = self._outcome
-        flaws = flawed(proposals, self._text)
+        flaws = flawed(proposals, self._text, self._refusal)
         for number, reason in flaws.items():
             self._refuse(proposals[number], reason)
         made, compared, linted = self._tried([p for n, p in enumerate(proposals) if n not in flaws])

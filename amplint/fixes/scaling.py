@@ -42,22 +42,20 @@ class AddUpdate(FixBuilder):
                 f"`{scaler}.step` runs for several optimizers, and the update belongs after the loop"
             )
         for update in calls_of(file, function, scaler, "update"):
-            line = file.span(update).line
-            return Refusal(
-                f"`{scaler}.update()` on line {line} runs on other ways: one call has to be on all"
-            )
+            line = file.line_name(update)
+            return Refusal(f"`{scaler}.update()` on {line} runs on other ways: one call has to be on all")
         for step in calls_of(file, function, scaler, "step"):
             if file.parent(file.statement(step)) is not around:
-                line = file.span(step).line
+                line = file.line_name(step)
                 return Refusal(
-                    f"`{scaler}.step` on line {line} is in another block, and the update follows the last"
+                    f"`{scaler}.step` on {line} is in another block, and the update follows the last"
                 )
             if file.span(step).line > file.span(last).line:
                 last = file.statement(step)
         elsewhere = next(calls_of(file, file.module, scaler, "update"), None)
         doubt = ""
         if elsewhere is not None:
-            doubt = f"`{scaler}.update()` on line {file.span(elsewhere).line} may run after the step, too"
+            doubt = f"`{scaler}.update()` on {file.line_name(elsewhere)} may run after the step, too"
         assert isinstance(last, cst.SimpleStatementLine | cst.BaseCompoundStatement)
         changes = spliced(file, last, [last, _line(f"{scaler}.update()")])
         module = exchanged(file, changes)
@@ -88,8 +86,8 @@ class AddUnscale(FixBuilder):
             return Refusal(f"`{shortened(file.code(step))}` has to move in front")
         function = function_around(file, node)
         for other in calls_of(file, function, scaler, "unscale_"):
-            line = file.span(other).line
-            return Refusal(f"`{scaler}.unscale_` on line {line} runs under another condition or after it")
+            line = file.line_name(other)
+            return Refusal(f"`{scaler}.unscale_` on {line} runs under another condition or after it")
         doubts = []
         if function is function_around(file, step):
             at = before_step(file, node, step)
@@ -294,7 +292,7 @@ class TrainThroughScaler(FixBuilder):
         first, last = file.span(backward).end_line, file.span(step).line
         for name in file.inside(cst.Name, file.span(function)):
             if first < file.span(name).line < last and _READS_GRADIENTS.search(name.value):
-                return Refusal(f"gradients are read on line {file.span(name).line}: unscale them there first")
+                return Refusal(f"gradients are read on {file.line_name(name)}: unscale them there first")
         func, statement = backward.func, file.statement(step)
         assert isinstance(func, cst.Attribute)
         assert isinstance(statement, cst.SimpleStatementLine)

@@ -88,7 +88,7 @@ class TrainInBfloat16(FixBuilder):
             func = other.func
             is_step = isinstance(func, cst.Attribute) and func.attr.value == "step" and len(other.args) == 1
             if is_step and _is_scaler(file, call, func):
-                return Refusal(f"the scaler steps another optimizer on line {where.span(other).line}")
+                return Refusal(f"the scaler steps another optimizer on {where.line_name(other)}")
         own = changes.setdefault(where, {})
         torch = torch_at(where, region, own)
         own[region] = with_dtype(region, entry, cst.parse_expression(f"{torch}.bfloat16"))

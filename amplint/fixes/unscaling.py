@@ -37,7 +37,7 @@ class RemoveUnscale(FixBuilder):
             for later in around.body[around.body.index(statement) + 1 :]:
                 if any(_called(part) in CLIPS for part in file.inside(cst.Call, file.span(later))):
                     return Refusal(
-                        f"the clip on line {file.span(later).line} comes after the step, too, and has no effect"
+                        f"the clip on {file.line_name(later)} comes after the step, too, and has no effect"
                     )
         changes = removed_statement(file, statement)
         note = "what is done to the gradients after the step has no effect on it, unscaled or not"
@@ -65,7 +65,7 @@ class MoveUnscale(FixBuilder):
         function = function_around(file, call)
         for other in calls_of(file, function, scaler, "unscale_"):
             if other is not call and dotted(first_argument(other)) == optimizer:
-                return Refusal(f"`{scaler}.unscale_` runs on line {file.span(other).line}, too")
+                return Refusal(f"`{scaler}.unscale_` runs on {file.line_name(other)}, too")
         steps = [
             step
             for step in calls_of(file, function, scaler, "step")
@@ -149,7 +149,7 @@ def _check_names(
     made = {name for part in group for name in bound_in(part)}
     for name in roots(function):
         if name.value in made and name not in inside:
-            raise Refusal(f"`{name.value}` is used on line {file.span(name).line} as well")
+            raise Refusal(f"`{name.value}` is used on {file.line_name(name)} as well")
     used = names_in(*group) - made
     for part in _between(file, group, step):
         changing = sorted(used & bound_in(part))
@@ -169,7 +169,7 @@ def _check_ways(file: ParsedFile, group: Sequence[Statement], step: cst.SimpleSt
         if around in here:
             break
         if isinstance(around, cst.BaseCompoundStatement) and not isinstance(around, cst.If):
-            raise Refusal(f"the step stands in a block of its own, on line {file.span(around).line}")
+            raise Refusal(f"the step stands in a block of its own, on {file.line_name(around)}")
     if file.span(step) < file.span(group[0]):
         raise Refusal("the step comes before `unscale_`")
     first, last = file.span(group[-1]), file.span(step)
@@ -178,7 +178,7 @@ def _check_ways(file: ParsedFile, group: Sequence[Statement], step: cst.SimpleSt
             place = file.span(attribute)
             name = attribute.attr.value
             if first.end_line < place.line < last.line and (name == "grad" or "grad_norm" in name):
-                raise Refusal(f"the gradients are read on line {place.line}, before the step")
+                raise Refusal(f"the gradients are read on {file.line_name(attribute)}, before the step")
 
 
 def _between(

@@ -90,6 +90,9 @@ class Places(Protocol):
     def text_of(self, number: int) -> str:
         """Its text on one line, shortened."""
 
+    def line_name(self, line: int) -> str:
+        """What messages call a line."""
+
 
 @dataclass(slots=True)
 class Scope:
@@ -450,6 +453,7 @@ class Expressions(cst.CSTVisitor):
             is_generator=scope.is_generator,
             locate=self.places.locate,
             text_of=self.places.text_of,
+            line_name=self.places.line_name,
         )
 
     def parameters(self, node: cst.Parameters) -> tuple[Parameter, ...]:

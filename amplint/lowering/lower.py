@@ -19,7 +19,8 @@ class _Places:
     """The syntax trees of an outermost program. Positions are worked out, slice by slice, for the first node that
     somebody asks for."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: ProjectFile) -> None:
+        self.line_name = file.line_name
         self.nodes: list[cst.CSTNode] = []
         self._slices: list[Slice] = []
         self._starts: list[int] = []
@@ -55,7 +56,7 @@ def lower_function(file: ProjectFile, outline: FunctionOutline) -> Program | Non
     node = next((part for part in piece.body if isinstance(part, cst.FunctionDef)), None)
     if node is None:
         return None
-    places = _Places()
+    places = _Places(file)
     places.begin(piece)
     lowering = Lowering(file.display, (outline.line, 0), places)
     return lowering.function(node, lowering.count(node))
@@ -75,7 +76,7 @@ def lower_lines(file: ProjectFile, first: int, last: int, owner: str = "") -> Pr
 
 def lower_expression(file: ProjectFile, piece: Slice, node: cst.BaseExpression) -> Program:
     """An expression of a slice as a program of one statement."""
-    places = _Places()
+    places = _Places(file)
     places.begin(piece)
     lowering = Lowering(file.display, (0, 0), places)
     value = lowering.expression(node)
@@ -87,7 +88,7 @@ def lower_expression(file: ProjectFile, piece: Slice, node: cst.BaseExpression) 
 def _lower_pieces(
     file: ProjectFile, ranges: Sequence[tuple[int, int]], root: tuple[int, int], owner: str
 ) -> Program | None:
-    places = _Places()
+    places = _Places(file)
     lowering = Lowering(file.display, root, places)
     body: Block = ()
     is_class = bool(owner)

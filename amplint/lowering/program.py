@@ -467,6 +467,8 @@ class Program:
     """The span of a node by its number."""
     text_of: Callable[[int], str] = field(default=lambda number: "")
     """The text of a node on one line, shortened to sixty characters."""
+    line_name: Callable[[int], str] | None = None
+    """What messages call a line of the file, if it is more than a number."""
 
     @property
     def node(self) -> Node:

@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 
 def render(result: CheckResult, style: Style) -> str:
     """The report."""
-    lines = [_line(finding, style, result.unsafe_fixes) for finding in result.findings]
+    lines = _lines(result, style) if result.findings else []
     mark = "[*] " if any(is_fixable(finding, result.unsafe_fixes) for finding in result.findings) else ""
     return in_lines([*lines, *ending(result, Style(quiet=style.quiet), mark)])
+
+
+def _lines(result: CheckResult, style: Style) -> list[str]:
+    from amplint.report.sources import Sources
+
+    sources = Sources(result)
+    return [_line(sources.in_cell(finding), style, result.unsafe_fixes) for finding in result.findings]
 
 
 def _line(finding: Finding, style: Style, unsafe: bool) -> str:

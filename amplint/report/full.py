@@ -51,6 +51,7 @@ def block(finding: Finding, sources: Sources, style: Style, shown: Shown | None 
     """The lines of one finding. ``shown`` are the fixes that were shown before, which are not shown again."""
     from amplint.report.frame import Mark, frame
 
+    finding = sources.in_cell(finding)
     color = LEVEL_COLORS[finding.level.value]
     own = [Mark(finding.span, "", primary=True)]
     others: list[tuple[str, Mark]] = []

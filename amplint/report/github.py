@@ -13,6 +13,7 @@ from pathlib import Path
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
 from amplint.report.places import path_in_repository
+from amplint.report.sources import Sources
 from amplint.report.text import (
     Style,
     baselined,
@@ -33,7 +34,8 @@ SUMMARY_LIMIT = 1 << 20
 
 def render(result: CheckResult, style: Style) -> str:
     """The workflow commands and, unless the style is quiet, a last line that counts them."""
-    lines = [command(finding) for finding in _by_weight(result)]
+    sources = Sources(result)
+    lines = [command(finding, sources) for finding in _by_weight(result)]
     lines += [_left_alone(name, reason) for name, reason in sorted(result.skipped.items())]
     return in_lines(lines if style.quiet else [*lines, summary(result), *baselined(result)])
 
@@ -64,7 +66,7 @@ def _step_summary(result: CheckResult, room: int) -> str:
     if left < 0:
         return ""
     rows: list[str] = []
-    for finding in _by_weight(result):
+    for finding in map(Sources(result).in_cell, _by_weight(result)):
         cells = (finding.level.value, f"{finding.name} ({finding.code})", place_of(finding), finding.message)
         row = f"| {' | '.join(_markdown(cell) for cell in cells)} |\n"
         left -= len(row.encode("utf-8", "backslashreplace"))
@@ -78,9 +80,10 @@ def _by_weight(result: CheckResult) -> list[Finding]:
     return sorted(result.findings, key=lambda finding: (finding.level.rank, finding.order))
 
 
-def command(finding: Finding, more: Sequence[str] = ()) -> str:
-    """The annotation for a finding, with further lines at the end of its message."""
-    span = finding.span
+def command(finding: Finding, sources: Sources, more: Sequence[str] = ()) -> str:
+    """The annotation for a finding, with further lines at the end of its message. It stands in the JSON of a notebook,
+    which GitHub shows."""
+    span = sources.on_disk(finding.path, finding.span)
     properties = {
         "file": path_in_repository(finding.path),
         "line": str(span.line),
@@ -90,7 +93,7 @@ def command(finding: Finding, more: Sequence[str] = ()) -> str:
         properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
     properties["title"] = f"{finding.name} ({finding.code})"
     written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    message = "\n".join([_message(finding), *more])
+    message = "\n".join([_message(sources.in_cell(finding)), *more])
     return f"::{_COMMANDS[finding.level]} {written}::{_data(message)}"
 
 

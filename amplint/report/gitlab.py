@@ -11,6 +11,7 @@ from typing import Any
 from amplint.check import CheckResult
 from amplint.findings import Finding, Level
 from amplint.report.places import path_in_repository
+from amplint.report.sources import Sources
 from amplint.report.text import Style, escaped
 
 _SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor", Level.ADVICE: "info"}
@@ -18,14 +19,16 @@ _SEVERITIES = {Level.ERROR: "major", Level.WARNING: "minor", Level.ADVICE: "info
 
 def render(result: CheckResult, style: Style) -> str:
     """The report."""
-    return json.dumps(list(map(_issue, result.findings)), indent=2) + "\n"
+    sources = Sources(result)
+    return json.dumps([_issue(finding, sources) for finding in result.findings], indent=2) + "\n"
 
 
-def _issue(finding: Finding) -> dict[str, Any]:
-    span = finding.span
+def _issue(finding: Finding, sources: Sources) -> dict[str, Any]:
+    span = sources.on_disk(finding.path, finding.span)
+    preface = sources.preface(finding.path, finding.span)
     return {
         # GitLab does not show the name of the check
-        "description": escaped(f"{finding.name} ({finding.code}): {finding.text}"),
+        "description": escaped(f"{finding.name} ({finding.code}): {preface}{finding.text}"),
         "check_name": finding.code,
         "fingerprint": finding.fingerprint,
         "severity": _SEVERITIES[finding.level],

@@ -12,6 +12,9 @@ made instead where unsafe ones are not wanted. ``fix_note`` says why there is no
 expected; after `--fix`, also why a fix was not made: then ``fix`` is null. ``assumes`` lists what has to hold beside
 what the text says: the ``kind`` of each ("flag", "torch", "likely", "type", "reaches", "values", "caller") and a clause
 as its ``text``.
+
+In a notebook each place has the number of a ``cell`` beside its path, and its lines are those of the cell, which counts
+as ending with a line end.
 """
 
 from __future__ import annotations
@@ -40,19 +43,11 @@ def as_object(finding: Finding, sources: Sources) -> dict[str, Any]:
         "message": finding.message,
         "why": finding.why,
         "help": finding.help,
-        "path": finding.path,
-        "line": finding.span.line,
-        "column": finding.span.column,
-        "end_line": finding.span.end_line,
+        **_place(finding.path, finding.span, sources),
+        "end_line": sources.local(finding.path, finding.span).end_line,
         "end_column": finding.span.end_column,
         "trail": [
-            {
-                "path": step.path,
-                "line": step.span.line,
-                "column": step.span.column,
-                "message": step.message,
-            }
-            for step in finding.trail
+            {**_place(step.path, step.span, sources), "message": step.message} for step in finding.trail
         ],
         "fix": None if finding.fix is None else _fix(finding.fix, sources),
         "fix_note": finding.fix_note,
@@ -72,16 +67,20 @@ def _fix(fix: Fix, sources: Sources) -> dict[str, Any]:
 
 
 def _edit(edit: Edit, sources: Sources) -> dict[str, Any]:
-    line, column = sources.place(edit.path, edit.start)
-    end_line, end_column = sources.place(edit.path, edit.end)
+    span = Span(*sources.place(edit.path, edit.start), *sources.place(edit.path, edit.end))
     return {
-        "path": edit.path,
-        "line": line,
-        "column": column,
-        "end_line": end_line,
-        "end_column": end_column,
+        **_place(edit.path, span, sources),
+        "end_line": sources.local(edit.path, span).end_line,
+        "end_column": span.end_column,
         "content": edit.text,
     }
+
+
+def _place(path: str, span: Span, sources: Sources) -> dict[str, Any]:
+    """Path, line and column; in a notebook the number of the cell, too, whose lines are counted."""
+    cell = sources.cell(path, span.line)
+    where = {"path": path, "cell": cell} if cell else {"path": path}
+    return {**where, "line": sources.local(path, span).line, "column": span.column}
 
 
 def finding_from(value: dict[str, Any]) -> Finding:

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from amplint.check import CheckResult
 from amplint.findings import Finding
+from amplint.report.sources import Sources
 from amplint.report.text import Style, counted, escaped, place_of, reasons, remedies
 
 
@@ -14,6 +15,7 @@ def render(result: CheckResult, style: Style) -> str:
     some services."""
     from xml.etree import ElementTree
 
+    sources = Sources(result)
     number = len(result.findings)
     totals = {"tests": str(number or 1), "failures": str(number), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "amplint", **totals})
@@ -31,11 +33,12 @@ def render(result: CheckResult, style: Style) -> str:
                 "name": f"{finding.name} ({finding.code})",
                 "classname": escaped(path),
                 "file": escaped(path),
-                "line": str(finding.span.line),
+                "line": str(sources.on_disk(path, finding.span).line),
             }
             case = ElementTree.SubElement(suite, "testcase", attributes)
-            failure = {"message": escaped(finding.message), "type": finding.level.value}
-            ElementTree.SubElement(case, "failure", failure).text = _text(finding)
+            message = sources.preface(path, finding.span) + escaped(finding.message)
+            failure = {"message": message, "type": finding.level.value}
+            ElementTree.SubElement(case, "failure", failure).text = _text(sources.in_cell(finding))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 

@@ -78,8 +78,9 @@ def changes(fix: Fix, sources: Sources) -> list[tuple[str, list[Row]]]:
             and begin <= edit.start
             and (edit.start < end or edit.start == end == len(text))
         ]
-        new = split_lines(applied(text[begin:end], edits))
-        piece = list(_piece(source, claim.first, claim.last, new))
+        new = split_lines(sources.shown(claim.path, applied(text[begin:end], edits)))
+        old = split_lines(sources.shown(claim.path, text))
+        piece = list(_piece(old, claim.first, claim.last, new))
         if piece:
             found.append((claim.path, piece))
     return found

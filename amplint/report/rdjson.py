@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 from amplint.check import CheckResult
-from amplint.findings import Finding, Fix, Level
+from amplint.findings import Edit, Finding, Fix, Level, Span
+from amplint.fixes.edits import applied
 from amplint.report.places import path_in_repository
 from amplint.report.sources import Sources
 from amplint.report.text import Style
@@ -32,21 +33,16 @@ def render(result: CheckResult, style: Style) -> str:
 def _diagnostic(finding: Finding, sources: Sources, unsafe: bool) -> dict[str, Any]:
     path, span = finding.path, finding.span
     value: dict[str, Any] = {
-        "message": finding.text,
-        "location": _location(sources, path, (span.line, span.column), (span.end_line, span.end_column)),
+        "message": sources.preface(path, span) + finding.text,
+        "location": _location(sources, path, span),
         "severity": _SEVERITIES[finding.level],
         "code": {"value": f"{finding.name} ({finding.code})"},
     }
     if finding.trail:
         value["relatedLocations"] = [
             {
-                "message": step.message,
-                "location": _location(
-                    sources,
-                    step.path,
-                    (step.span.line, step.span.column),
-                    (step.span.end_line, step.span.end_column),
-                ),
+                "message": sources.preface(step.path, step.span) + step.message,
+                "location": _location(sources, step.path, step.span),
             }
             for step in finding.trail
         ]
@@ -61,27 +57,33 @@ def _suggestion(fix: Fix, path: str, sources: Sources) -> dict[str, Any] | None:
     """The whole fix as one replacement: a part of it alone would break the code. None where it is in several files,
     or too large."""
     edits = sorted(fix.edits)
-    start, end = edits[0].start, edits[-1].end
-    first, last = sources.place(path, start), sources.place(path, end)
-    if any(edit.path != path for edit in edits) or last[0] - first[0] > _MOST_LINES:
+    if any(edit.path != path for edit in edits):
         return None
-    text, pieces, at = sources.text(path), [], start
-    for edit in edits:
-        pieces += [text[at : edit.start], edit.text]
-        at = edit.end
-    return {"range": _range(sources, path, first, last), "text": "".join(pieces)}
+    start, end = edits[0].start, edits[-1].end
+    text = sources.text(path)
+    whole = Edit(path, start, end, applied(text[:end], edits)[start:])
+    made = sources.written(path, [whole])
+    if len(made) != 1 or made[0].span.end_line - made[0].span.line > _MOST_LINES:
+        return None
+    return {"range": _range(sources, path, made[0].span), "text": made[0].text}
 
 
-def _location(sources: Sources, path: str, start: tuple[int, int], end: tuple[int, int]) -> dict[str, Any]:
-    return {"path": path_in_repository(path), "range": _range(sources, path, start, end)}
+def _location(sources: Sources, path: str, span: Span) -> dict[str, Any]:
+    return {
+        "path": path_in_repository(path),
+        "range": _range(sources, path, sources.on_disk(path, span)),
+    }
 
 
-def _range(sources: Sources, path: str, start: tuple[int, int], end: tuple[int, int]) -> dict[str, Any]:
-    return {"start": _position(sources, path, *start), "end": _position(sources, path, *end)}
+def _range(sources: Sources, path: str, span: Span) -> dict[str, Any]:
+    return {
+        "start": _position(sources, path, span.line, span.column),
+        "end": _position(sources, path, span.end_line, span.end_column),
+    }
 
 
 def _position(sources: Sources, path: str, line: int, column: int) -> dict[str, int]:
-    """A line and a column, which comes in code points."""
-    lines = sources.lines(path)
+    """A line and a column of the file, which comes in code points."""
+    lines = sources.file_lines(path)
     before = lines[line - 1][: column - 1] if line <= len(lines) else " " * (column - 1)
     return {"line": line, "column": len(before.encode("utf-8", "surrogatepass")) + 1}

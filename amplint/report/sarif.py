@@ -87,8 +87,8 @@ def _result(finding: Finding, number: int, sources: Sources) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": number,
         "level": _LEVELS[finding.level],
-        "message": {"text": finding.text},
-        "locations": [_location(finding.path, finding.span)],
+        "message": {"text": sources.preface(finding.path, finding.span) + finding.text},
+        "locations": [_location(finding.path, finding.span, sources)],
         "partialFingerprints": {
             "amplint/v1": finding.fingerprint,
             "primaryLocationLineHash": finding.fingerprint,
@@ -99,24 +99,29 @@ def _result(finding: Finding, number: int, sources: Sources) -> dict[str, Any]:
             "assumes": [{"kind": one.kind.value, "text": one.text} for one in finding.assumes]
         }
     if finding.trail:
-        steps = [_location(step.path, step.span, step.message) for step in finding.trail]
+        steps = [_location(step.path, step.span, sources, step.message) for step in finding.trail]
         value["relatedLocations"] = [{"id": nth, **step} for nth, step in enumerate(steps, 1)]
-        flow = [*steps, _location(finding.path, finding.span, finding.message)]
+        flow = [*steps, _location(finding.path, finding.span, sources, finding.message)]
         value["codeFlows"] = [{"threadFlows": [{"locations": [{"location": step} for step in flow]}]}]
     if finding.fix is not None and finding.fix.edits:
         value["fixes"] = [_fix(finding.fix, sources)]
     return value
 
 
-def _location(path: str, span: Span, message: str = "") -> dict[str, Any]:
-    region = {
+def _location(path: str, span: Span, sources: Sources, message: str = "") -> dict[str, Any]:
+    region = _region(sources.on_disk(path, span))
+    value: dict[str, Any] = {"physicalLocation": {"artifactLocation": _artifact(path), "region": region}}
+    text = sources.preface(path, span) + message if message else ""
+    return {**value, "message": {"text": text}} if text else value
+
+
+def _region(span: Span) -> dict[str, int]:
+    return {
         "startLine": span.line,
         "startColumn": span.column,
         "endLine": span.end_line,
         "endColumn": span.end_column,
     }
-    value: dict[str, Any] = {"physicalLocation": {"artifactLocation": _artifact(path), "region": region}}
-    return {**value, "message": {"text": message}} if message else value
 
 
 def _artifact(path: str) -> dict[str, str]:
@@ -126,14 +131,11 @@ def _artifact(path: str) -> dict[str, str]:
 
 def _fix(fix: Fix, sources: Sources) -> dict[str, Any]:
     changes: dict[str, list[dict[str, Any]]] = {}
-    for edit in sorted(fix.edits):
-        (line, column), (end_line, end_column) = (
-            sources.place(edit.path, offset) for offset in (edit.start, edit.end)
-        )
-        region = {"startLine": line, "startColumn": column, "endLine": end_line, "endColumn": end_column}
-        changes.setdefault(edit.path, []).append(
-            {"deletedRegion": region, "insertedContent": {"text": edit.text}}
-        )
+    for path in dict.fromkeys(edit.path for edit in sorted(fix.edits)):
+        changes[path] = [
+            {"deletedRegion": _region(made.span), "insertedContent": {"text": made.text}}
+            for made in sources.written(path, [edit for edit in fix.edits if edit.path == path])
+        ]
     note = f" ({fix.applicability}: {fix.note})" if fix.note else f" ({fix.applicability})"
     return {
         "description": {"text": fix.title + note},

@@ -14,8 +14,9 @@ from amplint.confirm.recording import Opened, Recording, digest_of
 from amplint.confirm.trace import Trace
 from amplint.report.trace_model import PRECISIONS, Line, Unit, amount, brief, lines_of, moved, times
 from amplint.report.trace_page import Links, color
-from amplint.source.decoding import Unreadable, read_source
+from amplint.source.decoding import Unreadable
 from amplint.source.decoding import lines_of as split_lines
+from amplint.source.texts import read_source
 
 _MOST_IN_TIP = 6
 

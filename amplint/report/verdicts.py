@@ -37,7 +37,7 @@ def render(result: CheckResult, crossed: CrossCheck, style: Style) -> str:
             lines = (
                 _in_full(verdict, sources, style, shown)
                 if status in _WITH_SOURCE
-                else _in_short(verdict, style)
+                else _in_short(verdict, sources, style)
             )
             blocks.append("\n".join([_headline(verdict, style), *lines]) + "\n")
     return "\n".join([*blocks, *_last_lines(crossed, style)]) + "\n"
@@ -73,8 +73,11 @@ def render_github(result: CheckResult, crossed: CrossCheck, style: Style) -> str
         crossed.with_status(*_WITH_SOURCE),
         key=lambda verdict: (verdict.finding.level.rank, verdict.finding.order),
     )
+    sources = Sources(result)
     lines = [
-        command(verdict.finding, [_summed_up(verdict), *(f"seen: {piece}" for piece in verdict.evidence)])
+        command(
+            verdict.finding, sources, [_summed_up(verdict), *(f"seen: {piece}" for piece in verdict.evidence)]
+        )
         for verdict in told
     ]
     return "\n".join([*lines, *_last_lines(crossed, Style())]) + "\n"
@@ -120,8 +123,8 @@ def _in_full(verdict: Verdict, sources: Sources, style: Style, shown: Shown) -> 
     return [*lines, *_evidence(verdict, margin, style)]
 
 
-def _in_short(verdict: Verdict, style: Style) -> list[str]:
-    finding = verdict.finding
+def _in_short(verdict: Verdict, sources: Sources, style: Style) -> list[str]:
+    finding = sources.in_cell(verdict.finding)
     kind = f"{finding.level.value}[{finding.name}]"
     text = f"{place_of(finding)}: {kind} {finding.code} {escaped(finding.message)}"
     first, *rest = wrapped(text, style, "    ")

@@ -14,11 +14,11 @@ def line_of(place: Place, seen_from: Place) -> str:
     """ "line 12", or "line 12 of engine.py" when it is another file: its path from the folder of the one where it is
     read."""
     if place.path == seen_from.path:
-        return f"line {place.line}"
+        return place.line_name
     path, other = place.path, seen_from.path
     if posixpath.isabs(path) == posixpath.isabs(other):
         path = posixpath.relpath(path, posixpath.dirname(other) or ".")
-    return f"line {place.line} of {path}"
+    return f"{place.line_name} of {path}"
 
 
 def quoted(place: Place) -> str:

@@ -7,20 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
-from pathlib import Path
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A decoded file. ``path`` is absolute, ``display`` is what reports call it, and ``text`` has the
-    newlines that the file has."""
-
-    path: Path
-    display: str
-    text: str
-    digest: str = ""
-    """That of the bytes on the disk; empty for a text that comes from elsewhere."""
 
 
 class Unreadable(Exception):  # noqa: N818
@@ -65,17 +51,6 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise Unreadable(_reason(error)) from error
     finally:
         os.close(descriptor)
-
-
-def read_source(path: str | os.PathLike[str], display: str | None = None) -> SourceFile:
-    """Read and decode a file; raises Unreadable."""
-    data = read_bytes(path)
-    return SourceFile(
-        Path(os.path.abspath(path)),
-        display_name(path) if display is None else display,
-        decode(data),
-        digest_of_bytes(data),
-    )
 
 
 def digest_of_bytes(data: bytes) -> str:

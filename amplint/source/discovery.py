@@ -1,4 +1,4 @@
-"""From the paths that the user gives to the Python files that are to be checked.
+"""From the paths that the user gives to the Python files and notebooks that are to be checked.
 
 Directories are walked as git sees them: what ``.gitignore`` (at every level, and above up to the root of the
 repository) or ``.git/info/exclude`` ignores is left out, and so is what the settings exclude. Links to
@@ -17,13 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.patterns import spec_of
+from amplint.source.cells import SUFFIX
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-SUFFIXES = (".py", ".pyi")
-NOTEBOOK = ".ipynb"
-"""A notebook is JSON, which may well be a Python expression: it has to be told that nobody looked into its cells."""
+SUFFIXES = (".py", ".pyi", SUFFIX)
 
 
 class Obstacle(NamedTuple):
@@ -71,8 +70,6 @@ def discover(
             continue
         if stat.S_ISDIR(mode):
             walk.directory(path)
-        elif path.endswith(NOTEBOOK):
-            walk.obstacles.append(Obstacle(path, "this is a notebook, whose cells amplint does not read"))
         else:
             walk.add(path)
     walk.resolve_links()

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from amplint.source.cells import is_notebook
+
 _SOURCE_FOLDERS = ("src", "lib", "python")
 
 
@@ -32,6 +34,11 @@ class Location:
     base: Path
     is_folder: bool = False
     weak: bool = False
+
+
+def _is_module(path: str) -> bool:
+    """Whether an import can mean a file at all."""
+    return not is_notebook(path)
 
 
 class Modules:
@@ -122,7 +129,7 @@ class Modules:
         """The folders outside of packages from which a module of that name can be imported."""
         if self._by_tail is None:
             self._by_tail = {}
-            for name in self._files:
+            for name in filter(_is_module, self._files):
                 folder, last = os.path.split(name)
                 stem, _ = os.path.splitext(last)
                 tail = folder if stem == "__init__" else os.path.join(folder, stem)

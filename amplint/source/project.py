@@ -10,20 +10,14 @@ from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from amplint.source.decoding import (
-    SourceFile,
-    Unreadable,
-    decode,
-    digest_of_bytes,
-    display_name,
-    read_source,
-    split_lines,
-)
+from amplint.source.cells import is_notebook, line_name
+from amplint.source.decoding import Unreadable, digest_of_bytes, display_name, split_lines
 from amplint.source.handing_on import Use, uses
 from amplint.source.modules import Modules
 from amplint.source.nesting import too_deep
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
+from amplint.source.texts import SourceFile, code_in, read_source, source_of, text_of
 from amplint.source.words import STAR, Asked, defined_names, imported_names, mentions
 
 MOST_CHARACTERS = 1_000_000
@@ -72,6 +66,10 @@ class ProjectFile:
         if found is None:
             found = self._slices[first, last] = Slice(self.lines, first, last)
         return found
+
+    def line_name(self, line: int) -> str:
+        """What messages call a line."""
+        return line_name(self.display, self.text, line)
 
     def text_of(self, part: FunctionOutline | ClassOutline) -> str:
         """The source text of a definition."""
@@ -125,7 +123,14 @@ def _draw_up_decorators(tree: ast.Module, text: str) -> None:
 def module_of(display: str) -> str:
     """The last part of the name of the module that a file is."""
     file = PurePosixPath(display)
+    if is_notebook(display):
+        return _unimportable(file.stem)
     return file.parent.name if file.stem == "__init__" else file.stem
+
+
+def _unimportable(stem: str) -> str:
+    """The last part of the name that a notebook has as a module, which no import can write."""
+    return f"{stem}-notebook"
 
 
 def _bytes_at(path: Path) -> bytes | None:
@@ -152,6 +157,8 @@ class Project:
         self._used: dict[tuple[str, str, str], frozenset[Use]] = {}
         self._packages: dict[Path, bool] = {}
         self._bytes: dict[Path, bytes] = {}
+        self._code: dict[Path, bytes] = {}
+        """That of notebooks, which takes time to find."""
         self.changed: Mapping[str, bytes] = {}
         """Bytes by absolute path that count instead of those on the disk."""
         self.asked = Asked()
@@ -176,6 +183,8 @@ class Project:
         return self._located
 
     def _module_name(self, path: Path) -> str:
+        if is_notebook(path):
+            return _unimportable(path.stem)
         parts = [] if path.name in ("__init__.py", "__init__.pyi") else [path.stem]
         folder = path.parent
         while self._is_package(folder):
@@ -233,7 +242,7 @@ class Project:
         """Whether the file that reports call ``display`` is there for others: a part of a package, or named by an
         import somewhere in the project, judged by the last part of its module alone. All files are searched once."""
         file = self._displayed.get(display)
-        packaged = file is not None and self._is_package(file.path.parent)
+        packaged = file is not None and not is_notebook(file.path) and self._is_package(file.path.parent)
         return packaged or bool(self._imports((("", module_of(display)),)))
 
     def is_used(self, display: str, name: str) -> bool:
@@ -300,7 +309,7 @@ class Project:
         if self._loaded.get(path) is not None:
             return self._loaded[path].outline.tree  # type: ignore[union-attr]
         try:
-            return _parse(decode(self.bytes_of(path)))
+            return _parse(text_of(self.bytes_of(path), path))
         except (Unparsable, Unreadable):
             return None
 
@@ -321,9 +330,14 @@ class Project:
         return found
 
     def current_bytes(self, path: Path) -> bytes:
-        """The bytes of a file, read now and not kept; empty if it cannot be read."""
+        """The bytes of the code in a file, read now and not kept, but for notebooks; empty if it cannot be read."""
+        if path in self._code:
+            return self._code[path]
         data = self.changed.get(str(path))
-        return (_bytes_at(path) or b"") if data is None else data
+        code = code_in((_bytes_at(path) or b"") if data is None else data, path)
+        if is_notebook(path):
+            self._code[path] = code
+        return code
 
     def load(self, path: Path) -> ProjectFile | None:
         """The file at a path, or None if it cannot be read or parsed."""
@@ -337,7 +351,7 @@ class Project:
 
     def _read(self, path: Path) -> SourceFile:
         data = self.changed.get(str(path))
-        return read_source(path) if data is None else SourceFile(path, display_name(path), decode(data))
+        return read_source(path) if data is None else source_of(path, display_name(path), data)
 
     def is_loaded(self, path: Path) -> bool:
         """Whether a file was read already."""

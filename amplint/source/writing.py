@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from amplint.source.cells import is_notebook
 from amplint.source.decoding import Unreadable, decode, encoding_of, read_bytes
 
 _MARK = b"\xef\xbb\xbf"
@@ -54,9 +55,12 @@ class Replacement:
     after: bytes
 
 
-def encoded(text: str, like: bytes) -> bytes:
-    """The bytes of a text in the encoding of the file that it comes from, with its byte order mark. Raises
-    Unwritable where they would not be read back, or where the encoding does not keep the bytes that stay."""
+def encoded(text: str, like: bytes, path: str = "") -> bytes:
+    """The bytes of a text in the encoding of the file that it comes from, with its byte order mark; of a notebook, as
+    ``path`` tells, with all that is no code. Raises Unwritable where they would not be read back, or where the encoding
+    does not keep the bytes that stay."""
+    if is_notebook(path):
+        return _encoded_in_cells(text, like)
     encoding = encoding_of(like)
     try:
         mark = _MARK if like.startswith(_MARK) else b""
@@ -70,6 +74,17 @@ def encoded(text: str, like: bytes) -> bytes:
     except (Unreadable, ValueError, LookupError) as error:
         raise Unwritable(f"the file cannot be encoded as {encoding}: {error}") from error
     raise Unwritable(f"the text would not be read back as {encoding}")
+
+
+def _encoded_in_cells(text: str, like: bytes) -> bytes:
+    from amplint.source.notebooks import Unchangeable, written
+
+    try:
+        return written(text, like)
+    except Unchangeable as error:
+        raise Unwritable(error.reason) from error
+    except Unreadable as error:
+        raise Unwritable(error.message) from error
 
 
 def obstacle(path: str, root: str | os.PathLike[str] | None = None) -> str:

@@ -36,8 +36,8 @@ from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.context import NothingElse
 from amplint.rules.dispatcher import Dispatcher
-from amplint.source.decoding import read_source
 from amplint.source.project import Project
+from amplint.source.texts import read_source
 
 CALLS = {
     "backward": "scaler.scale(0.5 * (w - v).square().sum()).backward()",

@@ -22,8 +22,9 @@ from pathlib import Path
 
 from amplint.config import Settings
 from amplint.findings import Claim, Crash, Edit, Finding, Fix, Level, Span, TrailStep, digest_of
-from amplint.source.decoding import SourceFile, lines_of, read_source
+from amplint.source.decoding import lines_of
 from amplint.source.nesting import too_deep
+from amplint.source.texts import SourceFile, read_source
 
 _replace = os.replace
 

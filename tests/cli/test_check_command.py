@@ -54,15 +54,6 @@ def test_what_is_excluded_is_nothing_to_check(amplint, project: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "Nothing to check: no Python files.\n")
 
 
-def test_a_notebook_is_told_to_be_unread(amplint, project: Path) -> None:
-    """Its JSON is a Python expression."""
-    (project / "a.ipynb").write_text('{"cells": ["autocast"], "metadata": null}')
-    done = amplint("a.ipynb", "--output-format=concise")
-    assert done.returncode == 1
-    assert "a.ipynb:1:1: error[syntax-error] AMP902 this is a notebook" in done.stdout
-    assert amplint("--exclude=*.ipynb", "--force-exclude", "a.ipynb").returncode == 0
-
-
 def test_quiet_is_findings_and_nothing_else(amplint, project: Path) -> None:
     (project / "a.py").write_text(BAD)
     (project / "b.py").write_text("import torch\nx = 'autocast UNTIDY'\n")

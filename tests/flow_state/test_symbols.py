@@ -8,8 +8,8 @@ from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import choice
 from amplint.flow.state.symbols import made_from, symbol
 from amplint.flow.state.values import Constant, FunctionValue, Sequence, Unknown, Value
-from amplint.source.decoding import SourceFile
 from amplint.source.project import ProjectFile
+from amplint.source.texts import SourceFile
 
 
 def shared(depth: int) -> Value:

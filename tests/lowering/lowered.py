@@ -14,9 +14,9 @@ import libcst as cst
 from amplint.findings import Span
 from amplint.lowering.lower import lower_function
 from amplint.lowering.program import Node, Program, Statement
-from amplint.source.decoding import SourceFile
 from amplint.source.outline import FunctionOutline
 from amplint.source.project import ProjectFile
+from amplint.source.texts import SourceFile
 
 
 def file_of(text: str) -> ProjectFile:

@@ -16,8 +16,8 @@ from shapes import expected_block, expected_function, shape
 
 from amplint.lowering.lower import lower_function, lower_module
 from amplint.lowering.program import Node, Program
-from amplint.source.decoding import read_source
 from amplint.source.project import ProjectFile
+from amplint.source.texts import read_source
 
 FILES = sorted(Path(email.__file__).parent.glob("*.py"))
 _SHOWS_ITSELF = re.compile(r"=[!:}]")

@@ -18,7 +18,8 @@ def finding(span: Span, *trail: TrailStep, message: str = "it is wrong", **more:
 def report(text: str, *findings: Finding, style: Style = PLAIN, **texts: str) -> list[str]:
     """The report without its last line."""
     named = {"a.py": text} | {name.replace("_", "."): other for name, other in texts.items()}
-    return render(CheckResult(findings, 1, texts=named), style).splitlines()[:-2]
+    contents = {name: other.encode() for name, other in named.items()}
+    return render(CheckResult(findings, 1, contents=contents), style).splitlines()[:-2]
 
 
 def test_a_finding_with_its_line() -> None:

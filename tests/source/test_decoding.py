@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.source.decoding import Unreadable, decode, display_name, lines_of, read_bytes, read_source
+from amplint.source.decoding import Unreadable, decode, display_name, lines_of, read_bytes
+from amplint.source.texts import read_source
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,15 @@ def found(*paths: str, excluded: tuple[str, ...] = DEFAULT_EXCLUDE, force: bool 
     return [os.path.relpath(file) for file in discovery.files]
 
 
+def test_notebooks_count_but_for_the_copies_that_jupyter_keeps(tree: Path) -> None:
+    write("a.ipynb", "b/c.ipynb", ".ipynb_checkpoints/a-checkpoint.ipynb", "b/.ipynb_checkpoints/c.ipynb")
+    assert found() == ["a.ipynb", "b/c.ipynb"]
+    assert found(excluded=("*.ipynb",)) == []
+
+
 def test_python_files_below_a_directory(tree: Path) -> None:
     write("b.py", "a/c.pyi", "a/d.txt", "a/e/.hidden.py", "f.ipynb", "g.PY", "py", ".h/i.py")
-    assert found() == [".h/i.py", "a/c.pyi", "a/e/.hidden.py", "b.py"]
+    assert found() == [".h/i.py", "a/c.pyi", "a/e/.hidden.py", "b.py", "f.ipynb"]
 
 
 def test_named_files_count_whatever_they_are_called_and_once(tree: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from amplint.source.decoding import read_source
 from amplint.source.project import Project, ProjectFile, Unparsable
+from amplint.source.texts import read_source
 
 TREE = {
     "script.py": "import helper",

@@ -191,6 +191,7 @@ class Definitions(Names):
             (program.path, program.root, number),
             lambda: program.locate(number),
             lambda: program.text_of(number),
+            named=program.line_name,
         )
 
     # provided by the interpreter

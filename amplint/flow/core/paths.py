@@ -81,6 +81,7 @@ class Paths:
             (program.path, program.root, number),
             lambda: program.locate(number),
             lambda: program.text_of(number),
+            named=program.line_name,
         )
 
     def meet(self, node: Node, value: Value, role: str = "") -> None:

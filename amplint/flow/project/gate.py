@@ -25,7 +25,7 @@ from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import External, FunctionValue
 from amplint.source.facts import facts_of
-from amplint.source.project import Project, ProjectFile
+from amplint.source.project import Project, ProjectFile, module_of
 from amplint.source.words import mentions
 
 MOST_ROUNDS = 10
@@ -104,7 +104,7 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
     """The names that lead to ENTRY keys, each with the modules that have it, but for those that were asked for."""
     wanted: dict[bytes, set[bytes]] = {}
     for file in effects.edges.files:
-        module = (file.path.parent.name if file.is_package else file.path.stem).encode()
+        module = module_of(file.display).encode()
         for name in map(str.encode, entry_names(effects, file)):
             if (name, module) not in asked:
                 asked.add((name, module))

@@ -388,7 +388,7 @@ def _place(file: ProjectFile, node: ast.expr) -> Place:
         last,
         column(file, last, end) + 1,
     )
-    return Place(file.display, ("made", span), lambda: span, lambda: ast.unparse(node))
+    return Place(file.display, ("made", span), lambda: span, lambda: ast.unparse(node), named=file.line_name)
 
 
 def _is_half(about: About) -> bool:

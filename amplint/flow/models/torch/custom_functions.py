@@ -187,6 +187,7 @@ def place_in(program: Program, node: Node) -> Place:
         (program.path, program.root, number),
         lambda: program.locate(number),
         lambda: program.text_of(number),
+        named=program.line_name,
     )
 
 
