@@ -95,10 +95,11 @@ class Cache:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
-    def of(self, view: View) -> Entry | None:
-        """Where the result for the project of a view, whose settings have their torch, is kept; None if nowhere."""
+    def of(self, view: View, changed: Mapping[str, bytes] = {}) -> Entry | None:
+        """Where the result for the project of a view, whose settings have their torch, is kept; None if nowhere.
+        ``changed`` holds bytes by absolute path that count instead of those on the disk: of such nothing is kept."""
         folder = self._folder or folder_of(view)
-        return Entry(folder, view) if folder is not None else None
+        return Entry(folder, view) if folder is not None and not changed else None
 
 
 def folder_of(view: View) -> Path | None:
@@ -110,24 +111,24 @@ class Entry:
     """The result for one project, one working directory and one amplint, with the stamps of the files before the run
     looks at them."""
 
-    def __init__(self, folder: Path, view: View) -> None:
+    def __init__(self, folder: Path, view: View, changed: Mapping[str, bytes] = {}) -> None:
         self._view = view
-        self._path = folder / f"{_PREFIX}{_key_of(view)}{_SUFFIX}"
-        self._before = [stamp_of(file) for file in view.project]
+        self._changed = changed
+        self.path = folder / f"{_PREFIX}{_key_of(view)}{_SUFFIX}"
+        self._before = self._look()
         self._start = _now()
 
     def get(self) -> Kept | None:
         """What was found, if a run now would find the same."""
         try:
-            document = _read(self._path)
+            document = self._read()
             if document is None or not self._is_same(document):
                 return None
             kept = _decoded(document)
             if document["stamps"] != self._stamps():
-                _write(self._path, {**document, "stamps": self._stamps()})
+                self._write({**document, "stamps": self._stamps()})
             else:
-                with contextlib.suppress(OSError):
-                    os.utime(self._path)  # it was used last
+                self._touch()
             return kept
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
@@ -136,9 +137,10 @@ class Entry:
         """Keeps what was found, unless a file changed meanwhile: then some of it is about what was there before.
         ``unreadable``: files that could not be read or decoded."""
         files = self._view.project
-        if not files or self._before != [stamp_of(file) for file in files]:
+        if not files or self._before != self._look():
             return
         read = {str(path): digest for path, digest in asked.read.items()} | dict.fromkeys(unreadable, "")
+        read |= {path: digest_of_bytes(data) for path, data in self._changed.items() if read.get(path) == ""}
         answers = _answers_of(asked)
         document = {
             "stamps": self._stamps(),
@@ -156,7 +158,27 @@ class Entry:
             },
             **_encoded(kept),
         }
-        _write(self._path, document)
+        self._write(document)
+
+    def _read(self) -> Mapping[str, Any] | None:
+        return _read(self.path)
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        _write(self.path, document)
+
+    def _touch(self) -> None:
+        with contextlib.suppress(OSError):
+            os.utime(self.path)  # it was used last
+
+    def _look(self) -> list[Stamp | None]:
+        return [
+            stamp_of(file) if (data := self._changed.get(file)) is None else _stamp_of_bytes(data)
+            for file in self._view.project
+        ]
+
+    def _bytes(self, file: str) -> bytes:
+        """What a file holds now. Raises Unreadable."""
+        return self._changed[file] if file in self._changed else read_bytes(file)
 
     def _stamps(self) -> list[Stamp | None]:
         """Those that tell whether a file is what it was when this run looked at it."""
@@ -178,9 +200,15 @@ class Entry:
             digest = document["read"].get(str(number))
             if digest is None:
                 others.append(number)
-            elif digest != _digest(self._view.project[number]):
+            elif digest != self._digest(self._view.project[number]):
                 return False
         return all(self._says_the_same(document, number) for number in others)
+
+    def _digest(self, file: str) -> str | None:
+        try:
+            return digest_of_bytes(self._bytes(file))
+        except Unreadable:
+            return None
 
     @cached_property
     def _gate(self) -> Gate:
@@ -192,7 +220,7 @@ class Entry:
 
         file = self._view.project[number]
         try:
-            data = read_bytes(file)
+            data = self._bytes(file)
         except Unreadable:
             return False  # it is to be reported
         if is_worth_reading(file, data, self._gate, refined=not self._view.settings.has_own_wrappers):
@@ -247,6 +275,10 @@ def stamp_of(path: str) -> Stamp | None:
     except (OSError, ValueError):
         return None
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _stamp_of_bytes(data: bytes) -> Stamp:
+    return [-1, -1, -1, int(digest_of_bytes(data)[:16], 16)]
 
 
 def _digest(path: str) -> str | None:

@@ -135,7 +135,7 @@ def check_views(
     cache: Cache | None = None,
 ) -> CheckResult:
     """Check the projects of some views, and report what lies in the views. Arguments as for ``check``; results are
-    taken from the cache, and kept there, unless something is ``changed``."""
+    taken from the cache, and kept there; what is ``changed`` only in one that is a Memory."""
     return _merged([_check_view(view, jobs, progress, changed, cache) for view in views])
 
 
@@ -167,7 +167,7 @@ def _check_view(
     view = view._replace(settings=settings)
     told = progress if progress is not None else lambda phase, done, total: None
     told("looking at files", 0, len(files))
-    entry = cache.of(view) if cache is not None and not changed else None
+    entry = cache.of(view, changed) if cache is not None else None
     kept = entry.get() if entry is not None else None
     laps.end("cache")
     if kept is not None:
