@@ -133,6 +133,11 @@ class Entry:
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
 
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Keeps what another place has for the same files, if there is nothing here yet."""
+        if self.get() is None:
+            self._write({**document, "stamps": self._stamps()})
+
     def put(self, kept: Kept, asked: Asked, unreadable: Sequence[str]) -> None:
         """Keeps what was found, unless a file changed meanwhile: then some of it is about what was there before.
         ``unreadable``: files that could not be read or decoded."""

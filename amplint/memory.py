@@ -44,8 +44,13 @@ class _Remembered(Entry):
         self._behind = behind
 
     def get(self) -> Kept | None:
-        kept = super().get()
-        return kept if kept is not None or self._behind is None else self._behind.get()
+        kept, document = super().get(), self._read()
+        if self._behind is None:
+            return kept
+        if kept is None or document is None:
+            return self._behind.get()
+        self._behind.take(document)
+        return kept
 
     def put(self, kept: Kept, asked: Asked, unreadable: Sequence[str]) -> None:
         super().put(kept, asked, unreadable)

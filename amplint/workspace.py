@@ -54,13 +54,18 @@ class Workspace:
         self._memory = Memory(cache)
         self._with_options(Settings(root=Path.cwd()))
 
-    def set_text(self, path: AnyPath, text: str | None) -> None:
-        """Says what a file holds, which need not exist. None: what is on the disk."""
+    def set_text(self, path: AnyPath, text: str | None) -> bool:
+        """Says what a file holds, which need not exist, and tells whether it held something else before. None: what is
+        on the disk."""
         name = os.path.normpath(path)
-        if text is None:
-            self._texts.pop(name, None)
-        else:
+        before = self._texts.pop(name, None)
+        if text is not None:
             self._texts[name] = _bytes_of(text)
+        now = self._texts.get(name)
+        if before is None or now is None:
+            known = now if before is None else before
+            return known is not None and not _is_on_disk(name, known)
+        return before != now
 
     def project_of(self, path: AnyPath) -> Path:
         """Where the project of a file begins. Raises ConfigError."""

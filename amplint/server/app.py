@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,37 +80,44 @@ class Server(LanguageServer):
         """One of them."""
         return next((document for document in self.documents() if document.uri == uri), None)
 
-    def changed(self, uri: str, *, delay: float) -> None:
-        """Takes the text that a document has now, and has its project analysed in ``delay`` seconds."""
+    def changed(self, uri: str, *, delay: float, anew: bool = False) -> None:
+        """Takes the text that a document has now, and has its project analysed in ``delay`` seconds. What is at work
+        for it goes on if the text is the same, unless all is to be done ``anew``."""
         document = self.document(uri)
         if document is None:
             return
-        if document.path is not None:
-            self.store.set_text(document.path, document.text)
+        is_other = document.path is None or self.store.set_text(document.path, document.text)
         if uri not in self.projects:
             self.projects[uri] = self._project_of(document)
-        self.schedule.ask(self.projects[uri], delay)
+        self.schedule.ask(self.projects[uri], delay, anew=anew or is_other)
 
     def closed(self, uri: str) -> None:
         """Forgets the text of a document; what else is open of its project is judged by the disk again."""
         path = to_fs_path(uri)
-        if path is not None:
-            self.store.set_text(os.path.normpath(path), None)
+        is_other = path is not None and self.store.set_text(path, None)
         project = self.projects.pop(uri, None)
         if self.shown.pop(uri, None) is not None:
             self._publish(uri, None, [])
         if project in self.projects.values():
-            self.schedule.ask(project)
+            self.schedule.ask(project, anew=is_other)
+        else:
+            self.schedule.drop(project)
 
     def start_over(self) -> None:
         """Looks for projects and settings anew, and analyses all that is open."""
         self.store = Workspace(self._folders(), self.options.settings, self.cache)
         self.projects.clear()
         for document in self.documents():
-            self.changed(document.uri, delay=0)
+            self.changed(document.uri, delay=0, anew=True)
 
-    def refresh(self) -> None:
-        """Something has changed on the disk: finds projects anew and analyses them."""
+    def refresh(self, changes: Iterable[lsp.FileEvent]) -> None:
+        """Files have changed on the disk: finds projects anew and analyses them, unless their texts are open."""
+        known = {document.path for document in self.documents()}
+        if all(
+            change.type == lsp.FileChangeType.Changed and to_fs_path(change.uri) in known
+            for change in changes
+        ):
+            return
         self.projects = {document.uri: self._project_of(document) for document in self.documents()}
         for project in dict.fromkeys(self.projects.values()):
             self.schedule.ask(project, self.options.delay)
@@ -175,8 +182,11 @@ class Server(LanguageServer):
         for crash in crashes:
             where = f" in the rule {crash.rule}" if crash.rule else ""
             self.log(f"internal error{where}: {crash.path}: {crash.reason}\n{crash.traceback}")
+        versions = {document.uri: document.version for document in self.documents()}
         for one in shown:
             uri = one.document.uri
+            if versions.get(uri, ...) != one.document.version:
+                continue
             before, self.shown[uri] = self.shown.get(uri), one
             is_same = before is not None and before.document.version == one.document.version
             if not is_same or before is None or before.diagnostics != one.diagnostics:

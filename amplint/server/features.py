@@ -66,7 +66,7 @@ def _follow_the_client(server: Server) -> None:
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     def did_change_watched_files(params: lsp.DidChangeWatchedFilesParams) -> None:
-        server.refresh()
+        server.refresh(params.changes)
 
     @server.feature(lsp.SHUTDOWN)
     def shutdown(params: None) -> None:

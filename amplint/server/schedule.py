@@ -57,17 +57,21 @@ class Schedule:
         threading.stack_size(_STACK)
         self._thread = ThreadPoolExecutor(1, "amplint")
 
-    def ask(self, key: Hashable, delay: float = 0.0) -> None:
-        """Asks for a run in ``delay`` seconds. What was asked for the same key before is forgotten."""
+    def ask(self, key: Hashable, delay: float = 0.0, *, anew: bool = True) -> None:
+        """Asks for a run in ``delay`` seconds. What was asked for the same key before is forgotten, and what is at work
+        for it is ended; with ``anew=False`` that goes on, since what it is about is still the same."""
         if self._closed:
             return
+        self._forget(key)
+        if anew and self._running == key:
+            self._stop.set()
+        self._waiting[key] = asyncio.get_running_loop().call_later(delay, self._ripen, key)
+
+    def drop(self, key: Hashable) -> None:
+        """Nobody wants to know of a key any more."""
+        self._forget(key)
         if self._running == key:
             self._stop.set()
-        if key in self._waiting:
-            self._waiting.pop(key).cancel()
-        if key in self._ripe:
-            self._ripe.remove(key)
-        self._waiting[key] = asyncio.get_running_loop().call_later(delay, self._ripen, key)
 
     async def run(self, key: Hashable, work: Work) -> Any:
         """What one piece of work gives, before anything else is analysed; None if something is asked for its key
@@ -85,6 +89,12 @@ class Schedule:
         for job in self._jobs:
             job.done.cancel()
         self._stop.set()
+
+    def _forget(self, key: Hashable) -> None:
+        if key in self._waiting:
+            self._waiting.pop(key).cancel()
+        if key in self._ripe:
+            self._ripe.remove(key)
 
     def _ripen(self, key: Hashable) -> None:
         del self._waiting[key]

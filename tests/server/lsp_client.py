@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -33,6 +34,8 @@ CAPABILITIES: Message = {
     "workspace": {"workspaceEdit": {"documentChanges": True}},
 }
 
+EVERYWHERE: Message = {"start": {"line": 0, "character": 0}, "end": {"line": 1000, "character": 0}}
+
 
 class Client:
     """``amplint server`` and what it has said. ``before`` is Python that its process runs first."""
@@ -57,8 +60,11 @@ class Client:
         self._came: Queue[Message | None] = Queue()
         self._waiting: list[Message] = []
         self._numbers = itertools.count(1)
-        for target in (self._read, self._read_errors):
-            threading.Thread(target=target, daemon=True).start()
+        self._threads = [
+            threading.Thread(target=target, daemon=True) for target in (self._read, self._read_errors)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     # the wire ------------------------------------------------------------------------------------------------
 
@@ -78,6 +84,12 @@ class Client:
     def _read_errors(self) -> None:
         assert self.process.stderr is not None
         self.errors += [line.decode() for line in self.process.stderr]
+
+    def all_errors(self) -> list[str]:
+        """The lines of standard error of a server that has ended."""
+        for thread in self._threads:
+            thread.join(WAIT)
+        return self.errors
 
     def _send(self, message: Message) -> None:
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -183,6 +195,12 @@ class Client:
         diagnostics: list[Message] = self.next(wanted)["params"]["diagnostics"]
         return diagnostics
 
+    @property
+    def publications(self) -> list[tuple[str, int | None]]:
+        """The URI and version of all diagnostics that were taken so far, in their order."""
+        params = [one["params"] for one in self.log if one.get("method") == "textDocument/publishDiagnostics"]
+        return [(one["uri"], one.get("version")) for one in params]
+
     def actions(self, name: str, place: Message, only: list[str] | None = None) -> list[Message]:
         """The code actions for a stretch of a document."""
         context = {"diagnostics": [], **({} if only is None else {"only": only})}
@@ -197,17 +215,15 @@ def codes(diagnostics: Iterable[Message]) -> list[tuple[int, str]]:
     return [(one["range"]["start"]["line"] + 1, one["code"]) for one in diagnostics]
 
 
-def edited(text: str, edits: Iterable[Message], encoding: str = "utf-16-le", unit: int = 2) -> str:
-    """A text with the edits made as a client makes them: by lines and units of an encoding."""
-    lines = text.splitlines(keepends=True)
+def edited(text: str, edits: Iterable[Message]) -> str:
+    """A text with the edits made as a client makes them, which counts lines and units of UTF-16."""
+    lines = re.split("(?<=\n)", text)
     starts = list(itertools.accumulate(map(len, lines), initial=0))
 
     def offset(position: Message) -> int:
         line = position["line"]
-        if line >= len(lines):
-            return len(text)
-        units = lines[line].encode(encoding)[: position["character"] * unit]
-        return starts[line] + len(units.decode(encoding))
+        units = lines[line].encode("utf-16-le")[: position["character"] * 2]
+        return starts[line] + len(units.decode("utf-16-le"))
 
     for edit in sorted(edits, key=lambda one: offset(one["range"]["start"]), reverse=True):
         start, end = (offset(edit["range"][key]) for key in ("start", "end"))
