@@ -123,7 +123,9 @@ class Server(LanguageServer):
             self.schedule.ask(project, self.options.delay)
 
     def configure(self, given: object) -> None:
-        """Takes options; those that are wrong are told of, and the ones from before stay."""
+        """Takes options, if there are some; those that are wrong are told of, and the ones from before stay."""
+        if not given:
+            return
         try:
             options = options_of(given)
             Workspace(options=options.settings)

@@ -56,8 +56,7 @@ def _follow_the_client(server: Server) -> None:
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def did_change_configuration(params: lsp.DidChangeConfigurationParams) -> None:
-        if params.settings is not None:
-            server.configure(params.settings)
+        server.configure(params.settings)
         server.start_over()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)

@@ -22,11 +22,9 @@ class Options:
 
 
 def options_of(given: object) -> Options:
-    """The options in what a client has sent, which may be None. Raises ConfigError."""
+    """The options in what a client has sent. Raises ConfigError."""
     if isinstance(given, Mapping) and "amplint" in given:
-        given = given["amplint"]
-    if not given:
-        return Options()
+        given = given["amplint"] or {}
     if not isinstance(given, Mapping):
         raise ConfigError("the options of the editor have to be an object")
     known = (*_SETTINGS, _DELAY)

@@ -121,10 +121,18 @@ class Client:
         """Tells the server something."""
         self._send({"method": method, **({} if params is None else {"params": params})})
 
-    def request(self, method: str, params: object = None) -> Any:
-        """What the server answers."""
+    def ask(self, method: str, params: object = None) -> int:
+        """Sends a request; gives its number."""
         number = next(self._numbers)
         self._send({"id": number, "method": method, **({} if params is None else {"params": params})})
+        return number
+
+    def request(self, method: str, params: object = None) -> Any:
+        """What the server answers."""
+        return self.answer(self.ask(method, params))
+
+    def answer(self, number: int) -> Any:
+        """What the server answers to a request."""
         answer = self.next(lambda message: message.get("id") == number and "method" not in message)
         assert "error" not in answer, answer["error"]
         return answer["result"]
@@ -203,11 +211,15 @@ class Client:
 
     def actions(self, name: str, place: Message, only: list[str] | None = None) -> list[Message]:
         """The code actions for a stretch of a document."""
+        found: list[Message] = self.answer(self.ask_for_actions(name, place, only))
+        return found
+
+    def ask_for_actions(self, name: str, place: Message, only: list[str] | None = None) -> int:
+        """Asks for them; gives the number of the request."""
         context = {"diagnostics": [], **({} if only is None else {"only": only})}
         document = {"uri": self.uri(name)}
         params = {"textDocument": document, "range": place, "context": context}
-        found: list[Message] = self.request("textDocument/codeAction", params)
-        return found
+        return self.ask("textDocument/codeAction", params)
 
 
 def codes(diagnostics: Iterable[Message]) -> list[tuple[int, str]]:

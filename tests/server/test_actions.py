@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,24 @@ def test_of_all_fixes_one_that_breaks_something_is_left_out_and_other_files_chan
     after = texts_after(action, {client.uri("a.py"): text, client.uri("twin.py"): "TWIN_B\n"})
     assert after[client.uri("a.py")] == "autocast\nBROKEN\nTIDY\nEATEN  # eaten\n"
     assert after[client.uri("twin.py")] == "TIDY\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no FIFOs there")
+def test_no_fixes_are_made_of_a_text_that_changes_before_they_are_there(serve: Serve, project: Path) -> None:
+    os.mkfifo(project / "fifo")
+    for name in ("one", "two"):
+        (project / name).mkdir()
+        (project / name / "amplint.toml").write_text("")
+    client = serve()
+    client.start()
+    client.open("one/a.py", MIXED)
+    client.published("one/a.py", 1)
+    client.open("two/b.py", f"autocast\n# WAIT {project}/fifo\n")
+    with (project / "fifo").open("w"):
+        number = client.ask_for_actions("one/a.py", EVERYWHERE, ["source.fixAll"])
+        client.change("one/a.py", "\n" + MIXED, 2)
+        assert client.actions("one/a.py", EVERYWHERE, ["quickfix"]) == []
+    assert client.answer(number) == []
 
 
 def test_without_a_safe_fix_there_is_no_such_action(serve: Serve) -> None:

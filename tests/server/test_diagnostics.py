@@ -244,6 +244,22 @@ def test_what_is_opened_while_its_project_is_read_waits_for_the_same_result(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no FIFOs there")
+def test_what_is_closed_while_its_project_is_read_is_not_told(serve: Serve, project: Path) -> None:
+    os.mkfifo(project / "fifo")
+    (project / "a.py").write_text(f"autocast\nBAD\n# WAIT {project}/fifo\n")
+    (project / "b.py").write_text(BAD)
+    client = serve()
+    client.start(options={"delay": 60_000})
+    client.open("b.py", BAD)
+    with (project / "fifo").open("w"):
+        client.open("a.py", f"autocast\nBAD\n# WAIT {project}/fifo\n")
+        client.close("b.py")
+    assert codes(client.published("a.py", 1)) == [(2, "backward-in-autocast")]
+    client.stop()
+    assert client.publications == [(client.uri("a.py"), 1)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no FIFOs there")
 def test_what_takes_long_is_told(serve: Serve, project: Path) -> None:
     os.mkfifo(project / "fifo")
     client = serve(before="import amplint.server.progress\namplint.server.progress.PATIENCE = 0.0\n")
@@ -260,10 +276,11 @@ def test_what_takes_long_is_told(serve: Serve, project: Path) -> None:
 
 def test_what_is_printed_does_not_reach_the_client(serve: Serve) -> None:
     before = """
+import gc
 import os
 import amplint.workspace
 def printing(*arguments, **more):
-    print("printed")
+    print("printed", gc.isenabled())
     os.write(1, b"written")
     return kept(*arguments, **more)
 kept, amplint.workspace.check_views = amplint.workspace.check_views, printing
@@ -274,3 +291,6 @@ kept, amplint.workspace.check_views = amplint.workspace.check_views, printing
     assert len(client.published("a.py", 1)) == 1
     assert client.stop() == 0
     assert client.stray == []
+    errors = "".join(client.all_errors())
+    assert "written" in errors
+    assert "printed True" in errors  # a process that goes on for days needs its garbage collector

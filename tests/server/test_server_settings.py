@@ -24,14 +24,26 @@ def test_options_of_the_editor_count_before_the_settings(serve: Serve, project: 
     client.start(options={"delay": 0})
     client.open("a.py", TWO)
     assert codes(client.published("a.py")) == [(4, "step-in-autocast")]
+    version = 1
     for settings, expected in (
         ({"amplint": {"ignore": ["step-in-autocast"], "delay": 0}}, [(3, "backward-in-autocast")]),
         ({"ignore": ["AMP1"], "delay": 0}, []),
         ({"ignore": [], "level": "warning"}, [(3, "backward-in-autocast")]),
         ({"select": ["AMP103"], "ignore": []}, [(4, "step-in-autocast")]),
+        ({"amplint": None}, [(4, "step-in-autocast")]),
     ):
         client.notify("workspace/didChangeConfiguration", {"settings": settings})
-        assert codes(client.published("a.py")) == expected
+        client.change("a.py", TWO, version := version + 1)
+        assert codes(client.published("a.py", version)) == expected
+
+
+def test_a_client_that_says_nothing_of_options_keeps_them(serve: Serve) -> None:
+    client = serve()
+    client.start(options={"ignore": ["AMP101"]})
+    for version, settings in enumerate((None, {}, []), 1):
+        client.notify("workspace/didChangeConfiguration", {"settings": settings})
+        client.open("a.py", TWO, version=version)
+        assert codes(client.published("a.py", version)) == [(4, "step-in-autocast")]
 
 
 def test_a_wrong_option_is_told_and_changes_nothing(serve: Serve) -> None:
@@ -100,9 +112,15 @@ def test_settings_that_change_on_the_disk_hold_at_once(serve: Serve, project: Pa
     (project / "amplint.toml").write_text("ignore = [\n")
     changed(client, "amplint.toml")
     assert "amplint.toml is not valid TOML" in client.told("window/showMessage")["message"]
+    client.change("a.py", TWO + TWO, 2)  # is not told again
     (project / "amplint.toml").unlink()
     changed(client, "amplint.toml", kind=3)
-    assert len(client.published("a.py")) == 2
+    assert len(client.published("a.py", 2)) == 4
+    (project / "amplint.toml").write_text("ignore = [\n")
+    changed(client, "amplint.toml")
+    client.told("window/showMessage")
+    told = [one for one in client.log if one.get("method") == "window/showMessage"]
+    assert len(told) == 2
 
 
 def test_a_file_that_changes_on_the_disk_counts_unless_it_is_open(serve: Serve, project: Path) -> None:
