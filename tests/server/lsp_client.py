@@ -34,7 +34,8 @@ CAPABILITIES: Message = {
     "workspace": {"workspaceEdit": {"documentChanges": True}},
 }
 
-EVERYWHERE: Message = {"start": {"line": 0, "character": 0}, "end": {"line": 1000, "character": 0}}
+_START: Message = {"line": 0, "character": 0}
+EVERYWHERE: Message = {"start": _START, "end": {"line": 1000, "character": 0}}
 
 
 class Client:
@@ -136,6 +137,10 @@ class Client:
         answer = self.next(lambda message: message.get("id") == number and "method" not in message)
         assert "error" not in answer, answer["error"]
         return answer["result"]
+
+    def sync(self) -> None:
+        """Returns once the server has heard all that it was told."""
+        self.request("textDocument/hover", {"textDocument": {"uri": "x:"}, "position": _START})
 
     def told(self, method: str) -> Any:
         """The parameters of the next message of the server with this method."""

@@ -25,6 +25,7 @@ class Analyses:
         self.finished: list[Hashable] = []
         self.errors: list[str] = []
         self.ended = 0
+        self.is_over = False
         self.most = self._now = 0
         self._gates: dict[Hashable, threading.Event] = {}
         self._lock = threading.Lock()
@@ -51,7 +52,7 @@ class Analyses:
             if key == "failing":
                 raise ValueError("has failed")
             while not self.gate(key).wait(0.001):
-                if stop():
+                if stop() or self.is_over:
                     raise Stopped
             return key
         finally:
@@ -60,8 +61,7 @@ class Analyses:
 
     def gate(self, key: Hashable) -> threading.Event:
         """Set: the work on a key goes to its end."""
-        with self._lock if not self._lock.locked() else threading.Lock():
-            return self._gates.setdefault(key, threading.Event())
+        return self._gates.setdefault(key, threading.Event())
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Waits for something to come true."""
@@ -79,8 +79,11 @@ def run(test: Callable[[Analyses], Awaitable[None]]) -> Analyses:
 
     async def main() -> None:
         made.append(Analyses())
-        await test(made[0])
-        made[0].schedule.close()
+        try:
+            await test(made[0])
+        finally:
+            made[0].is_over = True
+            made[0].schedule.close()
 
     asyncio.run(main())
     return made[0]
@@ -180,6 +183,11 @@ def test_a_piece_of_work_gives_nothing_once_its_project_has_changed_or_it_has_fa
         analyses.gate("a").set()
         schedule.ask("a")
         assert await job is None
+        late = asyncio.ensure_future(schedule.run("b", lambda stop: analyses.gate("late").wait(WAIT)))
+        await asyncio.sleep(0.01)
+        schedule.ask("b", 3600)
+        analyses.gate("late").set()
+        assert await late is None
         assert await schedule.run("a", lambda stop: analyses.work("failing", stop)) is None
         await analyses.until(lambda: bool(analyses.finished))
 
