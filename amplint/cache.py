@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,26 +29,14 @@ from typing import TYPE_CHECKING, Any
 
 from amplint import __version__
 from amplint.config import Settings
-from amplint.findings import (
-    Assumed,
-    Assumption,
-    Claim,
-    Edit,
-    Finding,
-    Fix,
-    Level,
-    Reworded,
-    Span,
-    TrailStep,
-)
 from amplint.gating import gate_of, is_worth_reading
+from amplint.kept import Kept, decoded, encoded
 from amplint.source.decoding import Unreadable, digest_of_bytes, read_bytes
 from amplint.source.gate import Gate
 from amplint.source.texts import code_in
 
 if TYPE_CHECKING:
     from amplint.scope import View
-    from amplint.silence import Word
     from amplint.source.words import Asked
 
 FOLDER = ".amplint_cache"
@@ -76,17 +64,6 @@ Stamp = list[int]
 """What the disk says of a file: size, times and identity."""
 _Answers = list[list[Any]]
 """What was found in the bytes of a file: names that it imports, with their modules; names that it defines."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What was found in all files of a project. ``sources``: displayed name -> path."""
-
-    findings: tuple[Finding, ...]
-    silencing: frozenset[Word] = frozenset()
-    sources: Mapping[str, str] = field(default_factory=dict)
-    entries: int = 0
-    cut: int = 0
 
 
 class Cache:
@@ -124,7 +101,7 @@ class Entry:
             document = self._read()
             if document is None or not self._is_same(document):
                 return None
-            kept = _decoded(document)
+            kept = decoded(document)
             if document["stamps"] != self._stamps():
                 self._write({**document, "stamps": self._stamps()})
             else:
@@ -161,7 +138,7 @@ class Entry:
                 for number, file in enumerate(files)
                 if file in answers and file not in read
             },
-            **_encoded(kept),
+            **encoded(kept),
         }
         self._write(document)
 
@@ -400,115 +377,3 @@ def _prune(folder: Path) -> None:
                 path.unlink()
     for _, path in sorted(kept)[:-_MOST_RUNS]:
         path.unlink(missing_ok=True)
-
-
-def _encoded(kept: Kept) -> dict[str, Any]:
-    return {
-        "findings": [_of_finding(finding) for finding in kept.findings],
-        "silencing": sorted([path, _of_span(span)] for path, span in kept.silencing),
-        "sources": dict(kept.sources),
-        "entries": kept.entries,
-        "cut": kept.cut,
-    }
-
-
-def _decoded(document: Mapping[str, Any]) -> Kept:
-    return Kept(
-        tuple(map(_finding, document["findings"])),
-        frozenset((path, Span(*span)) for path, span in document["silencing"]),
-        document["sources"],
-        document["entries"],
-        document["cut"],
-    )
-
-
-def _of_span(span: Span) -> list[int]:
-    return [span.line, span.column, span.end_line, span.end_column]
-
-
-def _of_finding(finding: Finding) -> list[Any]:
-    return [
-        finding.code,
-        finding.name,
-        finding.level.value,
-        finding.message,
-        finding.path,
-        _of_span(finding.span),
-        [[step.path, _of_span(step.span), step.message] for step in finding.trail],
-        _of_fix(finding.fix),
-        finding.fingerprint,
-        finding.fix_note,
-        [[part.kind.value, part.text] for part in finding.assumes],
-        finding.why,
-        finding.help,
-        finding.line,
-        finding.number,
-    ]
-
-
-def _finding(row: Sequence[Any]) -> Finding:
-    (
-        code,
-        name,
-        level,
-        message,
-        path,
-        span,
-        trail,
-        fix,
-        fingerprint,
-        fix_note,
-        assumes,
-        why,
-        help,
-        *identity,
-    ) = row
-    return Finding(
-        code,
-        name,
-        Level(level),
-        message,
-        path,
-        Span(*span),
-        tuple(TrailStep(file, Span(*place), text) for file, place, text in trail),
-        _fix(fix),
-        fingerprint,
-        fix_note,
-        tuple(Assumption(Assumed(kind), text) for kind, text in assumes),
-        why,
-        help,
-        *identity,
-    )
-
-
-def _of_fix(fix: Fix | None) -> list[Any] | None:
-    if fix is None:
-        return None
-    return [
-        fix.applicability,
-        fix.title,
-        [[edit.path, edit.start, edit.end, edit.text] for edit in fix.edits],
-        fix.claims,
-        fix.note,
-        _of_fix(fix.minimum),
-        fix.bases,
-        fix.comments,
-        sorted(fix.brings),
-    ]
-
-
-def _fix(row: Sequence[Any] | None) -> Fix | None:
-    if row is None:
-        return None
-    applicability, title, edits, claims, note, minimum, bases, comments, brings = row
-    return Fix(
-        applicability,
-        title,
-        tuple(Edit(*edit) for edit in edits),
-        tuple(Claim(*claim) for claim in claims),
-        note,
-        _fix(minimum),
-        tuple((path, digest) for path, digest in bases),
-        tuple(Reworded(*comment) for comment in comments),
-        frozenset(brings),
-    )

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.bounds import TorchBounds
-from amplint.cache import Cache, Entry, Kept
+from amplint.cache import Cache, Entry
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import LEVELS, Settings, with_line_length, with_project_torch
 from amplint.gating import gate_of, gated
+from amplint.kept import Kept
 from amplint.laps import Laps
 from amplint.scope import View, alone, text_alone
 from amplint.source.decoding import Unreadable, display_name

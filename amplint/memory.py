@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from amplint.cache import Cache, Entry, Kept
+from amplint.cache import Cache, Entry
+from amplint.kept import Kept
 
 if TYPE_CHECKING:
     from amplint.scope import View

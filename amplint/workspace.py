@@ -15,6 +15,7 @@ from amplint.fixes.rounds import NotForFixing, Rounds
 from amplint.fixing import Yields
 from amplint.memory import Memory
 from amplint.scope import View, root_of, stated_root, text_alone, views
+from amplint.source.cells import is_notebook
 from amplint.source.decoding import Unreadable, decode, display_name, read_bytes
 from amplint.source.discovery import is_excluded
 from amplint.source.suppressions import insertions
@@ -113,7 +114,10 @@ class Workspace:
             return {files[name]: (read(name), text) for name, text in outcome.texts.items()}
 
     def text(self, path: AnyPath) -> str | None:
-        """What a file holds now, without its byte order mark; None if it cannot be read."""
+        """What a file holds now, without its byte order mark; None if it cannot be read, and for a notebook, which an
+        editor has cell by cell."""
+        if is_notebook(path):
+            return None
         try:
             data = self._texts.get(os.path.normpath(path))
             return decode(read_bytes(path) if data is None else data)
@@ -177,6 +181,8 @@ def _text_for_fixing(path: str | None, data: bytes | None) -> str:
     """The text of a file that a fix is to change. Raises NotForFixing."""
     if path is None:
         raise NotForFixing("it is no file of the project")
+    if is_notebook(path):
+        raise NotForFixing("it is a notebook, which an editor has cell by cell")
     try:
         if data is not None:
             return decode(data)

@@ -27,6 +27,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
         "fixing",
         "gating",
         "groups",
+        "kept",
         "memory",
         "parallel",
         "scope",

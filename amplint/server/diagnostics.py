@@ -67,7 +67,7 @@ class Texts:
         return document.uri if document is not None else from_fs_path(path) or path
 
     def text(self, path: str) -> str:
-        """The text of a file; empty if it cannot be read."""
+        """The text of a file; empty if it cannot be read, and for a notebook, in which each place is its beginning."""
         document = self._open.get(path)
         return document.text if document is not None else self._workspace.text(path) or ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -79,6 +80,24 @@ def test_all_open_texts_count_and_all_open_files_are_told(serve: Serve, project:
     client.close("train.py")  # the disk counts again
     assert client.published("train.py") == []
     assert codes(client.published("model.py", 1)) == [(7, "half-underflow-eps")]
+
+
+def test_a_notebook_counts_and_a_place_in_it_is_its_beginning(serve: Serve, project: Path) -> None:
+    cell = {"cell_type": "code", "source": REGION.splitlines(keepends=True), "metadata": {}, "outputs": []}
+    metadata = {"language_info": {"name": "python"}}
+    notebook = {"cells": [cell], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    (project / "train.ipynb").write_text(json.dumps(notebook))
+    client = serve(fake=False)
+    client.start()
+    client.open("model.py", MODEL)
+    (found,) = client.published("model.py", 1)
+    assert found["code"] == "half-underflow-eps"
+    related = [one["location"] for one in found["relatedInformation"]]
+    beginning = {"line": 0, "character": 0}
+    assert {
+        "uri": client.uri("train.ipynb"),
+        "range": {"start": beginning, "end": beginning},
+    } in related
 
 
 @pytest.mark.parametrize(("encoding", "column"), [("utf-8", 12), ("utf-16", 10), ("utf-32", 9)])
