@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,6 +25,7 @@ from amplint.rules.dispatcher import Dispatcher, finding_of, remaining
 from amplint.source.project import Project, ProjectFile, Unparsable
 from amplint.source.texts import SourceFile
 from amplint.spelling import View, pieces
+from amplint.stopping import stop_if_asked
 
 
 @dataclass
@@ -88,28 +90,25 @@ class Analysis:
     ) -> Judged:
         """The findings that are to be kept, in any order, with their fixes. ``told`` hears what this is at, how much of
         it is done and how much there is, 0 where nobody knows."""
-        # syntax trees are no cycles: looking for some among their nodes takes a third of the time
-        collecting = gc.isenabled()
-        gc.disable()
         try:
-            for number, file in enumerate(self.files):
-                told("reading files", number, len(self.files))
-                self._guarded(file.display, partial(self._spelling, file))
-            if self.flow_rules:
-                for walk in self.driver.walks():
-                    self._hear(walk)
-                    told(f"judging files ({len(self.files)}): entry points", self.entries, 0)
+            with _without_collector():
+                for number, file in enumerate(self.files):
+                    told("reading files", number, len(self.files))
+                    self._guarded(file.display, partial(self._spelling, file))
+                if self.flow_rules:
+                    for walk in self.driver.walks():
+                        self._hear(walk)
+                        told(f"judging files ({len(self.files)}): entry points", self.entries, 0)
+            self.crashes += [Crash.of(path, "", error) for path, error in self.driver.failed]
+            told("looking for fixes", 0, 0)
+            drafted = self._drafted(keep)
         finally:
-            if collecting:
-                gc.enable()
-        self.crashes += [Crash.of(path, "", error) for path, error in self.driver.failed]
-        told("looking for fixes", 0, 0)
-        drafted = self._drafted(keep)
-        conditions.start_over()  # what is left of them would hold all files in memory
+            conditions.start_over()  # what is left of them would hold all files in memory
         kept = [finding for finding in self.findings if keep(finding)] + drafted
         return Judged(kept, self.crashes, self.entries, self.cut)
 
     def _guarded(self, display: str, action: Callable[[], None]) -> None:
+        stop_if_asked()
         try:
             action()
         except cst.ParserSyntaxError as error:
@@ -128,6 +127,7 @@ class Analysis:
         self.entries += 1
         cut = walk.cut
         for listener in self.dispatcher.listeners():
+            stop_if_asked()
             before = len(self.report.drafts)
             try:
                 for run in listener.runs(walk.graph):
@@ -183,12 +183,25 @@ class Analysis:
         self, builder: FixBuilder, finding: Finding, files: Files, known: dict[FixBuilder, Fix | Refusal]
     ) -> Fix | Refusal:
         if builder not in known:
+            stop_if_asked()
             try:
                 known[builder] = offered(builder, files)
             except Exception as error:
                 known[builder] = Refusal("an error in amplint")
                 self.crashes.append(Crash.of(finding.path, finding.name, error))
         return known[builder]
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Syntax trees are no cycles: looking for some among their nodes takes a third of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _syntax_error(display: str, message: str, line: int, column: int) -> Finding:

@@ -16,33 +16,62 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from amplint.cache import Cache
+from amplint.catalog import catalog
 from amplint.check import CheckResult, check_views
 from amplint.config import ConfigError, Settings, load_settings
-from amplint.findings import Edit, Finding, Fix, Level, Span, TrailStep
+from amplint.findings import Crash, Edit, Finding, Fix, Level, Span, TrailStep, digest_of
 from amplint.fixes.edits import applied
+from amplint.rules import all_rules
+from amplint.rules.base import Rule
 from amplint.scope import views
 from amplint.source.cells import is_notebook
-from amplint.source.decoding import display_name
+from amplint.source.decoding import display_name, split_lines
 from amplint.source.discovery import MissingPathError
 from amplint.source.writing import Unwritable, encoded
+from amplint.stopping import Stopped
+from amplint.unreadable import UnreadableFile
+from amplint.workspace import AnyPath, Workspace, silencing
 
 __all__ = (
+    "AnyPath",
+    "Cache",
     "CheckResult",
     "ConfigError",
+    "Crash",
     "Edit",
     "Finding",
     "Fix",
     "Level",
     "MissingPathError",
     "Project",
+    "Rule",
     "Settings",
     "Span",
+    "Stopped",
     "TrailStep",
+    "UnreadableFile",
     "Unwritable",
+    "Workspace",
     "applied",
+    "digest_of",
+    "rule_file",
+    "rule_of",
+    "silencing",
+    "split_lines",
 )
 
-AnyPath = str | os.PathLike[str]
+
+def rule_of(finding: Finding) -> Rule | UnreadableFile:
+    """The rule that a finding comes from: its ``page`` is Markdown."""
+    return next((rule for rule in all_rules() if rule.code == finding.code), None) or UnreadableFile()
+
+
+def rule_file(finding: Finding) -> Path:
+    """The file of the rule that a finding comes from, which begins with its page."""
+    package = Path(__file__).parent
+    modules = {row.code: package / "rules" / f"{row.module}.py" for row in catalog()}
+    return modules.get(finding.code, package / "unreadable.py")
 
 
 class Project:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,26 +29,14 @@ from typing import TYPE_CHECKING, Any
 
 from amplint import __version__
 from amplint.config import Settings
-from amplint.findings import (
-    Assumed,
-    Assumption,
-    Claim,
-    Edit,
-    Finding,
-    Fix,
-    Level,
-    Reworded,
-    Span,
-    TrailStep,
-)
 from amplint.gating import gate_of, is_worth_reading
+from amplint.kept import Kept, decoded, encoded
 from amplint.source.decoding import Unreadable, digest_of_bytes, read_bytes
 from amplint.source.gate import Gate
 from amplint.source.texts import code_in
 
 if TYPE_CHECKING:
     from amplint.scope import View
-    from amplint.silence import Word
     from amplint.source.words import Asked
 
 FOLDER = ".amplint_cache"
@@ -78,27 +66,17 @@ _Answers = list[list[Any]]
 """What was found in the bytes of a file: names that it imports, with their modules; names that it defines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What was found in all files of a project. ``sources``: displayed name -> path."""
-
-    findings: tuple[Finding, ...]
-    silencing: frozenset[Word] = frozenset()
-    sources: Mapping[str, str] = field(default_factory=dict)
-    entries: int = 0
-    cut: int = 0
-
-
 class Cache:
     """The results of earlier runs: ``Cache()`` keeps each in its project, ``Cache(folder)`` all in one folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
-    def of(self, view: View) -> Entry | None:
-        """Where the result for the project of a view, whose settings have their torch, is kept; None if nowhere."""
+    def of(self, view: View, changed: Mapping[str, bytes] = {}) -> Entry | None:
+        """Where the result for the project of a view, whose settings have their torch, is kept; None if nowhere.
+        ``changed`` holds bytes by absolute path that count instead of those on the disk: of such nothing is kept."""
         folder = self._folder or folder_of(view)
-        return Entry(folder, view) if folder is not None else None
+        return Entry(folder, view) if folder is not None and not changed else None
 
 
 def folder_of(view: View) -> Path | None:
@@ -110,35 +88,41 @@ class Entry:
     """The result for one project, one working directory and one amplint, with the stamps of the files before the run
     looks at them."""
 
-    def __init__(self, folder: Path, view: View) -> None:
+    def __init__(self, folder: Path, view: View, changed: Mapping[str, bytes] = {}) -> None:
         self._view = view
-        self._path = folder / f"{_PREFIX}{_key_of(view)}{_SUFFIX}"
-        self._before = [stamp_of(file) for file in view.project]
+        self._changed = changed
+        self.path = folder / f"{_PREFIX}{_key_of(view)}{_SUFFIX}"
+        self._before = self._look()
         self._start = _now()
 
     def get(self) -> Kept | None:
         """What was found, if a run now would find the same."""
         try:
-            document = _read(self._path)
+            document = self._read()
             if document is None or not self._is_same(document):
                 return None
-            kept = _decoded(document)
+            kept = decoded(document)
             if document["stamps"] != self._stamps():
-                _write(self._path, {**document, "stamps": self._stamps()})
+                self._write({**document, "stamps": self._stamps()})
             else:
-                with contextlib.suppress(OSError):
-                    os.utime(self._path)  # it was used last
+                self._touch()
             return kept
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
+
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Keeps what another place has for the same files, if there is nothing here yet."""
+        if self.get() is None:
+            self._write({**document, "stamps": self._stamps()})
 
     def put(self, kept: Kept, asked: Asked, unreadable: Sequence[str]) -> None:
         """Keeps what was found, unless a file changed meanwhile: then some of it is about what was there before.
         ``unreadable``: files that could not be read or decoded."""
         files = self._view.project
-        if not files or self._before != [stamp_of(file) for file in files]:
+        if not files or self._before != self._look():
             return
         read = {str(path): digest for path, digest in asked.read.items()} | dict.fromkeys(unreadable, "")
+        read |= {path: digest_of_bytes(data) for path, data in self._changed.items() if read.get(path) == ""}
         answers = _answers_of(asked)
         document = {
             "stamps": self._stamps(),
@@ -154,9 +138,29 @@ class Entry:
                 for number, file in enumerate(files)
                 if file in answers and file not in read
             },
-            **_encoded(kept),
+            **encoded(kept),
         }
-        _write(self._path, document)
+        self._write(document)
+
+    def _read(self) -> Mapping[str, Any] | None:
+        return _read(self.path)
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        _write(self.path, document)
+
+    def _touch(self) -> None:
+        with contextlib.suppress(OSError):
+            os.utime(self.path)  # it was used last
+
+    def _look(self) -> list[Stamp | None]:
+        return [
+            stamp_of(file) if (data := self._changed.get(file)) is None else _stamp_of_bytes(data)
+            for file in self._view.project
+        ]
+
+    def _bytes(self, file: str) -> bytes:
+        """What a file holds now. Raises Unreadable."""
+        return self._changed[file] if file in self._changed else read_bytes(file)
 
     def _stamps(self) -> list[Stamp | None]:
         """Those that tell whether a file is what it was when this run looked at it."""
@@ -178,9 +182,15 @@ class Entry:
             digest = document["read"].get(str(number))
             if digest is None:
                 others.append(number)
-            elif digest != _digest(self._view.project[number]):
+            elif digest != self._digest(self._view.project[number]):
                 return False
         return all(self._says_the_same(document, number) for number in others)
+
+    def _digest(self, file: str) -> str | None:
+        try:
+            return digest_of_bytes(self._bytes(file))
+        except Unreadable:
+            return None
 
     @cached_property
     def _gate(self) -> Gate:
@@ -192,7 +202,7 @@ class Entry:
 
         file = self._view.project[number]
         try:
-            data = read_bytes(file)
+            data = self._bytes(file)
         except Unreadable:
             return False  # it is to be reported
         if is_worth_reading(file, data, self._gate, refined=not self._view.settings.has_own_wrappers):
@@ -247,6 +257,10 @@ def stamp_of(path: str) -> Stamp | None:
     except (OSError, ValueError):
         return None
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _stamp_of_bytes(data: bytes) -> Stamp:
+    return [-1, -1, -1, int(digest_of_bytes(data)[:16], 16)]
 
 
 def _digest(path: str) -> str | None:
@@ -363,115 +377,3 @@ def _prune(folder: Path) -> None:
                 path.unlink()
     for _, path in sorted(kept)[:-_MOST_RUNS]:
         path.unlink(missing_ok=True)
-
-
-def _encoded(kept: Kept) -> dict[str, Any]:
-    return {
-        "findings": [_of_finding(finding) for finding in kept.findings],
-        "silencing": sorted([path, _of_span(span)] for path, span in kept.silencing),
-        "sources": dict(kept.sources),
-        "entries": kept.entries,
-        "cut": kept.cut,
-    }
-
-
-def _decoded(document: Mapping[str, Any]) -> Kept:
-    return Kept(
-        tuple(map(_finding, document["findings"])),
-        frozenset((path, Span(*span)) for path, span in document["silencing"]),
-        document["sources"],
-        document["entries"],
-        document["cut"],
-    )
-
-
-def _of_span(span: Span) -> list[int]:
-    return [span.line, span.column, span.end_line, span.end_column]
-
-
-def _of_finding(finding: Finding) -> list[Any]:
-    return [
-        finding.code,
-        finding.name,
-        finding.level.value,
-        finding.message,
-        finding.path,
-        _of_span(finding.span),
-        [[step.path, _of_span(step.span), step.message] for step in finding.trail],
-        _of_fix(finding.fix),
-        finding.fingerprint,
-        finding.fix_note,
-        [[part.kind.value, part.text] for part in finding.assumes],
-        finding.why,
-        finding.help,
-        finding.line,
-        finding.number,
-    ]
-
-
-def _finding(row: Sequence[Any]) -> Finding:
-    (
-        code,
-        name,
-        level,
-        message,
-        path,
-        span,
-        trail,
-        fix,
-        fingerprint,
-        fix_note,
-        assumes,
-        why,
-        help,
-        *identity,
-    ) = row
-    return Finding(
-        code,
-        name,
-        Level(level),
-        message,
-        path,
-        Span(*span),
-        tuple(TrailStep(file, Span(*place), text) for file, place, text in trail),
-        _fix(fix),
-        fingerprint,
-        fix_note,
-        tuple(Assumption(Assumed(kind), text) for kind, text in assumes),
-        why,
-        help,
-        *identity,
-    )
-
-
-def _of_fix(fix: Fix | None) -> list[Any] | None:
-    if fix is None:
-        return None
-    return [
-        fix.applicability,
-        fix.title,
-        [[edit.path, edit.start, edit.end, edit.text] for edit in fix.edits],
-        fix.claims,
-        fix.note,
-        _of_fix(fix.minimum),
-        fix.bases,
-        fix.comments,
-        sorted(fix.brings),
-    ]
-
-
-def _fix(row: Sequence[Any] | None) -> Fix | None:
-    if row is None:
-        return None
-    applicability, title, edits, claims, note, minimum, bases, comments, brings = row
-    return Fix(
-        applicability,
-        title,
-        tuple(Edit(*edit) for edit in edits),
-        tuple(Claim(*claim) for claim in claims),
-        note,
-        _fix(minimum),
-        tuple((path, digest) for path, digest in bases),
-        tuple(Reworded(*comment) for comment in comments),
-        frozenset(brings),
-    )

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.bounds import TorchBounds
-from amplint.cache import Cache, Entry, Kept
+from amplint.cache import Cache, Entry
 from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import LEVELS, Settings, with_line_length, with_project_torch
 from amplint.gating import gate_of, gated
+from amplint.kept import Kept
 from amplint.laps import Laps
 from amplint.scope import View, alone, text_alone
 from amplint.source.decoding import Unreadable, display_name
@@ -135,7 +136,7 @@ def check_views(
     cache: Cache | None = None,
 ) -> CheckResult:
     """Check the projects of some views, and report what lies in the views. Arguments as for ``check``; results are
-    taken from the cache, and kept there, unless something is ``changed``."""
+    taken from the cache, and kept there; what is ``changed`` only in one that is a Memory."""
     return _merged([_check_view(view, jobs, progress, changed, cache) for view in views])
 
 
@@ -167,7 +168,7 @@ def _check_view(
     view = view._replace(settings=settings)
     told = progress if progress is not None else lambda phase, done, total: None
     told("looking at files", 0, len(files))
-    entry = cache.of(view) if cache is not None and not changed else None
+    entry = cache.of(view, changed) if cache is not None else None
     kept = entry.get() if entry is not None else None
     laps.end("cache")
     if kept is not None:

@@ -109,14 +109,14 @@ def fix(
         session.lint,
         session.text,
         unsafe=unsafe,
-        yields=_Yields(),
+        yields=Yields(),
         unsteady=session.unsteady,
         refusal=session.refusal,
     )
     return session.fixing(rounds.run(), unsafe=unsafe)
 
 
-class _Yields(dict[str, tuple[str, ...]]):
+class Yields(dict[str, tuple[str, ...]]):
     """For the name of each rule the names of those that it keeps silent for; the rules, and LibCST with them,
     are imported when somebody asks."""
 

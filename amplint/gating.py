@@ -11,6 +11,7 @@ from amplint.source.cells import is_notebook
 from amplint.source.decoding import FOREIGN_MARKS, Unreadable, read_bytes
 from amplint.source.gate import SUPPRESSION, Gate, has_words, passes, widened
 from amplint.source.texts import text_of
+from amplint.stopping import stop_if_asked
 
 Gated = tuple[list[str], list[str]]
 """The files that pass and the others."""
@@ -41,6 +42,7 @@ def gated(
     others: list[str] = []
     for number, path in enumerate(files):
         told(number, len(files))
+        stop_if_asked()
         try:
             data = changed[path] if path in changed else read_bytes(path)
         except Unreadable:

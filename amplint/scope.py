@@ -116,6 +116,20 @@ def _found(given: str | os.PathLike[str], settings: Settings, unsaved: Collectio
 def root_of(start: Path, settings: Settings) -> Path:
     """Where the project of a directory begins: as configured, else the nearest directory upwards with settings, else
     the root of the repository, else the outermost package around it, else the directory itself."""
+    found = stated_root(start, settings)
+    if found is not None:
+        return found
+    start = start.absolute()
+    outermost = start
+    for folder in (start, *start.parents):
+        if not _is_package(folder):
+            break
+        outermost = folder
+    return outermost
+
+
+def stated_root(start: Path, settings: Settings) -> Path | None:
+    """Where settings or a repository say that the project of a directory begins."""
     if settings.project_root is not None:
         return settings.project_root
     start = start.absolute()
@@ -123,15 +137,7 @@ def root_of(start: Path, settings: Settings) -> Path:
     for folder in above:
         if has_settings(folder):
             return folder
-    for folder in above:
-        if any((folder / name).exists() for name in _REPOSITORY):
-            return folder
-    outermost = start
-    for folder in above:
-        if not _is_package(folder):
-            break
-        outermost = folder
-    return outermost
+    return next((folder for folder in above if _is_repository(folder)), None)
 
 
 def _view(

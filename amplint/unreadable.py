@@ -56,4 +56,5 @@ class UnreadableFile:
     level: Level = Level.ERROR
     default: bool = True
     summary: str = _PAGE.partition("\n")[0]
+    tag: str = ""
     page: str = f"# syntax-error (AMP902)\n\n{_PAGE}"

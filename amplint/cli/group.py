@@ -21,7 +21,7 @@ class DefaultCheck(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands."""
-        return ["baseline", "cache", "check", "confirm", "rule", "trace"]
+        return ["baseline", "cache", "check", "confirm", "rule", "server", "trace"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
@@ -43,6 +43,10 @@ class DefaultCheck(click.Group):
             from amplint.cli.trace_command import trace_command
 
             return trace_command
+        if cmd_name == "server":
+            from amplint.cli.server_command import server_command
+
+            return server_command
         if cmd_name == "rule":
             from amplint.cli.rule_command import rule_command
 

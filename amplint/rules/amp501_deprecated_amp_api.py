@@ -118,6 +118,7 @@ class DeprecatedAmpApi(SyntaxRule):
     """Looks at each use of a deprecated name: calls, decorators, arguments, aliases."""
 
     level = Level.ADVICE
+    tag = "deprecated"
     gate = tuple(sorted({(b"amp", name.rpartition(".")[2].encode()) for name in DEPRECATED}))
 
     def wants(self, imports: dict[str, str], text: str) -> bool:

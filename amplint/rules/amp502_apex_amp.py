@@ -100,6 +100,7 @@ class ApexAmp(SyntaxRule):
     """Looks at imports."""
 
     level = Level.ADVICE
+    tag = "deprecated"
     gate = ((b"apex", b"amp"),)
 
     def wants(self, imports: dict[str, str], text: str) -> bool:

@@ -70,4 +70,5 @@ class UnusedSuppression(Rule):
     """Hears no events. It is decided when all findings are there, in amplint/silence.py."""
 
     level = Level.ADVICE
+    tag = "unnecessary"
     kind = "syntax"

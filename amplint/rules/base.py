@@ -121,6 +121,8 @@ class Rule:
     """Names of rules which, when they speak of the same subject, make this one silent."""
     one_for_subject = False
     """Whether one finding is enough for a subject, at whatever places: what follows has the same cause."""
+    tag = ""
+    """How editors show the code that a finding is about: "deprecated" struck out, "unnecessary" faded."""
     each_subject = False
     """Whether one place gets a finding for each subject: each caller's region has to be fixed on its own."""
 

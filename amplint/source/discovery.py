@@ -76,6 +76,12 @@ def discover(
     return Discovery(tuple(sorted(walk.found.values())), tuple(walk.obstacles))
 
 
+def is_excluded(path: str, root: str | os.PathLike[str], excluded: Sequence[str]) -> bool:
+    """Whether patterns exclude a file, or a directory that it lies in. ``path`` is absolute; arguments as for
+    ``discover``."""
+    return _Exclusion.of(os.path.abspath(root), excluded).covers_with_parents(path, False)
+
+
 class _Exclusion(NamedTuple):
     """Exclude patterns. Those that are plain names, as nearly all are, need no pattern matching."""
 

@@ -35,6 +35,7 @@ from amplint.flow.state.values import (
 )
 from amplint.lowering import program as ir
 from amplint.source.project import ProjectFile
+from amplint.stopping import stop_if_asked
 
 _TIDY = 64
 """After so many statements it is seen to that tables do not grow too large."""
@@ -70,6 +71,7 @@ class Interpreter(Instances):
             self.steps += 1
             if not self.steps % _TIDY:
                 conditions.forget()
+            stop_if_asked()
             handler = RUN.get(type(statement))
             if handler is not None:
                 self.attempt(partial(self._walk_statement, partial(handler, self.machine, statement)))
