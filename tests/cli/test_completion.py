@@ -109,7 +109,7 @@ def test_the_rule_command_takes_rules_that_are_not_there_yet(shell: Shell) -> No
         ("src b", ["<file>"]),
         ("confirm src", ["<file>"]),
         ("cache ", ["clean", "dir"]),
-        ("", ["<file>", "baseline", "cache", "check", "confirm", "rule", "trace"]),
+        ("", ["<file>", "baseline", "cache", "check", "confirm", "rule", "server", "trace"]),
     ],
 )
 def test_words_are_completed(shell: Shell, typed: str, offered: list[str]) -> None:

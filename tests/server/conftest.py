@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lsp_client import Client
+from lsp_client import Client, Serve
 
 FAKE = f"""
 sys.path.insert(0, {str(Path(__file__).parents[1] / "cli")!r})
 import fake_analysis
 sys.modules["amplint.analysis"] = fake_analysis
 """
-
-Serve = Callable[..., Client]
 
 
 @pytest.fixture

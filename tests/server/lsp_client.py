@@ -246,3 +246,7 @@ def edited(text: str, edits: Iterable[Message]) -> str:
         start, end = (offset(edit["range"][key]) for key in ("start", "end"))
         text = text[:start] + edit["newText"] + text[end:]
     return text
+
+
+Serve = Callable[..., Client]
+"""Starts a server."""

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Serve
-from lsp_client import CAPABILITIES, EVERYWHERE, Message, codes, edited
+from lsp_client import CAPABILITIES, EVERYWHERE, Message, Serve, codes, edited
 
 OLD = "import torch\n\nregion = torch.cuda.amp.autocast()\n"
 STEP = """import torch

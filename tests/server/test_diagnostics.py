@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Serve
-from lsp_client import CAPABILITIES, EVERYWHERE, codes
+from lsp_client import CAPABILITIES, EVERYWHERE, Serve, codes
 
 REGION = """import torch
 

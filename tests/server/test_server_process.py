@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import Serve
-from lsp_client import WAIT, Client
+from lsp_client import WAIT, Client, Serve
 
 
 def test_it_ends_as_the_protocol_has_it(serve: Serve) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import Serve
-from lsp_client import CAPABILITIES, Client, codes
+from lsp_client import CAPABILITIES, Client, Serve, codes
 
 BAD = "import torch\nautocast\nBAD\n"
 TWO = BAD + "UNTIDY\n"
