@@ -30,10 +30,14 @@ class Change:
     after: bytes
 
     @property
-    def texts(self) -> list[tuple[str, str, str]]:
-        """A name, and the text before and after, with the line ends that are in the file; of a notebook those of each
-        cell that changes."""
-        before, after = text_of(self.before, self.path), text_of(self.after, self.path)
+    def texts(self) -> tuple[str, str]:
+        """The text before and after, with the line ends that are in the file."""
+        return text_of(self.before, self.path), text_of(self.after, self.path)
+
+    @property
+    def parts(self) -> list[tuple[str, str, str]]:
+        """What changes, as it is shown: a name, and the text before and after; of a notebook those of each cell."""
+        before, after = self.texts
         if not is_notebook(self.path):
             return [(self.name, before, after)]
         return [

@@ -128,7 +128,7 @@ def _show_diff(fixing: Fixing, options: dict[str, Any], ignoring: bool) -> int:
             unified_diff(name, before, after, style)
             for change in fixing.changes
             if change.name not in fixing.skipped
-            for name, before, after in change.texts
+            for name, before, after in change.parts
         ),
         options["output_file"],
     )

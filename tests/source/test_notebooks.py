@@ -2,18 +2,25 @@ from __future__ import annotations
 
 import ast
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amplint.config import Settings
 from amplint.findings import Claim, Edit, Fix
+from amplint.fixes.imports import is_exported
+from amplint.fixes.parsed import ParsedFile
 from amplint.fixes.proposals import Proposal, flawed
+from amplint.fixes.scopes import bindings
+from amplint.gating import gate_of, gated
 from amplint.source.cells import cells_of, crosses, line_name, marked, parts_of, restored
 from amplint.source.decoding import Unreadable, split_lines
 from amplint.source.magics import python_of
 from amplint.source.notebooks import Unchangeable, read_notebook, written
+from amplint.source.project import Project
 
 # magics ------------------------------------------------------------------------------------------------------------
 
@@ -274,6 +281,14 @@ def test_a_fix_that_reaches_into_another_cell_is_flawed() -> None:
     assert crosses(text, border, end)
 
 
+def test_a_magic_may_use_a_name() -> None:
+    for source, is_used in (("%timeit autocast()", True), ("%timeit f()", False)):
+        text = read_notebook(bytes_of("from torch.cuda.amp import autocast", source)).text
+        file = ParsedFile("a.ipynb", text)
+        (binding,) = bindings(file)
+        assert is_exported(file, binding) == is_used
+
+
 def test_each_cell_is_compiled_by_itself() -> None:
     """As IPython does it: each may begin with imports from ``__future__``, and wait."""
     text = read_notebook(bytes_of("x = 1", "from __future__ import annotations\nawait f()", "  y")).text
@@ -376,6 +391,43 @@ def test_cells_that_are_none(cell: Any) -> None:
     document = made("x = 1")
     document["cells"].insert(0, cell)
     assert read_notebook(json.dumps(document).encode()).text == marked(2, "x = 1")
+
+
+# among other files -------------------------------------------------------------------------------------------------
+
+
+def test_no_import_means_a_notebook(tmp_path: Path) -> None:
+    for name in (
+        "main.py",
+        "x/steps.ipynb",
+        "y/steps.py",
+        "alone.ipynb",
+        "pkg/__init__.py",
+        "pkg/inner.ipynb",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(
+            bytes_of("import alone") if name.endswith(".ipynb") else b"import inner\n"
+        )
+    project = Project(sorted(path for path in tmp_path.rglob("*") if path.is_file()), tmp_path)
+    assert project.find_module("alone") is None
+    assert project.find_module("pkg.inner") is None
+    assert project.modules.absolute(tmp_path / "main.py", "alone") == ()
+    (found,) = project.modules.absolute(tmp_path / "main.py", "steps")
+    assert found.path == tmp_path / "y" / "steps.py"
+    notebooks = [project.load(tmp_path / name) for name in ("alone.ipynb", "pkg/inner.ipynb")]
+    assert [file is None or project.may_be_imported(file.display) for file in notebooks] == [False, False]
+
+
+def test_only_code_takes_a_notebook_through_the_gate(tmp_path: Path) -> None:
+    document = made("x = 1")
+    document["cells"][0]["outputs"] = ["autocast"]
+    (tmp_path / "a.ipynb").write_text(json.dumps(document))
+    (tmp_path / "b.ipynb").write_bytes(bytes_of("autocast()"))
+    (tmp_path / "c.ipynb").write_bytes(b'{"autocast"')
+    files = [str(tmp_path / name) for name in ("a.ipynb", "b.ipynb", "c.ipynb")]
+    for refined in (True, False):
+        assert gated(files, gate_of(Settings(root=tmp_path)), refined=refined) == (files[1:], files[:1])
 
 
 # places ------------------------------------------------------------------------------------------------------------
