@@ -158,9 +158,27 @@ def test_excluded_files_and_other_languages_give_nothing(serve: Serve, project: 
     client.change("generated/a.py", BAD + BAD, 2)
     assert client.published("generated/a.py", 2) == []
     assert client.actions("generated/a.py", EVERYWHERE) == []
-    client.open("b.py", BAD)
-    client.published("b.py", 1)
-    assert {uri for uri, _ in client.publications} == {client.uri("generated/a.py"), client.uri("b.py")}
+
+
+TELLS_WHAT_IS_ASKED = """
+from amplint.server.schedule import Schedule
+def ask(self, key, *arguments, **more):
+    sys.stderr.write(f"asked {key}\\n")
+    kept(self, key, *arguments, **more)
+kept, Schedule.ask = Schedule.ask, ask
+"""
+
+
+def test_only_what_may_have_changed_is_analysed(serve: Serve, project: Path) -> None:
+    client = serve(before=TELLS_WHAT_IS_ASKED)
+    client.start()
+    client.open("a.txt", BAD, language="plaintext")
+    client.open("git:/a.py", BAD)
+    client.open("a.py", BAD)
+    of_open_text = {"uri": client.uri("a.py"), "type": 2}
+    client.notify("workspace/didChangeWatchedFiles", {"changes": [of_open_text]})
+    assert client.stop() == 0
+    assert client.all_errors() == [f"asked {project}\n"]
 
 
 def test_an_installed_package_is_excluded_wherever_it_is(serve: Serve, project: Path) -> None:
