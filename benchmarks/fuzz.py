@@ -99,7 +99,8 @@ def candidates(folders: Sequence[Path], longest: int) -> list[Path]:
         for path in python_files(folder):
             data = path.read_bytes()
             with contextlib.suppress(Unreadable):
-                if len(data) <= longest and is_worth_reading(data, gate, refined=True) and decode(data):
+                worth = len(data) <= longest and is_worth_reading(str(path), data, gate, refined=True)
+                if worth and decode(data):
                     found.append(path)
     return found
 
