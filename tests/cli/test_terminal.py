@@ -28,17 +28,17 @@ class Screen:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, columns: int = 80) -> None:
         import pty
 
-        self._leader, follower = pty.openpty()
-        os.set_blocking(self._leader, False)
+        self._leader, self._follower = pty.openpty()
         monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((columns, 24)))
-        monkeypatch.setattr(sys, "stderr", os.fdopen(follower, "w"))
+        monkeypatch.setattr(sys, "stderr", os.fdopen(self._follower, "w"))
 
     def take(self) -> str:
-        """What was written since the last time."""
-        try:
-            return os.read(self._leader, 65536).decode()
-        except BlockingIOError:
-            return ""
+        """What was written since the last time. Linux hands it over a moment after the write, hence the mark."""
+        os.write(self._follower, b"\0")
+        written = b""
+        while not written.endswith(b"\0"):
+            written += os.read(self._leader, 65536)
+        return written[:-1].decode()
 
 
 def on_screen(written: str) -> str:
