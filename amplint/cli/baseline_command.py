@@ -9,17 +9,15 @@ from typing import Any
 import click
 
 from amplint.baseline import Baseline, Compared, is_baselined, place_of, read, written
-from amplint.cache import Cache
 from amplint.check import CheckResult, check_views
-from amplint.cli.check_command import cache_dir_option, list_option, missing, settings_from, tell_crashes
+from amplint.cli.check_command import cache_dir_option, cache_of, list_option, settings_from, tell_crashes
 from amplint.cli.completion import a_file, folders, paths
-from amplint.cli.failure import Failure
+from amplint.cli.failure import Failure, as_failures
 from amplint.cli.progress import ProgressBar
-from amplint.config import ConfigError, Settings
+from amplint.config import Settings
 from amplint.report.text import baselined, counted, escaped
 from amplint.scope import View, views
 from amplint.source.decoding import display_name
-from amplint.source.discovery import MissingPathError
 from amplint.source.writing import Unwritable, put
 
 
@@ -51,12 +49,8 @@ def baseline_command(paths: tuple[str, ...], **options: Any) -> None:
     What the baseline has of other files and rules stays. A file that cannot be read is no finding for a baseline."""
     if options["prune"] and options["only_check"]:
         raise Failure("--prune and --check exclude each other")
-    try:
+    with as_failures():
         code = _run(list(paths) or ["."], options)
-    except ConfigError as error:
-        raise Failure(str(error)) from error
-    except MissingPathError as error:
-        raise Failure(missing(error.path)) from error
     click.get_current_context().exit(code)
 
 
@@ -71,13 +65,10 @@ def _run(paths: list[str], options: dict[str, Any]) -> int:
         return replace(settings_of(folder), with_baseline=False)
 
     adding = not options["prune"] and not options["only_check"]
-    cache = None
-    if not options["no_cache"]:
-        cache = Cache(Path(options["cache_dir"]).absolute() if options["cache_dir"] else None)
     with ProgressBar() as progress:
         progress("listing files", 0, 0)
         given = [_with_baseline(view, needed=not adding) for view in views(paths, without)]
-        result = check_views(given, jobs=options["jobs"], progress=progress, cache=cache)
+        result = check_views(given, jobs=options["jobs"], progress=progress, cache=cache_of(options))
     if options["only_check"]:
         _tell_stale(result)
     else:

@@ -8,8 +8,8 @@ import click
 
 from amplint.cache import FOLDER, clean
 from amplint.cli.check_command import cache_dir_option
-from amplint.cli.failure import Failure
-from amplint.config import ConfigError, load_settings, with_option
+from amplint.cli.failure import Failure, as_failures
+from amplint.config import load_settings, with_option
 from amplint.scope import is_marked, root_of
 
 _project_option = click.option(
@@ -49,13 +49,11 @@ def _folder(directory: Path, project_root: str | None, cache_dir: str | None) ->
     if cache_dir:
         return Path(cache_dir).absolute()
     start = directory if directory.is_dir() else directory.parent
-    try:
+    with as_failures():
         settings = load_settings(start)
         if project_root is not None:
             settings = with_option(settings, "project-root", project_root, "--project")
         root = root_of(start, settings)
-    except ConfigError as error:
-        raise Failure(str(error)) from error
     if not is_marked(root, settings):
         raise Failure(f"{root} belongs to no project: nothing is kept for it")
     return root / FOLDER

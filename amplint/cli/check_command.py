@@ -17,7 +17,7 @@ from amplint.cache import Cache, stamp_of
 from amplint.check import CheckResult, Stdin, check_stdin, check_views
 from amplint.cli import fixes
 from amplint.cli.completion import a_file, folders, list_of_rules, one_of, paths
-from amplint.cli.failure import Failure
+from amplint.cli.failure import Failure, as_failures
 from amplint.cli.output import style_for, write
 from amplint.cli.progress import ProgressBar
 from amplint.config import (
@@ -173,12 +173,8 @@ class _CheckCommand(click.Command):
 )
 def check_command(paths: tuple[str, ...], **options: Any) -> None:
     """Check Python files and directories (default: the current one); - reads standard input."""
-    try:
+    with as_failures():
         code = _run(list(paths) or ["."], options)
-    except ConfigError as error:
-        raise Failure(str(error)) from error
-    except MissingPathError as error:
-        raise Failure(missing(error.path)) from error
     click.get_current_context().exit(code)
 
 
@@ -244,7 +240,7 @@ def _check(
         if stdin is not None:
             result = check_stdin(given[0], stdin)
         else:
-            result = check_views(given, jobs=options["jobs"], progress=progress, cache=_cache(options))
+            result = check_views(given, jobs=options["jobs"], progress=progress, cache=cache_of(options))
     finally:
         progress.clear()
     result = result._replace(unsafe_fixes=options["unsafe_fixes"])
@@ -293,10 +289,11 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
         for _ in changes(look):
             click.clear()
             try:
-                code = _run(paths, {**options, "watch": False})
-            except (ConfigError, MissingPathError) as error:
-                code = 2
-                click.echo(f"amplint: {error}", err=True)
+                with as_failures():
+                    code = _run(paths, {**options, "watch": False})
+            except Failure as error:
+                code = error.exit_code
+                error.show()
             gc.collect()  # which main switches off, for a run that ends soon
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
     except KeyboardInterrupt:
@@ -323,10 +320,11 @@ def _fix(
             fixes.tell_left_alone(result)
         _report(result, output_format, options, err=stdin is not None)
 
-    return fixes.run(given, options, stdin, progress, _cache(options), report)
+    return fixes.run(given, options, stdin, progress, cache_of(options), report)
 
 
-def _cache(options: dict[str, Any]) -> Cache | None:
+def cache_of(options: dict[str, Any]) -> Cache | None:
+    """The cache that ``--no-cache`` and ``--cache-dir`` ask for; None for none."""
     folder = options["cache_dir"]
     return None if options["no_cache"] else Cache(Path(folder).absolute() if folder else None)
 
@@ -420,21 +418,3 @@ def tell_crashes(result: CheckResult) -> None:
             click.echo("\n".join(escaped(line) for line in crash.traceback.splitlines()), err=True)
     if not with_traceback:
         click.echo("This is a bug in amplint; with AMPLINT_DEBUG=1 it shows the traceback.", err=True)
-
-
-def missing(path: str) -> str:
-    """That there is nothing at a path, and what the user may have meant."""
-    if Path(path).is_symlink():
-        return f"{path} is a link to {Path(path).readlink()}, which does not exist"
-    return f"no such file or directory: {path}{_similar(path)}"
-
-
-def _similar(path: str) -> str:
-    from amplint.selectors import suggestion
-
-    parent = Path(path).parent
-    try:
-        names = [str(neighbour) for neighbour in parent.iterdir()]
-    except (OSError, ValueError):
-        return ""
-    return suggestion(str(Path(path)), names)

@@ -11,11 +11,11 @@ import click
 
 from amplint.baseline import Baseline, baseline_of
 from amplint.check import CheckResult, check
-from amplint.cli.check_command import list_option, missing, settings_from, tell_crashes
+from amplint.cli.check_command import list_option, settings_from, tell_crashes
 from amplint.cli.completion import paths
-from amplint.cli.failure import Failure
+from amplint.cli.failure import Failure, as_failures
 from amplint.cli.output import style_for, write
-from amplint.config import ConfigError, Settings
+from amplint.config import Settings
 from amplint.confirm import recording as recordings
 from amplint.confirm.asked import AskedFile, asked
 from amplint.confirm.recording import NoRecording, Recording
@@ -24,7 +24,6 @@ from amplint.findings import Finding
 from amplint.report.sources import Sources
 from amplint.requirements import bounds_of_setting
 from amplint.scope import root_of
-from amplint.source.discovery import MissingPathError
 
 FORMATS = ("full", "json", "github")
 DEVICES = ("auto", "cuda", "simulated-cuda", "cpu")
@@ -132,12 +131,8 @@ def confirm_command(paths: tuple[str, ...], **options: Any) -> None:
 
     The exit status is that of the program if it fails, else 1 if there is what --fail-on says, else 0.
     """
-    try:
+    with as_failures():
         code = _confirm(list(paths) or ["."], click.get_current_context().meta["program"], options)
-    except ConfigError as error:
-        raise Failure(str(error)) from error
-    except MissingPathError as error:
-        raise Failure(missing(error.path)) from error
     click.get_current_context().exit(code)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
+from typing import Any
 
 import click
 
-from amplint.cache import Cache
-from amplint.cli.check_command import cache_dir_option
+from amplint.cli.check_command import cache_dir_option, cache_of
 from amplint.cli.failure import Failure
 
 
@@ -18,7 +17,7 @@ from amplint.cli.failure import Failure
 )
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep results on the disk.")
 @cache_dir_option
-def server_command(no_cache: bool, cache_dir: str | None) -> int:
+def server_command(**options: Any) -> int:
     """Serve an editor by the Language Server Protocol.
 
     The editor starts it; docs/editors.md says how for some of them. It needs pygls: pip install 'amplint[lsp]'."""
@@ -26,4 +25,4 @@ def server_command(no_cache: bool, cache_dir: str | None) -> int:
         raise Failure("the language server needs pygls: pip install 'amplint[lsp]'")
     from amplint.server.features import serve
 
-    return serve(None if no_cache else Cache(Path(cache_dir).absolute() if cache_dir else None))
+    return serve(cache_of(options))

@@ -6,7 +6,7 @@ Reports `scaler.step(optimizer, closure)`, `scaler.step(optimizer, closure=closu
 `optimizer.step(closure)` where the closure runs `scaler.scale(loss).backward()`.
 
 Silent: scalers that are disabled or come from out of sight; closures that run `backward()` on a loss that
-nobody scaled.
+nobody scaled, or that unscale the gradients themselves.
 
 ## Why is this bad
 
