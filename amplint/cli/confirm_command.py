@@ -85,6 +85,11 @@ def run_options(command: Any) -> Any:
 @click.argument("paths", nargs=-1, metavar="[PATHS]...", shell_complete=paths)
 @run_options
 @device_option
+@click.option(
+    "--keep-compile",
+    is_flag=True,
+    help="Leave torch.compile on. What runs inside compiled code is not observed then.",
+)
 @click.option("--output-format", type=click.Choice(FORMATS), default="full", help="How to report.")
 @click.option("--output-file", type=click.Path(path_type=Path, dir_okay=False), help="Where to report to.")
 @click.option(
@@ -140,6 +145,8 @@ def _confirm(paths: list[str], program: Sequence[str], options: dict[str, Any]) 
     replay: Path | None = options["replay"]
     if replay is not None and program:
         raise Failure("--replay takes the place of a run: there is nothing to do for the program after --")
+    if replay is not None and options["keep_compile"]:
+        raise Failure("--keep-compile is about a run, and --replay takes the place of one")
     settings = settings_from(paths, {**options, "device": None, "output_format": None})
     baseline = _baseline_of(paths, settings) if options["findings_file"] is not None else None
     settings = settings.of_a_run
@@ -300,6 +307,7 @@ def _recording(
         steps=options["steps"],
         timeout=options["timeout"],
         paths=tuple(str(Path(path).absolute()) for path in paths),
+        keeps_compile=options["keep_compile"],
     )
     try:
         done = run(order, program, output_to_stderr=_is_in_the_way(options), lines=lines)

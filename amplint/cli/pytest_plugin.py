@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     handed = getattr(config, "workerinput", {}).get(_KEY)
     try:
         if handed is None and config.getoption("dist", "no") != "no":
-            chosen_device(order.device)
+            chosen_device(order)
             config.pluginmanager.register(_Workers(order), "amplint-workers")
             return
         folder = tempfile.TemporaryDirectory(prefix="amplint-")
@@ -133,7 +133,7 @@ class _Workers:
         """What the verdicts will rest on."""
         from amplint.confirm.order import chosen_device
 
-        return _header(chosen_device(self._order.device))
+        return _header(chosen_device(self._order))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

@@ -39,7 +39,7 @@ def main(command: Sequence[str]) -> None:
     session = Session(order, _script(command))
     try:
         if launcher is not None:
-            launch(launcher, command[2:], chosen_device(order.device) == SIMULATED)
+            launch(launcher, command[2:], chosen_device(order) == SIMULATED)
             return
     except (Unusable, NotLaunched) as error:
         sys.stderr.write(f"amplint: error: {error}\n")

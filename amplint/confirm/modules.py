@@ -28,7 +28,7 @@ def install(watch: Watch) -> None:
     watch.patches.wrap(Module, "__call__", watcher.call)
     watch.patches.wrap(torch.nn.RNNBase, "check_input", watcher.rnn)
     handle = register_module_parameter_registration_hook(watcher.registered)
-    watch.on_stop(handle.remove)
+    watch.hooked(handle)
 
 
 class _Watcher:

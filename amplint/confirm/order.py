@@ -23,7 +23,7 @@ UNUSABLE = 97
 @dataclass(frozen=True)
 class Order:
     """What is to be done with a run. ``folder`` is where recordings go, if anywhere; ``paths`` are the linted ones;
-    ``root`` is the directory in which the run starts."""
+    ``root`` is the directory in which the run starts; ``keeps_compile``: torch.compile stays on."""
 
     folder: str
     root: str
@@ -32,6 +32,7 @@ class Order:
     timeout: float | None = None
     paths: tuple[str, ...] = ()
     trace: bool = False
+    keeps_compile: bool = False
     patience: float = PATIENCE
     grace: float = GRACE
     command: tuple[str, ...] = ()
@@ -51,9 +52,18 @@ class Unusable(Exception):  # noqa: N818
     """The wanted device is not to be had."""
 
 
-def chosen_device(wanted: str) -> str:
+def chosen_device(order: Order) -> str:
     """What a run takes place on. It does not start CUDA: the program may still say which devices it wants to see.
     Raises Unusable."""
+    device = _device(order.device)
+    if device == SIMULATED and order.keeps_compile:
+        raise Unusable(
+            "CUDA is simulated here, and compiled code cannot be: give --device cpu, or leave --keep-compile out"
+        )
+    return device
+
+
+def _device(wanted: str) -> str:
     if wanted in ("auto", REAL) and _has_cuda():
         return REAL
     if wanted == REAL:

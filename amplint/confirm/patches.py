@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _ABSENT = object()
@@ -31,6 +32,8 @@ class Patches:
                 if hasattr(original, attribute):
                     setattr(replacement, attribute, getattr(original, attribute))
             replacement.__wrapped__ = original
+            # what torch.compile takes where it meets the replacement
+            replacement._torchdynamo_inline = original
             replacement.__code__ = replacement.__code__.replace(co_filename=UNCOUNTED)
             raw = vars(owner).get(name)
             self.set(owner, name, staticmethod(replacement) if isinstance(raw, staticmethod) else replacement)
@@ -43,8 +46,23 @@ class Patches:
     def undo(self) -> None:
         """Puts everything back."""
         while self._undo:
-            owner, name, value = self._undo.pop()
-            if value is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
+            _put(*self._undo.pop())
+
+    @contextmanager
+    def put_back(self) -> Iterator[None]:
+        """Everything is as it was, for a while."""
+        replaced = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in self._undo]
+        for before in reversed(self._undo):
+            _put(*before)
+        try:
+            yield
+        finally:
+            for now in replaced:
+                _put(*now)
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    if value is not _ABSENT:
+        setattr(owner, name, value)
+    elif name in vars(owner):
+        delattr(owner, name)

@@ -11,7 +11,16 @@ import os
 import weakref
 from types import TracebackType
 
-from amplint.confirm import custom_functions, functions, modules, regions, threads, tracing, training
+from amplint.confirm import (
+    compiler,
+    custom_functions,
+    functions,
+    modules,
+    regions,
+    threads,
+    tracing,
+    training,
+)
 from amplint.confirm.levels import Level
 from amplint.confirm.watching import Listener, Watch
 from amplint.events import FunctionEnded
@@ -33,7 +42,7 @@ class Probe(Watch):
         _running = weakref.ref(self)
         self.running = True
         try:
-            for part in (regions, training, modules, custom_functions, threads, functions, tracing):
+            for part in (compiler, regions, training, modules, custom_functions, threads, functions, tracing):
                 part.install(self)
             self.push_modes()
         except BaseException:
@@ -51,8 +60,8 @@ class Probe(Watch):
             self.tell(FunctionEnded(self._last.place, ()))
         self.running = False
         self.pop_modes()
-        for undo in self._undo:
-            undo()
+        for handle in self._hooks:
+            handle.remove()
         self.patches.undo()
         self._modes.clear()
         _running = None

@@ -125,6 +125,8 @@ class Recording:
     opened: tuple[Opened, ...] = ()
     raised: tuple[Raised, ...] = ()
     hidden: tuple[Hidden, ...] = ()
+    unobserved: str = ""
+    """Why a part of the run was not observed; empty if all of it was."""
     lines: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Path -> line -> how often it ran, as far as lines were counted."""
     notes: tuple[str, ...] = ()
@@ -232,6 +234,7 @@ def merged(recordings: Sequence[Recording]) -> Recording:
             raised for recording in (*recordings[len(leading) :], *leading) for raised in recording.raised
         ),
         hidden=tuple(dict.fromkeys(part for recording in recordings for part in recording.hidden)),
+        unobserved=next((recording.unobserved for recording in recordings if recording.unobserved), ""),
         lines=_merged_lines(recording.lines for recording in recordings),
         trace=traces.merged(recording.trace for recording in recordings if recording.trace is not None),
         notes=tuple(dict.fromkeys(note for recording in recordings for note in recording.notes)),
@@ -322,6 +325,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
             for part in value["raised"]
         ),
         hidden=tuple(Hidden(**{**part, "span": Span(**part["span"])}) for part in value.get("hidden", ())),
+        unobserved=str(value.get("unobserved", "")),
         lines={
             str(path): {int(line): int(count) for line, count in lines.items()}
             for path, lines in value["lines"].items()

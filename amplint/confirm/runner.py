@@ -93,7 +93,9 @@ def run(
         order = replace(order, folder=folder, command=tuple(command))
         if lines is not None:
             asked.write(lines, Path(folder))
-        environment = {"TORCHDYNAMO_DISABLE": "1", **os.environ, ENVIRONMENT: order.written()}
+        environment = {**os.environ, ENVIRONMENT: order.written()}
+        if not order.keeps_compile:
+            environment.setdefault("TORCHDYNAMO_DISABLE", "1")
         sys.stdout.flush()
         process = subprocess.Popen(
             [sys.executable, *options, launcher, *program],

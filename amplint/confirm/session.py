@@ -129,12 +129,12 @@ class Session:
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
         from amplint.confirm.release import TORCH
-        from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept
+        from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept, warnings_placed
         from amplint.confirm.tracer import Tracer
         from amplint.rules import rule_classes
         from amplint.rules.base import FlowRule, Setting
 
-        self.device = chosen_device(self.order.device)
+        self.device = chosen_device(self.order)
         self._begin()
         self.torch, self.op_table = torch.__version__, name_of_table(TORCH)
         setting = Setting(TORCH, torch_stated=True)
@@ -161,6 +161,7 @@ class Session:
             root=self.root,
             device="cpu" if self.device == recordings.CPU else "cuda",
             level=level,
+            keeps_compile=self.order.keeps_compile,
         )
         self.observer.ask(self.probe.context)
         self.observer.save = self._save
@@ -168,6 +169,7 @@ class Session:
         self.probe.waker = self._wake
         self._stop.enter_context(rank_kept(lambda: self.rank))
         self._stop.enter_context(compile_told(self.note))
+        self._stop.enter_context(warnings_placed())
         self._stop.enter_context(losses_told(self.observer.loss))
         self._open, self._waiting = True, False
         Session.current = self
@@ -355,7 +357,7 @@ class Session:
         notes = (*self.probe.notes, *map(_internal, self.probe.errors))
         # to look at numbers on a device is to wait for it, or to break what it is capturing
         numbers = not is_cut or self.device != recordings.REAL
-        made = replace(made, hidden=hidden, notes=notes)
+        made = replace(made, hidden=hidden, notes=notes, unobserved=self.probe.unobserved)
         try:
             return self.observer.recording(made, numbers=numbers)
         except RuntimeError as error:

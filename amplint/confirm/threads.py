@@ -1,4 +1,4 @@
-"""Threads, which do not inherit what is observed, and the compiler, whose own ops must not be."""
+"""Threads, which do not inherit what is observed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ import torch
 from amplint.confirm.watching import Started, Watch
 from amplint.events import Forward, ThreadBegan, ThreadEnded, enabled_region
 
-_NO_COMPILER = "torch.compile is off while the run is observed: what it would compile runs eagerly"
-
 
 def install(watch: Watch) -> None:
-    """Has threads observed that are started from now on, and switches the compiler off."""
+    """Has threads observed that are started from now on."""
     watch.patches.wrap(threading.Thread, "start", lambda original: _start(watch, original))
     watch.patches.wrap(ThreadPoolExecutor, "submit", lambda original: _handing(watch, original))
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
         watch.patches.wrap(Pool, name, lambda original: _handing(watch, original))
     watch.patches.wrap(torch.nn.DataParallel, "forward", lambda original: _in_parallel(watch, original))
-    watch.patches.wrap(torch, "compile", lambda original: _compile(watch, original))
-    watch.patches.wrap(torch.nn.Module, "compile", lambda original: _compile_in_place(watch))
 
 
 def forward(watch: Watch, event: Forward) -> None:
@@ -100,30 +96,3 @@ def _in_parallel(watch: Watch, original: Any) -> Any:
         return original(wrapper, *inputs, **kwargs)
 
     return forward
-
-
-def _compile(watch: Watch, original: Any) -> Any:
-    def compile(model: Any = None, **settings: Any) -> Any:
-        watch.note(_NO_COMPILER)
-        if model is None:
-            return _uncompiled
-        return _uncompiled(model)
-
-    return compile
-
-
-def _uncompiled(model: Any) -> Any:
-    """What the program gets for something compiled: a module with ``_orig_mod``, which stands in the names of
-    parameters, or the function itself."""
-    if not isinstance(model, torch.nn.Module):
-        return model
-    from torch._dynamo.eval_frame import DisableContext, OptimizedModule
-
-    return OptimizedModule(model, DisableContext())
-
-
-def _compile_in_place(watch: Watch) -> Any:
-    def compile(module: Any, *args: Any, **settings: Any) -> None:
-        watch.note(_NO_COMPILER)
-
-    return compile

@@ -37,7 +37,7 @@ def install(watch: Watch) -> None:
         register_optimizer_step_pre_hook(tracing.step_begins),
         register_optimizer_step_post_hook(tracing.step_ends),
     ):
-        watch.on_stop(handle.remove)
+        watch.hooked(handle)
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ def install(watch: Watch) -> None:
     for kind in _subclasses(Optimizer):
         watcher.leave_alone(kind)
     handle = register_optimizer_step_post_hook(watcher.stepped)
-    watch.on_stop(handle.remove)
+    watch.hooked(handle)
     scaler = torch.amp.grad_scaler.GradScaler
     wrap(scaler, "__init__", watcher.scaler_init)
     for owner in (scaler, torch.cuda.amp.GradScaler, torch.cpu.amp.grad_scaler.GradScaler):

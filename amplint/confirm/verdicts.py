@@ -135,6 +135,8 @@ class _Join:
             if finding.path in self.recording.files:
                 reason = "the file that ran is not the one that was linted"
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
+            if self.recording.unobserved:
+                return Verdict(finding, Status.NOT_OBSERVABLE, reason=self.recording.unobserved)
             return Verdict(finding, Status.NOT_REACHED, reason="nothing of this file ran")
         if self.at_release is not None and _name(finding) not in self.at_release:
             reason = f"not observable on torch {self.recording.torch}: it is true of other releases"
@@ -145,6 +147,8 @@ class _Join:
         raised = self.raised_by(finding)
         if raised is not None:
             return Verdict(finding, Status.CONFIRMED, 1, (_in_words(raised),), self._device())
+        if self.recording.unobserved:
+            return Verdict(finding, Status.NOT_OBSERVABLE, reason=self.recording.unobserved)
         unseen = self._unseen(finding, path, rule)
         if self._ended_early and unseen.status in (Status.NOT_REACHED, Status.REFUTED):
             return Verdict(finding, Status.INCONCLUSIVE, reason=self._ended_early)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from amplint.confirm.answers import RunContext
 from amplint.confirm.levels import Level
@@ -92,11 +94,13 @@ class Watch:
         root: Path,
         device: str = "cuda",
         level: Level = Level.FUNCTIONS,
+        keeps_compile: bool = False,
     ) -> None:
         self.listener = listener
         self.context = RunContext()
         self.device = device
         self.level = level
+        self.keeps_compile = keeps_compile
         self.sites = Sites(is_user_file, root)
         self.histories: Notes[History] = Notes()
         self.scaled: Notes[Scaled] = Notes()
@@ -119,12 +123,16 @@ class Watch:
         self.errors: list[str] = []
         self.hidden: dict[tuple[str, Site], str] = {}
         """Kinds of events that a run cannot show at a place, and why: "ThreadBegan" where there was one device."""
+        self.unobserved = ""
+        """Why a part of the run was not observed; empty if all of it was."""
         self.running = False
         self.waker: Callable[[], None] | None = None
         self._forked = False
         self._lock = threading.RLock()
         self._ends: list[Callable[[], None]] = []
-        self._undo: list[Callable[[], None]] = []
+        self._hooks: list[RemovableHandle] = []
+        self._aside = 0
+        self._returns = ExitStack()
         self._modes: list[Callable[[], Mode]] = []
         self._last: Event | None = None
 
@@ -132,9 +140,9 @@ class Watch:
         """Has something done when the probe stops, while it can still tell events."""
         self._ends.append(what)
 
-    def on_stop(self, what: Callable[[], None]) -> None:
-        """Has something undone when the probe stops."""
-        self._undo.append(what)
+    def hooked(self, handle: RemovableHandle) -> None:
+        """Has a hook removed when the probe stops."""
+        self._hooks.append(handle)
 
     def on_thread(self, make: Callable[[], Mode]) -> None:
         """Has each thread that is observed run under a mode; of several the first is the outermost."""
@@ -164,6 +172,36 @@ class Watch:
         """Undoes ``suspend``."""
         torch.overrides._push_mode(self.here.modes[0])
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Torch is as it would be without a probe, for a while: in this thread nothing is observed, and in others only
+        ops."""
+        others = self._take_modes()
+        for mode in others:
+            if mode not in self.here.modes:
+                torch.overrides._push_mode(mode)
+        with self._lock:
+            if not self._aside:
+                self._returns.enter_context(self.patches.put_back())
+                for handle in self._hooks:
+                    self._returns.enter_context(_without(handle))
+            self._aside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._aside -= 1
+                if not self._aside:
+                    self._returns.close()
+            self._take_modes()
+            for mode in others:
+                torch.overrides._push_mode(mode)
+
+    def _take_modes(self) -> list[Any]:
+        """Leaves all function modes of this thread, its own and the program's; the outermost first."""
+        taken = [torch.overrides._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
+        return taken[::-1]
+
     def abandon(self) -> None:
         """Stops telling, without a last word: for a process that was forked off."""
         self._forked, self.running = self.running, False
@@ -175,6 +213,7 @@ class Watch:
         self.errors.clear()
         self.notes.clear()
         self.hidden.clear()
+        self.unobserved = ""
         self.numbers.forget()
 
     def wake(self) -> None:
@@ -231,3 +270,15 @@ class Watch:
     def site(self, depth: int = 2) -> Site | None:
         """Where the user's code is."""
         return self.sites.here(depth + 1)
+
+
+@contextmanager
+def _without(handle: RemovableHandle) -> Iterator[None]:
+    """A hook is not called, for a while."""
+    hooks = handle.hooks_dict_ref()
+    hook = hooks.pop(handle.id) if hooks is not None and handle.id in hooks else None
+    try:
+        yield
+    finally:
+        if hooks is not None and hook is not None:
+            hooks[handle.id] = hook

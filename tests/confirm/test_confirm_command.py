@@ -170,6 +170,7 @@ def test_what_fails_is_chosen(
         (["confirm", "--", "run.sh"], "is no Python program"),
         (["confirm", "--replay", "run.sh", "--", "train.py"], "takes the place of a run"),
         (["confirm", "--replay", "run.sh"], "is no recording of a run"),
+        (["confirm", "--replay", "run.sh", "--keep-compile"], "--keep-compile is about a run"),
         (["confirm", "gone", "--", "train.py"], "no such file or directory: gone"),
         (["confirm", "--findings", "run.sh", "--", "train.py"], "does not hold what"),
     ],
@@ -242,3 +243,29 @@ def test_the_programs_own_output_stays_where_it_is_if_the_report_goes_to_a_file(
     assert json.loads((tmp_path / "report.json").read_text())["findings"] == []
     together = amplint(tmp_path, "confirm", *options, "--", "train.py")
     assert (json.loads(together.stdout)["findings"], together.stderr) == ([], "own words\n")
+
+
+def test_the_compiler_stays_on_if_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "graphs = []\n"
+        "def backend(graph, inputs):\n"
+        "    graphs.append(graph)\n"
+        "    return graph.forward\n"
+        "model = nn.Linear(4, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "compiled = torch.compile(model, backend=backend, fullgraph=True)\n"
+        "for _ in range(2):\n"
+        "    with torch.autocast('cpu', dtype=torch.bfloat16):\n"
+        "        loss = compiled(torch.ones(2, 4)).float().sum()\n"
+        "        loss.backward()\n"
+        "    optimizer.step()\n"
+        "print(len(graphs), 'compiled')\n"
+    )
+    done = amplint(tmp_path, "confirm", "--keep-compile", "--device", "cpu", "--", "train.py")
+    assert done.stdout.startswith("1 compiled\nconfirmed 2 times (on the CPU)\ntrain.py:13:9: ")
+    assert "note: torch.compile was on: " in done.stdout
+    refused = amplint(tmp_path, "confirm", "--keep-compile", "--device", "simulated-cuda", "--", "train.py")
+    assert refused.returncode == 2
+    assert "compiled code cannot be" in refused.stderr

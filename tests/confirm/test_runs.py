@@ -237,6 +237,13 @@ def test_compiling_is_off_and_said(probed: Probed) -> None:
     assert any("torch.compile was off" in note for note in done.recording.notes)
 
 
+def test_what_torch_warns_of_is_shown_at_the_line_of_the_program(probed: Probed) -> None:
+    done = probed("import torch\n\ntorch.tensor(torch.ones(2))\nfloat(torch.ones(1, requires_grad=True))\n")
+    places = [line.partition(" ")[0] for line in done.stderr.splitlines() if "Warning: " in line]
+    assert places[0].endswith("train.py:3:")
+    assert all(place.endswith("train.py:4:") for place in places[1:])  # torch 2.6 does not warn of that
+
+
 def test_the_state_of_an_optimizer_is_not_kept_alive(probed: Probed) -> None:
     done = probed(
         """

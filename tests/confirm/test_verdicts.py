@@ -265,6 +265,16 @@ def test_a_record_that_is_cut_says_nothing_of_what_it_does_not_hold(seen: dict[s
 
 
 @pytest.mark.parametrize(
+    "seen", [{"reached": (RAN,)}, {}, {"files": {}}], ids=["refuted", "not reached", "no such file"]
+)
+def test_a_run_of_which_a_part_was_not_observed_refutes_nothing(seen: dict[str, object]) -> None:
+    found = verdict(merged([run(), run(unobserved="it was compiled", **seen)]))
+    assert (found.status, found.reason) == (Status.NOT_OBSERVABLE, "it was compiled")
+    confirmed = Seen(finding(), 12)
+    assert verdict(run(unobserved="it was compiled", seen=(confirmed,))).status is Status.CONFIRMED
+
+
+@pytest.mark.parametrize(
     "seen",
     [{"lines": {"train.py": {3: 7, 5: 7}}}, {}, {"files": {}}],
     ids=["refuted", "not reached", "no such file"],
