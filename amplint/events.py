@@ -395,11 +395,13 @@ class CacheCleared(Event):
 
 @dataclass(frozen=True, slots=True)
 class GivenArguments:
-    """What a call hands over: how many arguments by position, and which by name. ``more``: there may be others."""
+    """What a call hands over: how many arguments by position, and which by name. ``more``: there may be others.
+    ``package``: the other package that has made what is called, if one has: ``torchvision``."""
 
     positional: int = 0
     keywords: frozenset[str] = frozenset()
     more: bool = False
+    package: str = ""
 
 
 @dataclass(frozen=True, slots=True)

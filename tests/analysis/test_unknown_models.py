@@ -110,6 +110,34 @@ def test_what_nobody_names_is_no_candidate(tmp_path: Path) -> None:
     assert findings(tmp_path, train=TRAIN, __init__=NAMED, net=NET) == []
 
 
+@pytest.mark.parametrize(
+    ("decorator", "made", "said"),
+    [
+        ("register_model", "timm.create_model(args.model)", True),
+        ("register_model", "timm.create_model(args.model).backbone", True),
+        ("register_model", "torchvision.models.vgg16()", False),
+        ("register_model", "torchvision.models.vgg16().features", False),
+        ("register_model", "AutoModel.from_pretrained(args.model)", False),
+        ("register_model", "build(args.model)", True),
+        ("dataclass", "build(args.model)", False),
+        ("torch.jit.script", "build(args.model)", False),
+        ("elsewhere.register('net')", "build(args.model)", True),
+        ("elsewhere.register('net')", "timm.create_model(args.model)", False),
+    ],
+)
+def test_a_package_makes_what_was_registered_there(
+    tmp_path: Path, decorator: str, made: str, said: bool
+) -> None:
+    head = "import timm, torchvision\nfrom transformers import AutoModel\n"
+    train = head + TRAIN.replace("build(args.model)", made)
+    net = NET.replace("class Net", f"@{decorator}\nclass Net")
+    net = (
+        "import elsewhere\nfrom dataclasses import dataclass\nfrom timm.models import register_model\n" + net
+    )
+    found = findings(tmp_path, train=train, __init__=NAMED, net=net)
+    assert [finding.name for finding in found] == ["unprotected-op-in-half"] * said
+
+
 def test_a_part_is_judged_as_part_of_its_model_alone(tmp_path: Path) -> None:
     """The head is named by the model, which gives it float32."""
     net = NET.replace("self.head(x)", "self.calm(x)") + (

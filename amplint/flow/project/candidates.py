@@ -2,20 +2,22 @@
 
 ``candidates.forwards(file, given)`` gives the forwards of the modules that a call with such arguments may mean. A class
 is a candidate if code that the file imports, directly or not, names it outside of modules: a factory, a registry, a
-table, a decorator. What only other modules name is a part of these, and is walked with them.
+table, a decorator. What only other modules name is a part of these, and is walked with them. What a function of another
+package has made can be such a class only if the class was registered there: ``@timm.models.register_model``.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from amplint.events import GivenArguments
 from amplint.flow.project.edges import Definition, Edges, definitions_in
-from amplint.flow.state.values import ClassValue, FunctionValue, Value
+from amplint.flow.state.values import ClassValue, External, FunctionValue, Value
 from amplint.source.facts import facts_of
-from amplint.source.outline import children
+from amplint.source.outline import children, dotted
 from amplint.source.project import ProjectFile
 
 MOST_READ = 300
@@ -23,6 +25,8 @@ MOST_READ = 300
 MOST_CLASSES = 48
 """Of so many classes none is likelier than the others."""
 _MODULES = "torch.nn."
+_NO_REGISTRIES = frozenset({"torch", *sys.stdlib_module_names})
+"""Packages whose decorators leave a class where it is: ``@torch.jit.script``, ``@dataclass``."""
 
 
 class Candidates:
@@ -40,7 +44,10 @@ class Candidates:
             known = self._known[file] = self._in_reach(file)
         found = (self._edges.classes.find_method(value, "forward") for value in known)
         fitting = dict.fromkeys(
-            method for method in found if isinstance(method, FunctionValue) and _takes(method, given)
+            method
+            for value, method in zip(known, found, strict=True)
+            if isinstance(method, FunctionValue) and _takes(method, given)
+            if not given.package or given.package in self._registered_in(value)
         )
         return list(fitting) if len(fitting) <= MOST_CLASSES else []
 
@@ -54,7 +61,24 @@ class Candidates:
         parts |= set(self._named_by(inside))
         outside = [part for one in files for part in definitions_in(self._edges, one) if part not in inside]
         named = set(self._named_by(outside))
-        return [value for value in modules if value not in parts and (value in named or _is_decorated(value))]
+        return [
+            value
+            for value in modules
+            if value not in parts and (value in named or not self._registered_in(value) <= _NO_REGISTRIES)
+        ]
+
+    def _registered_in(self, value: ClassValue) -> set[str]:
+        """The packages of what decorates a class; empty text for what is defined in the project or not known."""
+        return {
+            self._package(value.file, decorator)
+            for decorator in (value.outline.node.decorator_list if value.outline.node is not None else ())
+        }
+
+    def _package(self, file: ProjectFile, decorator: ast.expr) -> str:
+        name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        found = self._edges.names.resolve(file, name) if name is not None else None
+        found = self._edges.names.followed(found) if found is not None else None
+        return found.name.partition(".")[0] if isinstance(found, External) else ""
 
     def _named_by(self, definitions: Iterable[Definition]) -> Iterator[Definition]:
         """What definitions name, each by itself."""
@@ -141,7 +165,3 @@ def _takes(forward: FunctionValue, given: GivenArguments) -> bool:
     if arguments.kwarg is None and not given.keywords <= named:
         return False
     return given.more or {*positional[: given.positional], *given.keywords} >= set(needed)
-
-
-def _is_decorated(value: ClassValue) -> bool:
-    return value.outline.node is not None and bool(value.outline.node.decorator_list)

@@ -6,7 +6,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import cast_module
-from amplint.flow.models.torch.values import MODULE
+from amplint.flow.models.torch.values import MODULE, FromPackage
 from amplint.flow.state.values import Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -21,16 +21,19 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
     """``torchvision.models.resnet50()``."""
     if name.rpartition(".")[2] in _NO_MODELS:
         return None
-    return _module(api, arguments, node)
+    return _module(api, name, arguments, node)
 
 
 @models.call("open_clip.create_model_and_transforms", "open_clip.create_model_from_pretrained")
 def _made_with_transforms(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    return Sequence((_module(api, arguments, node), api.unknown(node)), exact=False, prefix=1)
+    return Sequence((_module(api, name, arguments, node), api.unknown(node)), exact=False, prefix=1)
 
 
-def _module(api: Api, arguments: Arguments, node: Node) -> Value:
+def _module(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """A module that the function of this name makes; empty where the function is not known."""
     module = Unknown(api.fresh(node), MODULE)
+    if name:
+        api.set_note(module.symbol, FromPackage(name.partition(".")[0]))
     for key in ("torch_dtype", "dtype"):
         dtype = dtype_in(arguments.keyword(key))
         if dtype is not None and dtype.dtype.is_half:
@@ -46,12 +49,12 @@ def _pretrained(api: Api, name: str, arguments: Arguments, node: Node) -> Value 
     if method not in ("from_pretrained", "from_config"):
         return None
     automatic = owner.rpartition(".")[2].startswith("AutoModel")
-    return _module(api, arguments, node) if automatic or _half_asked(arguments) else None
+    return _module(api, name, arguments, node) if automatic or _half_asked(arguments) else None
 
 
 @models.method("", "from_pretrained")
 def _of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
-    return _module(api, arguments, node) if _half_asked(arguments) else None
+    return _module(api, "", arguments, node) if _half_asked(arguments) else None
 
 
 def _half_asked(arguments: Arguments) -> bool:

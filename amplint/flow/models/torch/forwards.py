@@ -24,13 +24,14 @@ from amplint.flow.models.torch.values import (
     MODULE,
     Compiled,
     CompiledNote,
+    FromPackage,
     Prepared,
     Replicas,
     Tensor,
 )
 from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
 from amplint.flow.state.conditions import leaves
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import Symbol, made_from
 from amplint.flow.state.values import NONE, BoundMethod, FunctionValue, Instance, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -151,7 +152,7 @@ def _tell(
             if _cast_by_hand(item)
         )
         trained, recorded = trains(api, identity), gradients(api)
-        given = _given(arguments) if opaque and isinstance(value, Unknown) else None
+        given = _given(api, value, arguments) if opaque and isinstance(value, Unknown) else None
         api.emit(Forward(api.place(node), regions(api), identity, trained, recorded, opaque, inputs, given))
         return NONE
 
@@ -159,9 +160,11 @@ def _tell(
     return identity
 
 
-def _given(arguments: Arguments) -> GivenArguments:
+def _given(api: Api, value: Unknown, arguments: Arguments) -> GivenArguments:
     names = frozenset(name for name, _ in arguments.keywords)
-    return GivenArguments(len(arguments.positional), names, arguments.unclear)
+    notes = [api.note(one, FromPackage) for one in (value.symbol, *made_from(value.symbol))]
+    package = next((note.package for note in notes if note is not None), "")
+    return GivenArguments(len(arguments.positional), names, arguments.unclear, package)
 
 
 def _cast_by_hand(value: Value) -> bool:

@@ -417,6 +417,13 @@ class CompiledNote(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class FromPackage(Note):
+    """A function of another package has made the module: ``torchvision.models.resnet50()``."""
+
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShardedNote(Note):
     """The parameters of a module or optimizer are split among processes since ``place``."""
 
