@@ -22,15 +22,20 @@ def name_given(file: ParsedFile, made: cst.BaseExpression) -> str:
         target = assign.targets[0].target
     elif isinstance(assign, cst.AnnAssign):
         target = assign.target
+    refuse_conditional(file, made)
+    name = dotted(target) if target is not None else None
+    if name is None:
+        raise Refusal(f"`{shortened(file.code(made))}` gets no name where it is made")
+    return name
+
+
+def refuse_conditional(file: ParsedFile, made: cst.BaseExpression) -> None:
+    """Raises Refusal where something is made under a condition: it may be something else as well."""
     for around in file.parents(made):
         if isinstance(around, cst.FunctionDef | cst.ClassDef):
             break
         if isinstance(around, _CONDITIONS) and not is_main(around):
             raise Refusal(f"`{shortened(file.code(made))}` is made under a condition")
-    name = dotted(target) if target is not None else None
-    if name is None:
-        raise Refusal(f"`{shortened(file.code(made))}` gets no name where it is made")
-    return name
 
 
 def is_known(file: ParsedFile, name: str, made: cst.BaseExpression, at: cst.CSTNode) -> bool:

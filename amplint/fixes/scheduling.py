@@ -10,7 +10,7 @@ from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
-from amplint.fixes.made import function_around
+from amplint.fixes.made import function_around, refuse_conditional
 from amplint.fixes.names import names_in
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.scaling import call_at, calls_of, receiver_of
@@ -25,12 +25,17 @@ class StepIfMade(FixBuilder):
 
     step: Place
     scheduler: Place
+    made: Place | None = None
+    """Where the scaler is made, if that is known."""
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: the schedule takes longer, and each step waits for the device."""
         file = files.parsed(self.step.path)
         if self.scheduler.path != self.step.path:
             return Refusal("the scheduler goes on in another file")
+        if self.made is not None:
+            home = files.parsed(self.made.path)
+            refuse_conditional(home, call_at(home, self.made))  # what else it may be need not have a scale
         step, scheduler = call_at(file, self.step), call_at(file, self.scheduler)
         scaler, function = receiver_of(step), function_around(file, step)
         updates = list(calls_of(file, function, scaler, "update"))

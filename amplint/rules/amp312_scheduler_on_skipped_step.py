@@ -81,8 +81,9 @@ The fix is unsafe. `get_scale()` waits for the device, which costs a little in e
 skipped steps. It keeps the scale before `update()` and steps the scheduler where the scale has not become smaller; a
 comparison by `!=` or `==` becomes one by `<` or `>=`.
 
-There is none where the step, the update and the scheduler stand in different blocks or functions, and where it is not
-clear which of two scales is the later one.
+There is none where the step, the update and the scheduler stand in different blocks or functions, where the scaler is
+made under a condition, and may be something else without it, and where it is not clear which of two scales is the later
+one.
 
 ## References
 
@@ -108,10 +109,12 @@ MOST = 4
 @dataclass(frozen=True)
 class Counted:
     """The scaler's steps of an optimizer since its scheduler went on, up to two; ``paired`` says that there
-    was one step for the scheduler's step before. ``loop`` is the loop in which the last step stands."""
+    was one step for the scheduler's step before. ``loop`` is the loop in which the last step stands, ``made`` where the
+    scaler was made."""
 
     optimizer: Hashable
     place: Place
+    made: Place | None = None
     steps: int = 1
     paired: bool = False
     loop: Hashable = None
@@ -165,9 +168,10 @@ class SchedulerOnSkippedStep(FlowRule):
         known = _of(state, event.optimizer)
         loop = state.loops[-1] if state.loops else None
         if known is None:
-            made = Counted(event.optimizer, event.place, loop=loop)
+            made = Counted(event.optimizer, event.place, event.made, loop=loop)
             return replace(state, counts=(*state.counts, made)[-MOST:])
-        return _with(state, replace(known, steps=min(known.steps + 1, 2), place=event.place, loop=loop))
+        steps = min(known.steps + 1, 2)
+        return _with(state, replace(known, steps=steps, place=event.place, made=event.made, loop=loop))
 
     def on_scheduler_stepped(self, state: State, event: SchedulerStepped, report: Report) -> Hashable:
         if event.compared is not None:
@@ -192,7 +196,7 @@ class SchedulerOnSkippedStep(FlowRule):
         if known.steps == 1 and known.paired:
             where = line_of(known.place, event.place)
             trail = ((known.place, "this step may be skipped"),)
-            builder = StepIfMade(known.place, event.place)
+            builder = StepIfMade(known.place, event.place, known.made)
             report.add(
                 self,
                 event.place,

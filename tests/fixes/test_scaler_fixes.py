@@ -267,6 +267,11 @@ for number in range(4):
         ("scheduler.step()", "rate = scheduler.step()", "none: `scheduler.step()` is a part of a larger"),
         ("scaler.update()\n", "scaler.update(2.0)\n", "none: `scaler.update()` is not called once"),
         ("number", "scale_before_update", "none: the name `scale_before_update` is taken"),
+        (
+            'GradScaler("cuda")',
+            'GradScaler("cuda") if sys.argv else Plain()',
+            'none: `torch.amp.GradScaler("cuda")` is made under a condition',
+        ),
     ],
 )
 def test_when_a_scheduler_waits(tmp_path: Path, old: str, new: str, said: str) -> None:
