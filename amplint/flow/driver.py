@@ -28,7 +28,6 @@ from amplint.events import (
     RegionEntered,
     ScalerMade,
     ScalerUsed,
-    StateSaved,
     enabled_region,
 )
 from amplint.flow import models
@@ -37,6 +36,7 @@ from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.core.walks import FEWER, FEWEST, Walks
 from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.losses import SCALES_LOSSES
+from amplint.flow.models.torch.steps import is_a_step, only_saved, trains
 from amplint.flow.models.torch.values import OpenRegions, Tensor
 from amplint.flow.project.callgraph import CallGraph
 from amplint.flow.project.candidates import Candidates
@@ -47,7 +47,7 @@ from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
-from amplint.flow.state.graph import Calls, Graph
+from amplint.flow.state.graph import Graph
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import ClassValue, External, FunctionValue, Instance, Value
 from amplint.lowering.lower import lower_module
@@ -365,7 +365,7 @@ class Driver:
             return self.interpreter.walk_module(entry.file, program, most) if program is not None else None
         receiver = self._receiver(entry)
         graph = self.interpreter.walk_function(entry, receiver, most=most)
-        if graph is not None and isinstance(receiver, Instance) and _trains(graph):
+        if graph is not None and isinstance(receiver, Instance) and trains(graph):
             graph = self._with_savers(graph, receiver)
         return graph
 
@@ -374,13 +374,15 @@ class Driver:
         sight. What else they do is theirs."""
         whole = Graph()
         whole.items = list(graph.items)
+        if is_a_step(graph):
+            whole.items += only_saved(graph).items  # before the next one
         judged = set(self.interpreter.reached)
         for owner in self.view.bases(receiver.made_of) if receiver.made_of is not None else ():
             for saver in self.view.classes.methods(owner).values() if isinstance(owner, ClassValue) else ():
                 reached = id(saver.outline) in self.interpreter.reached
                 if not reached and self.effects.weight(saver) >= Weight.EFFECT:
                     saved = self.interpreter.walk_function(saver, receiver)
-                    whole.items += _only_saved(saved).items if saved is not None else ()
+                    whole.items += only_saved(saved).items if saved is not None else ()
         self.interpreter.reached = judged  # of the savers nothing else was heard
         return whole
 
@@ -428,30 +430,6 @@ def _trains_itself(entry: FunctionValue, graph: Graph) -> bool:
     """Whether a script or a training step is entered here: nobody opens a region around it."""
     script = entry.outline is entry.file.outline.module
     return script or any(True for _ in graph.different(frozenset({Backward, OptimizerStepped})))
-
-
-def _trains(graph: Graph) -> bool:
-    """Whether an optimizer is stepped by a scaler that was there before, or by a framework."""
-    made = {
-        event.scaler for event in graph.different(frozenset({ScalerMade})) if isinstance(event, ScalerMade)
-    }
-    return any(
-        isinstance(event, OptimizerStepped) and (event.framework or event.scaler not in {None, *made})
-        for event in graph.different(frozenset({OptimizerStepped}))
-    )
-
-
-def _only_saved(graph: Graph) -> Graph:
-    """What is saved in a graph, and which states are asked for."""
-    found = Graph()
-    for item in graph.items:
-        if isinstance(item, Calls):
-            inner = _only_saved(item.graph)
-            if inner.items:
-                found.items.append(Calls(item.condition, inner, item.place))
-        elif isinstance(item.event, (StateSaved, ScalerUsed)):
-            found.items.append(item)
-    return found
 
 
 def _is_about_torch(atom: Symbol) -> bool:
