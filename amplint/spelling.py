@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from amplint.amp.deprecated import STATE_FUNCTIONS
 from amplint.events import Place
 from amplint.findings import Span
 from amplint.flow.driver import Driver
@@ -18,11 +19,12 @@ from amplint.source.outline import ClassOutline, FunctionOutline
 from amplint.source.project import ProjectFile
 from amplint.source.slices import Slice
 
-_AMP = "amp"
+_PARTS = frozenset({"amp", "fp16_utils", *STATE_FUNCTIONS})
+"""Parts of names that rules about spelling look at."""
 
 
 def pieces(file: ProjectFile) -> Iterable[Slice]:
-    """The slices of a file that import or read a name with ``amp`` among its parts."""
+    """The slices of a file that import or read a name with a part that is about AMP."""
     facts = facts_of(file.outline)
     imported = {name for name, target in file.outline.imports.items() if _is_amp(target)}
     module = file.outline.module
@@ -47,14 +49,18 @@ def _reads(facts: Facts, imported: set[str]) -> bool:
         if isinstance(binding, ImportBinding) and _is_amp(binding.target)
     }
     read = _names_read(facts)
-    return any(name.partition(".")[0] in names or _AMP in name.split(".") for name in read) or bool(
+    return any(name.partition(".")[0] in names or _is_about_amp(name) for name in read) or bool(
         names - imported
     )
 
 
 def _is_amp(target: str) -> bool:
-    """Whether an import is about AMP: a part of its name is ``amp``, or it is apex as a whole."""
-    return _AMP in target.split(".") or target == "apex"
+    """Whether an import is about AMP: a part of its name is, or it is apex as a whole."""
+    return _is_about_amp(target) or target == "apex"
+
+
+def _is_about_amp(name: str) -> bool:
+    return not _PARTS.isdisjoint(name.split("."))
 
 
 def _names_read(facts: Facts) -> list[str]:
@@ -112,7 +118,7 @@ class View:
         """The statement that imports the root of an expression, if it imports an AMP name from elsewhere."""
         dotted = _dotted(node)
         root = dotted.partition(".")[0] if dotted is not None else ""
-        if _AMP not in self._imports.get(root, "").split("."):
+        if not _is_about_amp(self._imports.get(root, "")):
             return None
         for binding in facts_of(self.file.outline).bindings.all.get(root, ()):
             if isinstance(binding, ImportBinding):

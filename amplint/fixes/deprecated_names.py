@@ -263,10 +263,10 @@ def _use(
     if isinstance(around, cst.Call) and around.func is node:
         if kind == "autocast":
             call = _autocast(files, file, around, names, new, doubts)
-        elif kind == "GradScaler":
-            call = put_first(around.with_changes(func=target), cst.Arg(value=names.device))
-        else:
+        elif kind.startswith("custom"):
             call = _custom(around, target, names.device)
+        else:
+            call = put_first(around.with_changes(func=target), cst.Arg(value=names.device))
         return {around: fitted(file, around, call, files.line_length)}
     if isinstance(around, cst.Decorator) and kind.startswith("custom"):
         return {node: cst.Call(func=target, args=[keyword("device_type", names.device)])}

@@ -3,8 +3,9 @@
 ## What it does
 
 Reports uses of `torch.cuda.amp.autocast`, `torch.cpu.amp.autocast`, `torch.cuda.amp.GradScaler`,
-`torch.cpu.amp.GradScaler`, `torch.cuda.amp.custom_fwd` and `torch.cuda.amp.custom_bwd`, under whatever name
-they were imported.
+`torch.cpu.amp.GradScaler`, `torch.cuda.amp.custom_fwd` and `torch.cuda.amp.custom_bwd`, and of functions that ask for
+the state of autocast on one device or set it, such as `torch.get_autocast_gpu_dtype`, under whatever name they were
+imported.
 
 Silent where the old name is there on purpose: in an `except ImportError` ladder, behind a test of torch's
 version or a `hasattr`, and where the project's own requirements admit a torch that lacks the new name. So is the
@@ -12,8 +13,8 @@ class that a decorator is only given to look at, as in `@delegates(GradScaler)`.
 
 ## Why is this bad
 
-Each use warns with a `FutureWarning` since torch 2.4, and the names may go. The rewrite that the warning
-proposes is only right when there are no positional arguments: the old and the new signature order them
+Each use warns with a `FutureWarning` or `DeprecationWarning` since torch 2.4, and the names may go. The rewrite that
+the warning proposes is only right when there are no positional arguments: the old and the new signature order them
 differently, so following the advice to the letter breaks code that worked.
 
 ## What torch does at run time
@@ -38,8 +39,9 @@ Measured with torch 2.13.0:
   subclass.
 
 The new names came with different releases: `torch.amp` with `torch.amp.autocast` in 1.12 (torch 1.10 and 1.11 have
-`torch.autocast` alone), `torch.amp.GradScaler` in 2.3, `torch.amp.custom_fwd` and `torch.amp.custom_bwd` in 2.4
-(read from the wheels of 1.9.1, 1.10.2, 1.11.0, 1.12.1, 2.2.2, 2.3.1 and 2.4.1).
+`torch.autocast` alone), `torch.amp.GradScaler` in 2.3, `torch.amp.custom_fwd`, `torch.amp.custom_bwd`,
+`torch.get_autocast_dtype` and its like in 2.4 (read from the wheels of 1.9.1, 1.10.2, 1.11.0, 1.12.1, 2.2.2, 2.3.1 and
+2.4.1).
 
 ## Example
 
@@ -65,7 +67,9 @@ with torch.autocast("cuda", enabled=use_amp):
 ```
 
 `@torch.cuda.amp.custom_fwd` becomes `@torch.amp.custom_fwd(device_type="cuda")`, with `cast_inputs` kept,
-and `@torch.cuda.amp.custom_bwd` becomes `@torch.amp.custom_bwd(device_type="cuda")`.
+and `@torch.cuda.amp.custom_bwd` becomes `@torch.amp.custom_bwd(device_type="cuda")`. `torch.get_autocast_gpu_dtype()`
+becomes `torch.get_autocast_dtype("cuda")`, and `torch.set_autocast_cpu_enabled(flag)` becomes
+`torch.set_autocast_enabled("cpu", flag)`.
 
 ## Fix safety
 
@@ -97,6 +101,7 @@ left alone; a `GradScaler` that the file names otherwise than to make one, or th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -109,9 +114,18 @@ from amplint.fixes.deprecated_names import ReplaceDeprecated
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
 _MODERN = re.compile(
-    r"torch\.amp\.|torch\.autocast|torch\.GradScaler|from torch\.amp|from torch import (?:autocast|GradScaler)"
+    r"torch\.amp\.|torch\.autocast|torch\.[gs]et_autocast_dtype|torch\.GradScaler|"
+    r"from torch\.amp|from torch import (?:autocast|GradScaler)"
 )
 _LOOKS_ONLY = frozenset({"isinstance", "issubclass", "hasattr", "getattr", "setattr", "delattr"})
+
+
+def _words(name: str) -> Iterator[bytes]:
+    """What a file that uses a deprecated name has in it, however it was imported."""
+    module, _, last = name.rpartition(".")
+    if "amp" in module.split("."):
+        yield b"amp"
+    yield last.encode()
 
 
 class DeprecatedAmpApi(SyntaxRule):
@@ -119,10 +133,12 @@ class DeprecatedAmpApi(SyntaxRule):
 
     level = Level.ADVICE
     tag = "deprecated"
-    gate = tuple(sorted({(b"amp", name.rpartition(".")[2].encode()) for name in DEPRECATED}))
+    gate = tuple(sorted({tuple(_words(name)) for name in DEPRECATED}))
 
     def wants(self, imports: dict[str, str], text: str) -> bool:
-        return "amp" in text and compare(self.setting.torch, "<", WARNS_SINCE) is not True
+        return ("amp" in text or "autocast_" in text) and compare(
+            self.setting.torch, "<", WARNS_SINCE
+        ) is not True
 
     def visitor(self, view: SourceView, report: Report) -> cst.CSTVisitor:
         return _Uses(self, view, report)
@@ -251,8 +267,10 @@ class _Uses(cst.CSTVisitor):
         call = f'{short}("{new.device}", …)'
         if short.endswith(("custom_fwd", "custom_bwd")):
             call = f'{short}(device_type="{new.device}")'
+        elif not new.old_parameters:
+            call = f'{short}("{new.device}")'
         advice = f"Write `{call}`"
-        if new.old_parameters and "autocast" in short:
+        if new.old_parameters and short.endswith(".autocast"):
             advice += ", and give `enabled` and `dtype` by keyword: their positions have changed"
         if compare(self.rule.setting.torch, ">=", new.since) is not True:
             advice += f" (from torch {new.since[0]}.{new.since[1]} on)"
@@ -263,7 +281,7 @@ class _Uses(cst.CSTVisitor):
             self.rule,
             place,
             f"`{name}` is deprecated",
-            why="Torch prints a FutureWarning since 2.4.",
+            why=f"Torch prints a {new.warning} since 2.4.",
             help=f"{advice}.",
             trail=trail,
             builder=self._builder(place, name, new),

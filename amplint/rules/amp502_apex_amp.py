@@ -3,8 +3,9 @@
 ## What it does
 
 Reports the import of `apex.amp` in a file that uses it: `amp.initialize`, `amp.scale_loss`, `amp.master_params`
-and the like. Silent for an import that only looks whether apex is there, for one in a branch that torch's version
-decides, and for other parts of apex, such as its fused optimizers and layers.
+and the like, and that of `apex.fp16_utils`, which came before it: `FP16_Optimizer`, `network_to_half`. Silent for an
+import that only looks whether apex is there, for one in a branch that torch's version decides, and for other parts of
+apex, such as its fused optimizers and layers.
 
 ## Why is this bad
 
@@ -95,13 +96,15 @@ from amplint.fixes.apex import MigrateApex
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.rules.base import Report, SourceView, SyntaxRule
 
+_OLD = ("apex.amp", "apex.fp16_utils")
+
 
 class ApexAmp(SyntaxRule):
     """Looks at imports."""
 
     level = Level.ADVICE
     tag = "deprecated"
-    gate = ((b"apex", b"amp"),)
+    gate = ((b"apex", b"amp"), (b"apex", b"fp16_utils"))
 
     def wants(self, imports: dict[str, str], text: str) -> bool:
         return "apex" in text
@@ -133,20 +136,20 @@ class _Imports(cst.CSTVisitor):
         if source and not isinstance(node.names, cst.ImportStar):
             for alias in node.names:
                 name = str(alias.name.value)
-                whole = source == "apex" and name == "amp"
-                if whole or source == "apex.amp" or source.startswith("apex.amp."):
-                    bound = _bound(alias) or name
-                    self._look(node, bound)
+                old = next((part for part in _OLD if f"{source}.{name}.".startswith(f"{part}.")), None)
+                if old is not None:
+                    self._look(node, _bound(alias) or name, old)
         return False
 
     def visit_Import(self, node: cst.Import) -> bool:
         for alias in node.names:
             name = self.view.code(alias.name)
-            if name == "apex.amp" or (name == "apex" and _bound(alias) is None):
-                self._look(node, _bound(alias) or "apex.amp")
+            for old in _OLD:
+                if name == old or (name == "apex" and _bound(alias) is None):
+                    self._look(node, _bound(alias) or old, old)
         return False
 
-    def _look(self, node: cst.Import | cst.ImportFrom, name: str) -> None:
+    def _look(self, node: cst.Import | cst.ImportFrom, name: str, old: str) -> None:
         if not self.view.is_read(name):
             return
         place, setting = self.view.place(node), self.rule.setting
@@ -155,10 +158,12 @@ class _Imports(cst.CSTVisitor):
             builder = NoFix(
                 "the project admits releases of torch before 2.3, which lack torch.amp.GradScaler"
             )
+        if old != "apex.amp":
+            builder = NoFix("it keeps float32 copies of the weights by itself, where autocast casts them")
         self.report.add(
             self.rule,
             place,
-            "`apex.amp` is deprecated and no longer kept up",
+            f"`{old}` is deprecated and no longer kept up",
             help="Use `torch.autocast` around the forward and `torch.amp.GradScaler` for float16.",
             builder=builder,
         )
