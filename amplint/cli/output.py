@@ -9,6 +9,9 @@ from pathlib import Path
 from amplint.cli.failure import Failure
 from amplint.report.text import Style
 
+_LINKING_PROGRAMS = ("vscode", "iTerm.app", "WezTerm", "Hyper", "ghostty", "Tabby", "rio", "zed")
+_LINKING_TERMINALS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
+
 
 def style_for(output_file: Path | None, *, err: bool = False) -> Style:
     """Colours and wrapping for a terminal. NO_COLOR and FORCE_COLOR (https://no-color.org,
@@ -22,7 +25,25 @@ def style_for(output_file: Path | None, *, err: bool = False) -> Style:
         color = True
     if os.environ.get("NO_COLOR"):
         color = False
-    return Style(color, _width() if terminal else 0)
+    return Style(color, _width() if terminal else 0, rules=_rules() if color and _has_links(terminal) else "")
+
+
+def _has_links(terminal: bool) -> bool:
+    """Whether a terminal shows hyperlinks; FORCE_HYPERLINK (0 or 1) decides."""
+    forced = os.environ.get("FORCE_HYPERLINK")
+    if forced:
+        return forced != "0"
+    version = os.environ.get("VTE_VERSION", "")
+    return terminal and (
+        os.environ.get("TERM_PROGRAM") in _LINKING_PROGRAMS
+        or os.environ.get("TERM", "").startswith(_LINKING_TERMINALS)
+        or any(name in os.environ for name in ("WT_SESSION", "KONSOLE_VERSION", "DOMTERM"))
+        or (version.isdigit() and int(version) >= 5000)
+    )
+
+
+def _rules() -> str:
+    return (Path(__file__).resolve().parents[1] / "rules").as_uri()
 
 
 def write(text: str, output_file: Path | None = None, *, err: bool = False) -> None:

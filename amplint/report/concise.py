@@ -6,7 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
-from amplint.report.text import LEVEL_COLORS, Style, ending, escaped, in_lines, is_fixable, place_of
+from amplint.report.text import (
+    Style,
+    ending,
+    escaped,
+    in_lines,
+    is_fixable,
+    painted_kind,
+    place_of,
+)
 
 if TYPE_CHECKING:
     from amplint.findings import Finding
@@ -28,6 +36,6 @@ def _lines(result: CheckResult, style: Style) -> list[str]:
 
 def _line(finding: Finding, style: Style, unsafe: bool) -> str:
     place = style.paint(place_of(finding), "bold")
-    level = style.paint(f"{finding.level.value}[{finding.name}]", LEVEL_COLORS[finding.level.value])
+    kind = painted_kind(finding, style)
     mark = style.paint("[*] ", "green") if is_fixable(finding, unsafe) else ""
-    return f"{place}: {level} {finding.code} {mark}{escaped(finding.message)}"
+    return f"{place}: {kind} {finding.code} {mark}{escaped(finding.message)}"

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from amplint.check import CheckResult
 from amplint.report.sources import Sources
-from amplint.report.text import LEVEL_COLORS, Style, counted, ending, escaped, in_lines, place_of, wrapped
+from amplint.report.text import (
+    LEVEL_COLORS,
+    Style,
+    counted,
+    ending,
+    escaped,
+    in_lines,
+    kind_of,
+    painted_kind,
+    place_of,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from amplint.findings import Edit, Finding, Fix
@@ -80,10 +91,10 @@ def block(finding: Finding, sources: Sources, style: Style, shown: Shown | None 
 
 def _header(finding: Finding, style: Style) -> list[str]:
     """The first line, wrapped as plain text and painted afterwards, since colours have no width."""
-    place, kind = place_of(finding), f"{finding.level.value}[{finding.name}]"
+    place, kind = place_of(finding), kind_of(finding)
     text = f"{place}: {kind} {finding.code} {escaped(finding.message)}"
     first, *rest = wrapped(text, style, "    ")
-    first = first.replace(kind, style.paint(kind, LEVEL_COLORS[finding.level.value]), 1)
+    first = first.replace(kind, painted_kind(finding, style), 1)
     first = first.replace(place, style.paint(place, "bold"), 1)
     return [first, *rest]
 

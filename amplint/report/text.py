@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from amplint.catalog import catalog
+
 if TYPE_CHECKING:
     from amplint.check import CheckResult
     from amplint.findings import Finding
@@ -35,16 +37,33 @@ LEVEL_COLORS = {"error": "red", "warning": "yellow", "advice": "cyan"}
 
 class Style(NamedTuple):
     """How to write: with colours or without, and wrapped to a width or not (0); ``quiet``: the findings and nothing
-    else; ``all_fixes``: what each fix changes, however long that is."""
+    else; ``all_fixes``: what each fix changes, however long that is; ``rules``: the address of the folder with the
+    rules, whose files begin with their pages, for links to them, or empty."""
 
     color: bool = False
     width: int = 0
     quiet: bool = False
     all_fixes: bool = False
+    rules: str = ""
 
     def paint(self, text: str, color: str) -> str:
         """The text in a colour, one of bold, dim, red, yellow, cyan, blue and green; "plain" is none."""
         return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.color and text and color != "plain" else text
+
+
+def kind_of(finding: Finding) -> str:
+    """``error[half-model]``."""
+    return f"{finding.level.value}[{finding.name}]"
+
+
+def painted_kind(finding: Finding, style: Style) -> str:
+    """The same in the colour of its level and, where the terminal can, linked to the page of the rule
+    (https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda)."""
+    text = style.paint(kind_of(finding), LEVEL_COLORS[finding.level.value])
+    module = next((row.module for row in catalog() if row.code == finding.code), "")
+    if not style.rules or not module:
+        return text
+    return f"\x1b]8;;{style.rules}/{module}.py\x1b\\{text}\x1b]8;;\x1b\\"
 
 
 def escaped(text: str) -> str:

@@ -12,7 +12,15 @@ from amplint.report.full import Shown, block
 from amplint.report.github import command
 from amplint.report.json import as_object
 from amplint.report.sources import Sources
-from amplint.report.text import LEVEL_COLORS, Style, counted, escaped, place_of, wrapped
+from amplint.report.text import (
+    Style,
+    counted,
+    escaped,
+    kind_of,
+    painted_kind,
+    place_of,
+    wrapped,
+)
 
 _COLORS = {
     Status.CONFIRMED: "red",
@@ -125,10 +133,10 @@ def _in_full(verdict: Verdict, sources: Sources, style: Style, shown: Shown) -> 
 
 def _in_short(verdict: Verdict, sources: Sources, style: Style) -> list[str]:
     finding = sources.in_cell(verdict.finding)
-    kind = f"{finding.level.value}[{finding.name}]"
+    kind = kind_of(finding)
     text = f"{place_of(finding)}: {kind} {finding.code} {escaped(finding.message)}"
     first, *rest = wrapped(text, style, "    ")
-    first = first.replace(kind, style.paint(kind, LEVEL_COLORS[finding.level.value]), 1)
+    first = first.replace(kind, painted_kind(finding, style), 1)
     return [first, *rest, *_evidence(verdict, "  ", style)]
 
 

@@ -34,5 +34,6 @@ def command(*arguments: str | bytes, fake: bool = True) -> list[str | bytes]:
 
 def environment(**more: str) -> dict[str, str]:
     """The environment without what would change the output."""
-    unwanted = ("NO_COLOR", "FORCE_COLOR", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "AMPLINT_DEBUG")
+    unwanted = {"NO_COLOR", "FORCE_COLOR", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "AMPLINT_DEBUG"}
+    unwanted |= {"FORCE_HYPERLINK", "TERM_PROGRAM", "VTE_VERSION", "WT_SESSION", "KONSOLE_VERSION", "DOMTERM"}
     return {key: value for key, value in os.environ.items() if key not in unwanted} | more

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import time
@@ -150,14 +151,10 @@ def test_a_run_that_hangs_says_what_it_is_at(project: Path, more: dict[str, str]
     assert on_screen(seen.decode()) == ""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs pseudo-terminals")
-@pytest.mark.parametrize(
-    ("more", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
-)
-def test_a_terminal_gets_colours(project: Path, more: dict[str, str], colored: bool) -> None:
+def in_terminal(project: Path, **more: str) -> bytes:
+    """What amplint writes to a terminal."""
     import pty
 
-    (project / "bad.py").write_text(LONG)
     leader, follower = pty.openpty()
     env = environment(TERM="xterm") | more
     process = subprocess.Popen(command(), cwd=project, env=env, stdout=follower)
@@ -173,5 +170,42 @@ def test_a_terminal_gets_colours(project: Path, more: dict[str, str], colored: b
         output += piece
     os.close(leader)
     assert process.wait(60) == 1
+    return output
+
+
+@needs_terminal
+@pytest.mark.parametrize(
+    ("more", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+)
+def test_a_terminal_gets_colours(project: Path, more: dict[str, str], colored: bool) -> None:
+    (project / "bad.py").write_text(LONG)
+    output = in_terminal(project, **more)
     assert (b"\x1b[1;33mwarning[backward-in-autocast]\x1b[0m" in output) is colored
     assert (b"\x1b" in output) is colored
+
+
+@needs_terminal
+@pytest.mark.parametrize(
+    ("more", "linked"),
+    [
+        ({}, False),
+        ({"TERM_PROGRAM": "vscode"}, True),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"VTE_VERSION": "7600"}, True),
+        ({"VTE_VERSION": "4999"}, False),
+        ({"WT_SESSION": "1"}, True),
+        ({"FORCE_HYPERLINK": "1"}, True),
+        ({"TERM_PROGRAM": "vscode", "FORCE_HYPERLINK": "0"}, False),
+        ({"TERM_PROGRAM": "vscode", "NO_COLOR": "1"}, False),
+    ],
+    ids=str,
+)
+def test_a_terminal_that_can_gets_links_to_the_rules(
+    project: Path, more: dict[str, str], linked: bool
+) -> None:
+    (project / "bad.py").write_text(LONG)
+    links = re.findall(rb"\x1b]8;;file://(.*?)\x1b\\(.*?)\x1b]8;;\x1b", in_terminal(project, **more))
+    assert bool(links) is linked
+    for target, text in links:
+        assert "## Why is this bad" in Path(target.decode()).read_text(encoding="utf-8")
+        assert text == b"\x1b[1;33mwarning[backward-in-autocast]\x1b[0m"
