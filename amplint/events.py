@@ -506,6 +506,18 @@ class ObjectGone(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Framework:
+    """What the code of a framework that scales losses looks like: the ``setting`` with which it does, the method that
+    ``prepares`` an optimizer for it, and the one that ``clips`` gradients after it has divided them."""
+
+    setting: str
+    prepares: str
+    clips: str
+    stands_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The functions of torch that it has methods of the same names for, with what these take."""
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizerMade(Event):
     """An optimizer was built."""
 
@@ -530,6 +542,13 @@ class OptimizerStepped(Event):
     """Whether the optimizer is one of torch's kind that was made in sight."""
     closure: bool = False
     """Whether the step was given a closure, which computes the loss."""
+    owner: Framework | None = None
+    """The framework that owns it, where an argument in sight tells that in which precision to train. Only the flow
+    tells of it, and of what follows."""
+    scales: bool = False
+    """Whether the owner steps it through a gradient scaler of its own."""
+    chosen: bool = False
+    """Whether a setting that is not in sight decides that, which this path takes to be on."""
 
 
 INITIAL_SCALE = 65536.0
@@ -607,18 +626,6 @@ class GradientsRead(Event):
     """Whether it limits the gradients in place."""
     limit: float | None = None
     """The largest norm or value that it allows, where it is a constant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Framework:
-    """What the code of a framework that scales losses looks like: the ``setting`` with which it does, the method that
-    ``prepares`` an optimizer for it, and the one that ``clips`` gradients after it has divided them."""
-
-    setting: str
-    prepares: str
-    clips: str
-    stands_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The functions of torch that it has methods of the same names for, with what these take."""
 
 
 @dataclass(frozen=True, slots=True)

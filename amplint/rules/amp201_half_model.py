@@ -121,11 +121,11 @@ from amplint.events import (
     Place,
     ScalerUsed,
 )
-from amplint.findings import Level
+from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import NoFix
 from amplint.fixes.casts import RemoveCast
 from amplint.rules.base import FlowRule, Report
-from amplint.rules.ledger import of_scaler
+from amplint.rules.ledger import Assumptions, of_scaler
 from amplint.rules.wording import line_of
 
 
@@ -133,8 +133,8 @@ from amplint.rules.wording import line_of
 class State:
     """What is known on one path."""
 
-    waiting: frozenset[CastParameters] = frozenset()
-    """Casts whose parameters an optimizer got, until a scaler meets them."""
+    waiting: frozenset[tuple[CastParameters, str]] = frozenset()
+    """Casts whose parameters an optimizer got, until a scaler meets them, and what would scale the loss."""
     halved: frozenset[tuple[Hashable, Place, bool]] = frozenset()
     """Modules that were cast to half, where, and whether they have run since."""
     restored: frozenset[Hashable] = frozenset()
@@ -152,11 +152,22 @@ class HalfModel(FlowRule):
         return State()
 
     def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> Hashable:
-        return state if event.via_scaler else self._waiting(state, event.casts)
+        if event.via_scaler:
+            return state
+        if event.owner is not None and event.scales:
+            setting = event.owner.setting
+            assumes = (Assumption(Assumed.FLAG, f"with `{setting}`"),) if event.chosen else ()
+            for cast in event.casts:
+                scaler = f"the gradient scaler that `{setting}` makes"
+                self._tell(report, cast, scaler, (event.place, "the optimizer is stepped here"), assumes)
+            return state
+        setting = f"`{event.owner.setting}`" if event.owner is not None else ""
+        scales = setting or ("the framework's mixed precision" if event.framework else "")
+        return self._waiting(state, event.casts, scales)
 
-    def _waiting(self, state: State, casts: Iterable[CastParameters]) -> Hashable:
+    def _waiting(self, state: State, casts: Iterable[CastParameters], scales: str) -> Hashable:
         # training all in bfloat16 is a choice: it has the range of float32 and needs no scaler
-        more = frozenset(cast for cast in casts if cast.to is DType.FLOAT16)
+        more = frozenset((cast, scales) for cast in casts if cast.to is DType.FLOAT16)
         return replace(state, waiting=state.waiting | more) if more - state.waiting else state
 
     def on_module_cast(self, state: State, event: ModuleCast, report: Report) -> Hashable:
@@ -203,40 +214,50 @@ class HalfModel(FlowRule):
         for cast in event.casts:
             if event.act not in ("unscale_", "step"):
                 continue
-            where = line_of(event.place, cast.place)
-            if cast.to is DType.FLOAT16:
-                dtype = "float16"
-                why = (
-                    "`unscale_` and `step` raise `ValueError: Attempting to unscale FP16 gradients.` A fused optimizer "
-                    "trains the float16 weights and raises nothing."
-                )
-                advice = "Keep the parameters in float32; autocast chooses the half-precision ops."
-            else:
-                dtype = "bfloat16"
-                why = "bfloat16 needs no loss scaling, and unscaling bfloat16 gradients raises before torch 2.4."
-                advice = "Keep the parameters in float32 under autocast, or drop the scaler."
-            trail = ((event.place, "a gradient scaler works on these parameters"),)
-            builder = RemoveCast(cast.place)
-            report.add(
-                self,
-                cast.place,
-                f"the model is cast to {dtype} here and trained with the gradient scaler used on {where}",
-                why=why,
-                help=advice,
-                trail=trail,
-                builder=builder,
-                assumes=of_scaler(event),
+            scaler = f"the gradient scaler used on {line_of(event.place, cast.place)}"
+            step = (event.place, "a gradient scaler works on these parameters")
+            self._tell(report, cast, scaler, step, of_scaler(event))
+        met = set(event.casts)
+        return replace(state, waiting=frozenset(item for item in state.waiting if item[0] not in met))
+
+    def _tell(
+        self, report: Report, cast: CastParameters, scaler: str, step: tuple[Place, str], assumes: Assumptions
+    ) -> None:
+        if cast.to is DType.FLOAT16:
+            dtype = "float16"
+            why = (
+                "`unscale_` and `step` raise `ValueError: Attempting to unscale FP16 gradients.` A fused optimizer "
+                "trains the float16 weights and raises nothing."
             )
-        return replace(state, waiting=state.waiting - set(event.casts))
+            advice = "Keep the parameters in float32; autocast chooses the half-precision ops."
+        else:
+            dtype = "bfloat16"
+            why = "bfloat16 needs no loss scaling, and unscaling bfloat16 gradients raises before torch 2.4."
+            advice = "Keep the parameters in float32 under autocast, or drop the scaler."
+        report.add(
+            self,
+            cast.place,
+            f"the model is cast to {dtype} here and trained with {scaler}",
+            why=why,
+            help=advice,
+            trail=(step,),
+            builder=RemoveCast(cast.place),
+            assumes=assumes,
+        )
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
-        for cast in state.waiting:
+        for cast, scales in state.waiting:
+            advice = (
+                f"Keep the parameters in float32 and train with {scales}, which scales the loss."
+                if scales
+                else "Keep the parameters in float32 and run the forward under autocast with a GradScaler."
+            )
             report.add(
                 self,
                 cast.place,
                 "the model is cast to float16 here and its parameters are then trained",
                 why="An update below 1/4096 of its weight is always lost, and small gradients become zero.",
-                help="Keep the parameters in float32 and run the forward under autocast with a GradScaler.",
+                help=advice,
                 level=Level.WARNING,
                 builder=RemoveCast(cast.place),
             )

@@ -8,20 +8,20 @@ Source: ``lightning/fabric/fabric.py``, ``lightning/fabric/plugins/precision/amp
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from amplint.events import DType, Framework
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
-from amplint.flow.models.frameworks.scales import precision_of, tell_precision
+from amplint.flow.models.frameworks.scales import prepared, region_by, tell_precision
 from amplint.flow.models.torch import checkpoints
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
-from amplint.flow.models.torch.values import Optimizer, Prepared
+from amplint.flow.models.torch.values import Autocast, Optimizer, Prepared, Wrapped
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, Constant, External, Instance, Value
+from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -66,6 +66,13 @@ _TYPES: dict[object, DType] = {
     "bf16-mixed": DType.BFLOAT16,
 }
 """What regions run matrix products in, by ``precision``."""
+_PLAIN = {
+    "accelerator": ("auto", "cuda", "gpu"),
+    "strategy": ("auto", "ddp", "ddp_find_unused_parameters_true", "dp"),
+    "plugins": (None,),
+}
+"""Values of arguments of a Fabric with which ``precision`` alone decides on regions and scaler on GPUs."""
+_OF_FABRIC = ("accelerator", "strategy", "devices", "num_nodes", "precision", "plugins")
 _NO_REGION = (32, 64, "32", "64", "32-true", "64-true")
 
 models.kinds += [
@@ -80,24 +87,40 @@ models.kinds += [
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Special(Note):
+    """A strategy or plugin may decide how a Fabric trains, beside ``precision``."""
+
+
 # Fabric ----------------------------------------------------------------------------------------------------------
 
 
 def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
     """``Fabric(precision="16-mixed")``."""
-    tell_precision(api, identity, arguments, arguments.get(4, "precision"), _SCALED, node, _FRAMEWORK)
+    named = arguments.by_name(_OF_FABRIC)
+    tell_precision(api, identity, arguments, named.get("precision"), _SCALED, node, _FRAMEWORK)
+    values = ((named.get(name), plain) for name, plain in _PLAIN.items())
+    if any(
+        one is not None and not (isinstance(one, Constant) and one.value in plain) for one, plain in values
+    ):
+        api.set_note(identity, Special())
 
 
 roles.give_constructor(models, FABRICS, _tell)
 
 
 def _autocast(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    precision = precision_of(api, framework)
-    given = precision.given if precision is not None else None
-    name = given.value if isinstance(given, Constant) else None
-    if name in _NO_REGION:
-        return roles.null(api, framework, arguments, node)
-    return replace(framework_region(api, node), dtype=_TYPES.get(name))
+    return _context(api, framework, node) or roles.null(api, framework, arguments, node)
+
+
+def _context(api: Api, framework: Value, node: Node) -> Autocast | None:
+    """What a Fabric opens around a forward, None for nothing at all. On a CPU float16 becomes bfloat16."""
+    context = region_by(api, framework, _TYPES, _NO_REGION, node)
+    return replace(context, enabled=None, framework=True) if context and _special(api, framework) else context
+
+
+def _special(api: Api, framework: Value) -> bool:
+    return isinstance(framework, Instance) and bool(api.notes(framework.identity, Special))
 
 
 def _setup(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
@@ -105,7 +128,10 @@ def _setup(api: Api, framework: Value, arguments: Arguments, node: Node) -> Valu
     # named arguments say how, but for these
     named = tuple(item for item in arguments.keywords if item[0] in ("module", "scheduler"))
     taken = replace(arguments, keywords=named)
-    roles.prepare_all(api, taken, Prepared(float32_out=True), node)
+    roles.prepare_all(api, taken, prepared(api, framework, _context(api, framework, node)), node)
+    if _special(api, framework):
+        # a strategy may keep float32 copies of the parameters
+        roles.prepare_all(api, taken, Wrapped(), node)
     return roles.handed_back(taken)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from amplint.events import AmpHidden, Framework, FrameworkScaled, FrameworkUnscaled, Place
+from amplint.events import AmpHidden, DType, Framework, FrameworkScaled, FrameworkUnscaled, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.values import Scaler
+from amplint.flow.models.torch.regions import framework_region
+from amplint.flow.models.torch.values import Autocast, Prepared, Scaler
 from amplint.flow.state.atoms import equals, is_true
 from amplint.flow.state.conditions import Condition, choice, either
 from amplint.flow.state.symbols import Symbol, symbol
@@ -82,6 +84,43 @@ def scales(api: Api, framework: Value | None) -> bool | None:
     """Whether an object of a framework scales losses, or None."""
     found = precision_of(api, framework)
     return None if found is None else api.known_truth(found.scales)
+
+
+def chosen(api: Api, framework: Value | None, among: Iterable[object]) -> object | None:
+    """The value of the argument that tells an object in which precision to train, if it is known on this path;
+    ``among`` are those that it may be asked for."""
+    found = precision_of(api, framework)
+    match found.given if found is not None else None:
+        case Constant() as given:
+            return given.value
+        case Unknown() | Number() as given:
+            asked = ((value, choice(equals(given.symbol, Constant(value)), TRUE, FALSE)) for value in among)
+            return next((value for value, condition in asked if api.known_truth(condition)), None)
+    return None
+
+
+def region_by(
+    api: Api, framework: Value | None, types: Mapping[object, DType], off: tuple[object, ...], node: Node
+) -> Autocast | None:
+    """What an object of a framework opens, by the argument that tells it in which precision to train: ``types`` are
+    those of its regions, ``off`` what it opens none for. Where the argument is not known, settings decide."""
+    name = chosen(api, framework, (*types, *off))
+    if name in off:
+        return None
+    dtype = types.get(name)
+    context = framework_region(api, node, None if dtype is None else True)
+    return replace(context, dtype=dtype, framework=dtype is None)
+
+
+def prepared(api: Api, framework: Value, context: Autocast | None) -> Prepared:
+    """The note of a module or optimizer that an object of a framework takes over. ``context`` is what the forward of a
+    module runs in, if that is known."""
+    known = context is not None and context.enabled is not None
+    context = replace(context, decorates=True) if context is not None and known else None
+    found = precision_of(api, framework)
+    if found is None or found.given is None:
+        return Prepared(scaler_made(api, framework), True, context)
+    return Prepared(scaler_made(api, framework), True, context, found.scales, found.framework)
 
 
 def scaler_made(api: Api, framework: Value | None) -> Place | None:

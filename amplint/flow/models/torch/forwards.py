@@ -30,8 +30,8 @@ from amplint.flow.models.torch.values import (
     Tensor,
 )
 from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
-from amplint.flow.state.conditions import leaves
-from amplint.flow.state.symbols import Symbol, made_from
+from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.symbols import Symbol, made_from, symbol
 from amplint.flow.state.values import NONE, BoundMethod, FunctionValue, Instance, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -80,7 +80,26 @@ def call_module(api: Api, value: Instance | Unknown, arguments: Arguments, node:
 
 
 def run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
-    """The forward of a module, in the thread that is being walked."""
+    """The forward of a module, in the thread that is being walked, and in the region that a framework runs it in."""
+    identity = value.identity if isinstance(value, Instance) else value.symbol
+    prepared = api.note(identity, Prepared)
+    if prepared is None or prepared.context is None:
+        return _run(api, value, arguments, node)
+    # each module has a context of its own
+    context = replace(prepared.context, identity=symbol("around", prepared.context.identity, identity))
+    api.enter(context, node)
+    result = _run(api, value, arguments, node)
+    api.leave(context, node)
+    return apply(_in_float32, result) if prepared.float32_out else result
+
+
+def _in_float32(value: Value) -> Value:
+    if not isinstance(value, Tensor) or not value.is_half:
+        return value
+    return Tensor(DType.FLOAT32, device=value.device)
+
+
+def _run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
     forward = _forward_of(api, value)
     if isinstance(value, Instance) and forward is None:
         name = layer_of(api, value)

@@ -24,7 +24,9 @@ from amplint.flow.models.torch.values import (
 )
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import (
+    FALSE,
     NONE,
+    TRUE,
     BoundMethod,
     Decorated,
     FunctionValue,
@@ -209,20 +211,41 @@ def stepped(
 ) -> None:
     """Tells that an optimizer updates its parameters here, through ``scaler`` or a framework's one, or not."""
     own = isinstance(optimizer, Instance) and bool(api.notes(optimizer.identity, Updates))
-    api.emit(
-        OptimizerStepped(
-            api.place(node),
-            regions(api),
-            identity_of(optimizer),
-            via_scaler=via_scaler or scaler is not None,
-            casts=() if _is_noted(api, optimizer, Wrapped) else casts(api, optimizer),
-            scaler=scaler,
-            modules=modules_of(api, optimizer),
-            framework=framework or _is_noted(api, optimizer, Prepared),
-            in_sight=own or isinstance(optimizer, Optimizer),
-            closure=closure,
+    owner = _owner(api, optimizer)
+
+    def tell(scales: Value) -> Value:
+        api.emit(
+            OptimizerStepped(
+                api.place(node),
+                regions(api),
+                identity_of(optimizer),
+                via_scaler=via_scaler or scaler is not None,
+                casts=() if _is_noted(api, optimizer, Wrapped) else casts(api, optimizer),
+                scaler=scaler,
+                modules=modules_of(api, optimizer),
+                framework=framework or _is_noted(api, optimizer, Prepared),
+                in_sight=own or isinstance(optimizer, Optimizer),
+                closure=closure,
+                owner=owner.framework if owner is not None else None,
+                scales=scales == TRUE,
+                chosen=owner is not None and owner.scales != TRUE,
+            )
         )
-    )
+        return NONE
+
+    if owner is None or owner.scales is None:
+        tell(FALSE)
+    elif casts(api, optimizer):
+        # the setting that chooses the scaler may have chosen the type of the parameters
+        api.each(owner.scales, tell)
+    else:
+        tell(owner.scales)
+
+
+def _owner(api: Api, optimizer: Value | None) -> Prepared | None:
+    """What a framework that owns an optimizer does with it."""
+    identity = identity_of(optimizer)
+    return api.note(identity, Prepared) if identity is not None else None
 
 
 @models.method(Optimizer, "step", weight=Weight.EFFECT)

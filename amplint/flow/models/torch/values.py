@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from amplint.events import INITIAL_SCALE, Certainty, DType, Place, Region, Regions, Trait
+from amplint.events import INITIAL_SCALE, Certainty, DType, Framework, Place, Region, Regions, Trait
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import Instance, Note, Unknown, Value
@@ -433,10 +433,16 @@ class ShardedNote(Note):
 @dataclass(frozen=True, slots=True)
 class Prepared(Note):
     """A framework owns or has wrapped a module or optimizer. ``place`` is where the framework was made, if that
-    has a gradient scaler of its own in float16; ``float32_out``: the module gives float32 whatever runs inside."""
+    has a gradient scaler of its own in float16; ``float32_out``: the module gives float32 whatever runs inside.
+
+    ``context`` is what the forward of the module runs in, ``scales`` the condition under which the optimizer is stepped
+    by a gradient scaler of the framework, and ``framework`` what the code of that looks like."""
 
     place: Place | None = None
     float32_out: bool = False
+    context: Autocast | None = None
+    scales: Value | None = None
+    framework: Framework | None = None
 
 
 @dataclass(frozen=True, slots=True)
