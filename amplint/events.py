@@ -543,8 +543,7 @@ class OptimizerStepped(Event):
     closure: bool = False
     """Whether the step was given a closure, which computes the loss."""
     owner: Framework | None = None
-    """The framework that owns it, where an argument in sight tells that in which precision to train. Only the flow
-    tells of it, and of what follows."""
+    """The framework that owns it, if that was made in sight. Only the flow tells of it, and of what follows."""
     scales: bool = False
     """Whether the owner steps it through a gradient scaler of its own."""
     chosen: bool = False

@@ -51,5 +51,7 @@ GATE: tuple[tuple[bytes, ...], ...] = (
     (b"set_autocast_xla_enabled",),
     (b"timm", b"ApexScaler"),
     (b"timm", b"NativeScaler"),
+    (b"transformers", b"Seq2SeqTrainer"),
+    (b"transformers", b"Trainer"),
 )
 """A file is looked at if all tokens of one row occur in it."""

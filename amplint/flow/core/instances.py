@@ -16,12 +16,14 @@ from amplint.flow.state.store import Key, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
+    BoundMethod,
     Choice,
     ClassValue,
     External,
     FunctionValue,
     Instance,
     Mapping,
+    Super,
     Unknown,
     Value,
 )
@@ -69,6 +71,9 @@ class Instances(Definitions):
             self._fill(instance, fields, arguments, node)
         elif method is not None:
             self._begin(instance, method, arguments, node)
+        else:
+            # a model may know the constructor that is inherited
+            self.machine.call(BoundMethod(Super(instance, value), "__init__"), arguments, node)
         return instance
 
     def _made_by(self, model: CallModel, key: str, node: ir.Node, given: Arguments) -> Value | None:

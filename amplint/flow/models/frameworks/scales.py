@@ -86,6 +86,13 @@ def scales(api: Api, framework: Value | None) -> bool | None:
     return None if found is None else api.known_truth(found.scales)
 
 
+def called_here(api: Api, framework: Instance, name: Framework) -> None:
+    """Notes what the code calls the precision that an object of a framework is told, if not by the framework's name."""
+    found = precision_of(api, framework)
+    if found is not None:
+        api.set_note(framework.identity, replace(found, framework=name))
+
+
 def chosen(api: Api, framework: Value | None, among: Iterable[object]) -> object | None:
     """The value of the argument that tells an object in which precision to train, if it is known on this path;
     ``among`` are those that it may be asked for."""
@@ -119,7 +126,8 @@ def prepared(api: Api, framework: Value, context: Autocast | None) -> Prepared:
     context = replace(context, decorates=True) if context is not None and known else None
     found = precision_of(api, framework)
     if found is None or found.given is None:
-        return Prepared(scaler_made(api, framework), True, context)
+        name = found.framework if found is not None else None
+        return Prepared(scaler_made(api, framework), True, context, framework=name)
     return Prepared(scaler_made(api, framework), True, context, found.scales, found.framework)
 
 

@@ -6,12 +6,15 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import cast_module
-from amplint.flow.models.torch.values import MODULE, FromPackage
-from amplint.flow.state.values import Sequence, Unknown, Value
+from amplint.flow.models.torch.values import MODULE, FromPackage, ParametersCast
+from amplint.flow.models.torch.weights import cast_parameters
+from amplint.flow.state.values import FALSE, NONE, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
 
+_QUANTIZED = ("quantization_config", "load_in_8bit", "load_in_4bit")
+"""Arguments with which most weights are integers."""
 _NO_MODELS = ("get_weight", "list_models", "get_model_weights", "get_model_builder")
 
 
@@ -34,6 +37,9 @@ def _module(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     module = Unknown(api.fresh(node), MODULE)
     if name:
         api.set_note(module.symbol, FromPackage(name.partition(".")[0]))
+    if any(key in _QUANTIZED and value not in (NONE, FALSE) for key, value in arguments.keywords):
+        cast_parameters(api, module, ParametersCast(None))
+        return module
     for key in ("torch_dtype", "dtype"):
         dtype = dtype_in(arguments.keyword(key))
         if dtype is not None and dtype.dtype.is_half:
