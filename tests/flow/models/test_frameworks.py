@@ -10,6 +10,7 @@ import pytest
 from amplint.events import (
     AmpHidden,
     Backward,
+    Converted,
     DType,
     Event,
     FrameworkScaled,
@@ -71,23 +72,23 @@ def only(events: list[Event], kind: type[Event]) -> list[Event]:
 
 
 @pytest.mark.parametrize(
-    ("precision", "scaled", "dtype", "prepared"),
+    ("precision", "scaled", "regions", "prepared"),
     [
-        ('"fp16"', [True], DType.FLOAT16, True),
-        ("precision", [False], DType.HALF, True),
-        ("None", [False], DType.HALF, False),
-        ('"bf16"', [], DType.BFLOAT16, False),
-        ('"no"', [], None, False),
+        ('"fp16"', [True], [DType.FLOAT16] * 2, True),
+        ("precision", [False], [DType.HALF], True),
+        ("None", [False], [DType.HALF], False),
+        ('"bf16"', [], [DType.BFLOAT16] * 2, False),
+        ('"no"', [], [], False),
     ],
 )
 def test_an_accelerator_scales_in_float16_alone(
-    tmp_path: Path, precision: str, scaled: list[bool], dtype: DType | None, prepared: bool
+    tmp_path: Path, precision: str, scaled: list[bool], regions: list[DType], prepared: bool
 ) -> None:
+    """Where it is known, the forward of a prepared model runs in a region of its own."""
     events = told(tmp_path, ACCELERATED.format(precision=precision))
     assert [event.float16 for event in events if isinstance(event, FrameworkScaled)] == scaled
     assert [event.float16 for event in events if isinstance(event, FrameworkUnscaled)] == scaled
-    regions = [event.regions[-1] for event in events if isinstance(event, RegionEntered)]
-    assert [region.dtype for region in regions] == ([] if dtype is None else [dtype])
+    assert [event.regions[-1].dtype for event in only(events, RegionEntered)] == regions
     assert all(event.framework for event in events if isinstance(event, OptimizerStepped))
     assert all(event.unclear for event in events if isinstance(event, Backward))
     (saved,) = (event for event in events if isinstance(event, StateSaved))
@@ -108,6 +109,198 @@ def test_a_precision_that_was_asked_for_is_known(tmp_path: Path) -> None:
     )
     assert only(events, Backward)
     assert not only(events, FrameworkScaled)
+
+
+NET = """
+from accelerate import Accelerator
+from accelerate.utils import AutocastKwargs, GradScalerKwargs
+from transformers import Trainer, TrainingArguments
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return torch.relu(self.fc(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "opened"),
+    [
+        ('mixed_precision="fp16"', [("cuda", DType.FLOAT16, True)]),
+        ('mixed_precision="bf16"', [("cuda", DType.BFLOAT16, True)]),
+        ('mixed_precision="bf16", cpu=True', [("cpu", DType.BFLOAT16, True)]),
+        ('mixed_precision="fp16", cpu=True', []),
+        ('mixed_precision="fp16", cpu=options.cpu', []),
+        ('mixed_precision="fp8"', []),
+        ('mixed_precision="no"', []),
+        ("mixed_precision=options.precision", []),
+        ('mixed_precision="fp16", deepspeed_plugin=options.plugin', []),
+        ('mixed_precision="fp16", kwargs_handlers=[AutocastKwargs(False)]', [("cuda", DType.FLOAT16, False)]),
+        (
+            'mixed_precision="fp16", kwargs_handlers=[AutocastKwargs(cache_enabled=False), GradScalerKwargs()]',
+            [("cuda", DType.FLOAT16, True)],
+        ),
+        ('mixed_precision="fp16", kwargs_handlers=[options.handler]', []),
+        ('mixed_precision="fp16", kwargs_handlers=options.handlers', []),
+    ],
+)
+def test_a_prepared_forward_runs_in_the_region_that_is_asked_for(
+    tmp_path: Path, given: str, opened: list[tuple[str, DType, bool]]
+) -> None:
+    body = f"""
+        def run(options, x):
+            model = Accelerator({given}).prepare(Net())
+            return model(x)
+        """
+    entered = only(told(tmp_path, NET + dedent(body)), RegionEntered)
+    regions = dict.fromkeys(event.regions[-1] for event in entered)
+    assert [(region.device, region.dtype, region.enabled) for region in regions] == opened
+    assert not any(region.conditional or region.framework for region in regions)
+    assert all(region.place.text.startswith("Accelerator(") for region in regions)
+
+
+def test_modules_that_are_prepared_together_have_contexts_of_their_own(tmp_path: Path) -> None:
+    body = """
+        class Outer(nn.Module):
+            def __init__(self, inner):
+                super().__init__()
+                self.inner = inner
+
+            def forward(self, x):
+                return self.inner(x)
+
+        def run(x):
+            inner = Net()
+            inner, outer = Accelerator(mixed_precision="fp16").prepare(inner, Outer(inner))
+            return outer(x)
+        """
+    entered = [event for event in only(told(tmp_path, NET + dedent(body)), RegionEntered) if event.regions]
+    assert len({event.instance for event in entered}) == 2
+    assert max(len(event.regions) for event in entered) == 2
+
+
+@pytest.mark.parametrize("call", ["model(x)", "accelerator.unwrap_model(model)(x)"])
+def test_the_outputs_of_a_prepared_layer_are_float32(tmp_path: Path, call: str) -> None:
+    body = f"""
+        def run(x):
+            accelerator = Accelerator(mixed_precision="fp16")
+            model = accelerator.prepare(nn.Linear(2, 2))
+            {call}.numpy()
+        """
+    (converted,) = only(told(tmp_path, NET + dedent(body)), Converted)
+    assert converted.operand.dtype is DType.FLOAT32
+
+
+@pytest.mark.parametrize(("kept", "regions"), [("True", 1), ("False", 0), ("kept", 0)])
+def test_an_unwrapped_model_keeps_its_region_unless_it_is_taken_away(
+    tmp_path: Path, kept: str, regions: int
+) -> None:
+    body = f"""
+        def run(x, kept):
+            accelerator = Accelerator(mixed_precision="fp16")
+            model = accelerator.prepare(Net())
+            accelerator.unwrap_model(model, keep_fp32_wrapper={kept})
+            return model(x)
+        """
+    assert len(only(told(tmp_path, NET + dedent(body)), RegionEntered)) == regions
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ('mixed_precision="fp16"', [(True, False, 1)]),
+        ('mixed_precision="bf16"', [(False, True, 1)]),
+        ("mixed_precision=precision", [(True, True, 1), (False, True, 1)]),
+        ("", [(False, True, 1)]),
+        ('mixed_precision="fp16", fsdp_plugin=precision', [(True, False, 0)]),
+        ('mixed_precision="fp16", deepspeed_plugin=precision', [(False, True, 0)]),
+        ('mixed_precision="fp16", kwargs_handlers=[GradScalerKwargs(enabled=False)]', [(False, True, 1)]),
+        ('mixed_precision="fp16", kwargs_handlers=[GradScalerKwargs(growth_interval=9)]', [(True, False, 1)]),
+    ],
+)
+def test_the_step_of_a_half_model_tells_whether_the_framework_scales(
+    tmp_path: Path, given: str, steps: list[tuple[bool, bool, int]]
+) -> None:
+    """Whether it does, whether a setting has decided that, and how many casts the parameters went through."""
+    body = f"""
+        def run(precision):
+            model = Net().half()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            optimizer = Accelerator({given}).prepare(optimizer)
+            optimizer.step()
+        """
+    stepped = only(told(tmp_path, NET + dedent(body)), OptimizerStepped)
+    assert [(event.scales, event.chosen, len(event.casts)) for event in stepped] == steps
+
+
+@pytest.mark.parametrize(
+    ("given", "dtypes", "scales"),
+    [
+        ('args=TrainingArguments("o", fp16=True)', [DType.FLOAT16], [True]),
+        ('args=TrainingArguments("o", bf16=True)', [DType.BFLOAT16], [False]),
+        ('args=TrainingArguments("o")', [], [False]),
+        ('args=TrainingArguments("o", False, fp16=True)', [], []),
+        ('args=TrainingArguments("o", fp16=True, deepspeed=None)', [DType.FLOAT16], [True]),
+        ('args=TrainingArguments("o", fp16=True, deepspeed="zero.json")', [], []),
+        ('args=TrainingArguments("o", fp16=True, fsdp="full_shard")', [], []),
+        ('args=TrainingArguments("o", fp16=True, half_precision_backend="apex")', [], []),
+        ('args=TrainingArguments("o", fp16=True, **options)', [], []),
+        ("args=options", [], []),
+        ('args=TrainingArguments("o", fp16=True), optimizers=options', [DType.FLOAT16], []),
+    ],
+)
+def test_a_trainer_trains_in_the_precision_that_it_is_told(
+    tmp_path: Path, given: str, dtypes: list[DType], scales: list[bool]
+) -> None:
+    program = f"{NET}\ndef run(options):\n    Trainer(model=Net().half(), {given}).train()\n"
+    events = told(tmp_path, program)
+    assert [event.regions[-1].dtype for event in only(events, RegionEntered)] == dtypes
+    assert [event.scales for event in only(events, OptimizerStepped)] == scales
+
+
+def test_a_region_around_the_training_hides_what_is_meant(tmp_path: Path) -> None:
+    body = """
+        def run():
+            trainer = Trainer(model=Net(), args=TrainingArguments("o", fp16=True))
+            with torch.autocast("cuda"):
+                trainer.train()
+        """
+    events = told(tmp_path, NET + dedent(body))
+    assert len(only(events, RegionEntered)) == 1
+    assert not only(events, Backward)
+
+
+@pytest.mark.parametrize(
+    "method", ["create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs"]
+)
+def test_a_trainer_that_makes_its_own_optimizer_may_train_anything(tmp_path: Path, method: str) -> None:
+    body = f"""
+        class Own(Trainer):
+            def {method}(self, *args):
+                return make(self)
+
+        Own(model=Net().half(), args=TrainingArguments("o", fp16=True)).train()
+        """
+    events = told(tmp_path, NET + dedent(body))
+    assert [event.regions[-1].dtype for event in only(events, RegionEntered)] == [DType.FLOAT16]
+    assert not only(events, OptimizerStepped)
+
+
+def test_the_accelerator_of_a_trainer_has_its_precision(tmp_path: Path) -> None:
+    body = """
+        def run():
+            trainer = Trainer(model=Net(), args=TrainingArguments("o", fp16=True))
+            trainer.train()
+            with trainer.accelerator.autocast():
+                pass
+        """
+    assert [event.regions[-1].dtype for event in only(told(tmp_path, NET + dedent(body)), RegionEntered)] == [
+        DType.FLOAT16,
+        DType.FLOAT16,
+    ]
 
 
 def test_the_scaler_of_an_accelerator_is_none_in_bfloat16(tmp_path: Path) -> None:
@@ -141,6 +334,37 @@ def test_fabric_scales_in_mixed_float16_alone(
     events = told(tmp_path, FABRIC.format(precision=precision))
     assert [event.float16 for event in events if isinstance(event, FrameworkScaled)] == scaled
     assert len(only(events, RegionEntered)) == regions
+
+
+@pytest.mark.parametrize(
+    ("given", "regions", "casts"),
+    [
+        ('precision="16-mixed"', [(DType.FLOAT16, False)], 1),
+        ('precision="16-mixed", accelerator="cuda", strategy="ddp"', [(DType.FLOAT16, False)], 1),
+        ('precision="16-mixed", accelerator="cpu"', [], 0),
+        ('precision="16-mixed", strategy="fsdp"', [], 0),
+        ('precision="16-mixed", plugins=[1]', [], 0),
+        ('precision="16-true"', [], 1),
+    ],
+)
+def test_what_fabric_sets_up_runs_in_its_region(
+    tmp_path: Path, given: str, regions: list[tuple[DType, bool]], casts: int
+) -> None:
+    body = f"""
+        from lightning.fabric import Fabric
+
+        def run(x):
+            fabric = Fabric({given})
+            model = Net().half()
+            model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+            fabric.backward(model(x).sum())
+            optimizer.step()
+        """
+    events = told(tmp_path, NET + dedent(body))
+    opened = [event.regions[-1] for event in only(events, RegionEntered)]
+    assert [(region.dtype, region.framework) for region in opened] == regions
+    (stepped,) = {(event.place, event.casts) for event in only(events, OptimizerStepped)}
+    assert len(stepped[1]) == casts
 
 
 def test_objects_are_known_by_what_is_called_on_them(tmp_path: Path) -> None:
