@@ -5,13 +5,14 @@
 Follows a model that was cast with `.half()`, `.bfloat16()`, `.to(torch.float16)`, `.to(dtype=...)` or
 loaded with `torch_dtype=torch.float16`, and reports the cast where
 
-* its parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error),
+* its parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error); also that of accelerate,
+  Fabric or transformers' `Trainer`, where the code tells them to train in float16,
 * its float16 parameters are stepped without a scaler (warning),
 * it runs in half and is then cast back with `.float()` (warning): casts of modules work in place, and what was
   rounded stays rounded.
 
 Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), whose
-optimizer keeps float32 copies (apex's `FP16_Optimizer`), copies for export, tensors that are cast (labels,
+optimizer keeps float32 copies (apex's `FP16_Optimizer`, DeepSpeed), copies for export, tensors that are cast (labels,
 masks, inputs), and training in pure bfloat16 without a scaler, which is a legitimate choice.
 
 ## Why is this bad

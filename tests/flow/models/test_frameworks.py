@@ -155,9 +155,8 @@ def test_a_prepared_forward_runs_in_the_region_that_is_asked_for(
             model = Accelerator({given}).prepare(Net())
             return model(x)
         """
-    entered = only(told(tmp_path, NET + dedent(body)), RegionEntered)
-    regions = dict.fromkeys(event.regions[-1] for event in entered)
-    assert [(region.device, region.dtype, region.enabled) for region in regions] == opened
+    regions = [event.regions[-1] for event in only(told(tmp_path, NET + dedent(body)), RegionEntered)]
+    assert list(dict.fromkeys((region.device, region.dtype, region.enabled) for region in regions)) == opened
     assert not any(region.conditional or region.framework for region in regions)
     assert all(region.place.text.startswith("Accelerator(") for region in regions)
 
