@@ -145,6 +145,7 @@ class Net(nn.Module):
         ),
         ('mixed_precision="fp16", kwargs_handlers=[options.handler]', []),
         ('mixed_precision="fp16", kwargs_handlers=options.handlers', []),
+        ('mixed_precision="fp16", kwargs_handlers=[AutocastKwargs() for _ in options]', []),
     ],
 )
 def test_a_prepared_forward_runs_in_the_region_that_is_asked_for(
@@ -233,6 +234,15 @@ def test_the_step_of_a_half_model_tells_whether_the_framework_scales(
         """
     stepped = only(told(tmp_path, NET + dedent(body)), OptimizerStepped)
     assert [(event.scales, event.chosen, len(event.casts)) for event in stepped] == steps
+
+
+def test_a_step_is_told_once_where_no_parameters_were_cast(tmp_path: Path) -> None:
+    body = """
+        def run(precision):
+            optimizer = torch.optim.SGD(Net().parameters(), lr=0.1)
+            Accelerator(mixed_precision=precision).prepare(optimizer).step()
+        """
+    assert len(only(told(tmp_path, NET + dedent(body)), OptimizerStepped)) == 1
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def _told_by(api: Api, arguments: Value) -> Value:
 
 
 def _train_with(api: Api, trainer: Instance, model: Value, note: Value, node: Node) -> Value:
-    if not isinstance(note, Told) or not is_module(api, model):
+    if not isinstance(note, Told):
         return NONE
     precision = select(api.truth(note.fp16), _FP16, select(api.truth(note.bf16), _BF16, NONE))
     return api.each(precision, lambda one: _train_in(api, trainer, model, one, node))
