@@ -211,14 +211,14 @@ def _attribute(api: Api, trainer: Instance, name: str, node: Node | None) -> Val
 # adapters --------------------------------------------------------------------------------------------------------
 
 
-@models.method(MODULE, "add_adapter", weight=Weight.EFFECT)
+@models.method(MODULE, "add_adapter")
 def _add_adapter(api: Api, model: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
     """``model.add_adapter(LoraConfig())``: what the model had is frozen."""
     freeze(api, model, True)
     return NONE
 
 
-@models.call("peft.get_peft_model", weight=Weight.EFFECT)
+@models.call("peft.get_peft_model")
 def _adapted(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``get_peft_model(model, LoraConfig())``: the model is frozen, and part of what is given back."""
     model = arguments.get(0, "model")
