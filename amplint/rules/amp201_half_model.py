@@ -220,7 +220,7 @@ class HalfModel(FlowRule):
             report.add(
                 self,
                 cast.place,
-                f"the model is cast to {dtype} here and trained with the gradient scaler used on {where}",
+                f"the parameters become {dtype} here and are trained with the gradient scaler used on {where}",
                 why=why,
                 help=advice,
                 trail=trail,
@@ -234,7 +234,7 @@ class HalfModel(FlowRule):
             report.add(
                 self,
                 cast.place,
-                "the model is cast to float16 here and its parameters are then trained",
+                "the parameters become float16 here and are then trained",
                 why="An update below 1/4096 of its weight is always lost, and small gradients become zero.",
                 help="Keep the parameters in float32 and run the forward under autocast with a GradScaler.",
                 level=Level.WARNING,

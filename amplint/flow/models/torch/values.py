@@ -340,10 +340,14 @@ class Frozen(Note):
 @dataclass(frozen=True, slots=True)
 class ParametersCast(Note):
     """The parameters of a module, or one of them alone, were cast, at ``place`` if the code names a half type there.
-    ``dtype`` is None where the type is not known."""
+    ``dtype`` is None where the type is not known. ``one``: the data of one parameter was replaced, ``p.data = x``, and
+    which of those of the module keep their type is not known; ``others`` are the places where that was done to another
+    one before."""
 
     dtype: DType | None
     place: Place | None = None
+    one: bool = False
+    others: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
