@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from listening import Holds
 from walking import events_of, of, types_seen
 
 from amplint.events import DType, ModuleCast, OptimizerStepped
@@ -34,6 +35,8 @@ def stepped_in(folder: Path, body: str, parameters: str = "model.parameters()") 
         "torch.zeros(2, dtype=torch.float16).float()",
         "torch.zeros(2).half().to(x.dtype)",
         "torch.zeros(2, dtype=torch.int8)",
+        "torch.tensor(0.5, dtype=torch.float32)",
+        "torch.tensor(0.5, dtype=x.dtype)",
         'torch.zeros(2, dtype=torch.get_autocast_dtype("cuda"))',
     ],
 )
@@ -52,7 +55,7 @@ def test_a_parameter_of_what_a_region_may_have_made_half(tmp_path: Path) -> None
 def test_a_parameter_of_a_half_type_that_is_not_known(tmp_path: Path) -> None:
     body = """
     with torch.autocast("cuda", dtype=y):
-        out = model(x)
+        out = model[0](x)
     own = nn.Parameter(torch.zeros(2, dtype=out.dtype))
     """
     assert stepped_in(tmp_path, body, "[own]") == []
@@ -73,11 +76,33 @@ def test_a_parameter_of_what_is_likely_half(tmp_path: Path) -> None:
         "torch.randn(2, 2).half()",
         "torch.randn(2, 2).to('cuda', torch.float16)",
         "torch.zeros_like(torch.ones(2, dtype=torch.half))",
+        "torch.tensor(x, dtype=torch.float16)",
         "torch.randn(2, dtype={'a': torch.float16, 'b': torch.float32}.get(flag, torch.float32))",
     ],
 )
 def test_a_parameter_that_is_made_in_float16(tmp_path: Path, data: str) -> None:
     assert stepped_in(tmp_path, f"own = nn.Parameter({data})", "[own]") == [DType.FLOAT16.value]
+
+
+def test_a_long_function_that_is_given_a_half_type_is_followed(holds: Holds) -> None:
+    lines = "\n".join(f"    y = x + {number}" for number in range(200))
+    tape = holds(
+        f"""
+import torch
+
+def make(x, dtype):
+{lines}
+    return torch.nn.Parameter(torch.zeros(2, dtype=dtype))
+
+def main(x):
+    own = make(x, torch.float16)
+    optimizer = torch.optim.SGD([own])
+    own.sum().backward()
+    optimizer.step()
+"""
+    )
+    (event,) = tape.of(OptimizerStepped)
+    assert [cast.to for cast in event.casts] == [DType.FLOAT16]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,11 @@ class DTypeValue(Value):
     dtype: DType
     of_tensor: bool = field(default=False, compare=False)
 
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether a call that is given it is followed: it may make parameters of that type."""
+        return self.dtype.is_half
+
 
 @dataclass(frozen=True, slots=True)
 class TypeInfo(Value):
