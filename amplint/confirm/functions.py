@@ -25,7 +25,7 @@ from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.levels import Level
 from amplint.confirm.places import Site, names_in
 from amplint.confirm.provenance import History, operand
-from amplint.confirm.signatures import CASTS, DATA, GRADIENT, Function, described
+from amplint.confirm.signatures import CASTS, DATA, GRADIENT, REPLACES, Function, described
 from amplint.confirm.watching import Watch
 from amplint.confirm.weights import Weights
 from amplint.events import (
@@ -140,6 +140,8 @@ class FunctionMode(TorchFunctionMode):
                 watch.guarded(self._cached.aliased, args[0], result)
             else:
                 watch.guarded(self._cached.wrote, function.name, args[0])
+        if function is REPLACES and isinstance(args[1], Tensor):
+            watch.guarded(self._replaced, args[0], args[1])
         if watch.scaled or watch.gradients or watch.penalties or function is GRADIENT:
             watch.guarded(self._follow, function, args, tensors, result)
         return result
@@ -214,6 +216,18 @@ class FunctionMode(TorchFunctionMode):
                 (function.casts and dtype in HALF) or all(part is not tensor for tensor in tensors)
             ):
                 watch.histories.note(part, history)
+
+    def _replaced(self, tensor: Tensor, data: Tensor) -> None:
+        """``p.data = x``: it has the type of x, and became so where x did."""
+        histories = self.watch.histories
+        if data.dtype not in HALF:
+            histories.drop(tensor)
+            return
+        known, site = histories.of(data), self.watch.site(3)
+        if known is None or known.half_by_user is None:
+            known = histories.shared(History(half_by_user=site)) if site is not None else None
+        if known is not None:
+            histories.note(tensor, known)
 
     def _around(self, tensors: list[Tensor]) -> tuple[Regions, bool]:
         """The regions that are for the device of an op's tensors, and whether it is the CPU."""

@@ -6,8 +6,7 @@ import inspect
 from typing import Any
 
 import torch
-from torch.nn import Module
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn import Module, Parameter
 
 from amplint.confirm import threads
 from amplint.confirm.dtypes import HALF, named
@@ -27,8 +26,8 @@ def install(watch: Watch) -> None:
         watch.patches.wrap(Module, name, watcher.cast)
     watch.patches.wrap(Module, "__call__", watcher.call)
     watch.patches.wrap(torch.nn.RNNBase, "check_input", watcher.rnn)
-    handle = register_module_parameter_registration_hook(watcher.registered)
-    watch.hooked(handle)
+    watch.patches.wrap(Parameter, "__new__", watcher.made)
+    watch.patches.wrap(Parameter, "__deepcopy__", watcher.copied)
 
 
 class _Watcher:
@@ -125,12 +124,34 @@ class _Watcher:
             Op(site, regions, name, (operand,), None, "lower", weights=weights, weights_raise=True)
         )
 
-    def registered(self, module: Any, name: str, parameter: Any) -> None:
-        """The hook that modules call with each parameter that they get."""
-        if isinstance(parameter, torch.Tensor) and parameter.dtype in HALF:
-            self.watch.guarded(self._made_half, parameter)
+    def made(self, original: Any) -> Any:
+        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            result = original(cls, *args, **kwargs)
+            if result.dtype in HALF:
+                self.watch.guarded(self._made_half, result)
+            return result
+
+        return __new__
 
     def _made_half(self, parameter: torch.Tensor) -> None:
         site = self.watch.site(3)
-        if site is not None and self.watch.histories.of(parameter) is None:
+        if site is not None:
             self.watch.histories.note(parameter, self.watch.histories.shared(History(half_by_user=site)))
+
+    def copied(self, original: Any) -> Any:
+        """A copy became half where what it is a copy of did."""
+
+        def __deepcopy__(parameter: Any, memo: Any) -> Any:  # noqa: N807
+            result = original(parameter, memo)
+            if result.dtype in HALF:
+                self.watch.guarded(self._copied, parameter, result)
+            return result
+
+        return __deepcopy__
+
+    def _copied(self, parameter: torch.Tensor, copy: torch.Tensor) -> None:
+        history = self.watch.histories.of(parameter)
+        if history is not None:
+            self.watch.histories.note(copy, history)
+        else:
+            self.watch.histories.drop(copy)

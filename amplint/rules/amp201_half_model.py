@@ -3,17 +3,21 @@
 ## What it does
 
 Follows a model that was cast with `.half()`, `.bfloat16()`, `.to(torch.float16)`, `.to(dtype=...)` or
-loaded with `torch_dtype=torch.float16`, and reports the cast where
+loaded with `torch_dtype=torch.float16`, parameters that are made in half, as in
+`nn.Parameter(torch.zeros(8, dtype=torch.float16))`, and those whose data is exchanged for its cast,
+`p.data = p.data.half()`, in a loop or in a function for `model.apply`. It reports the place where they become half if
 
-* its parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error); also that of accelerate,
+* the parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error); also that of accelerate,
   Fabric or transformers' `Trainer`, where the code tells them to train in float16,
-* its float16 parameters are stepped without a scaler (warning),
-* it runs in half and is then cast back with `.float()` (warning): casts of modules work in place, and what was
-  rounded stays rounded.
+* the parameters are float16 and stepped without a scaler (warning),
+* the model runs in half and is then cast back with `.float()` (warning): casts of modules work in place, and what
+  was rounded stays rounded.
 
 Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), whose
 optimizer keeps float32 copies (apex's `FP16_Optimizer`, DeepSpeed), copies for export, tensors that are cast (labels,
-masks, inputs), and training in pure bfloat16 without a scaler, which is a legitimate choice.
+masks, inputs), and training in pure bfloat16 without a scaler, which is a legitimate choice. And
+mixed precision by hand, where `p.data = p.data.float()` makes the parameters float32 before the optimizer steps, all
+of them or those that take gradients.
 
 ## Why is this bad
 
@@ -39,6 +43,7 @@ Measured with torch 2.13.0 on the CPU:
   it is 0.9.
 * One step of Adam on float16 parameters, with a gradient of 1e-4 in one element and 0 in the others, gave
   `-inf` and three `nan`: the square of the gradient and the default `eps=1e-8` are both zero in float16.
+* `p.data = p.data.half()` changes the parameter itself, with the same two results.
 * `model.half()` before an evaluation and `model.float()` after it leave weights with three digits: 0.1 has
   become 0.0999755859375. A moving average of weights that is evaluated so loses what each epoch added.
 * Outside a region a half model with float32 input raises `RuntimeError: mat1 and mat2 must have the same
@@ -238,7 +243,7 @@ class HalfModel(FlowRule):
         report.add(
             self,
             cast.place,
-            f"the model is cast to {dtype} here and trained with {scaler}",
+            f"the parameters become {dtype} here and are trained with {scaler}",
             why=why,
             help=advice,
             trail=(step,),
@@ -256,7 +261,7 @@ class HalfModel(FlowRule):
             report.add(
                 self,
                 cast.place,
-                "the model is cast to float16 here and its parameters are then trained",
+                "the parameters become float16 here and are then trained",
                 why="An update below 1/4096 of its weight is always lost, and small gradients become zero.",
                 help=advice,
                 level=Level.WARNING,

@@ -52,8 +52,12 @@ class Target:
     device: str | None = None
 
 
-def target_of(api: Api, arguments: Arguments) -> Target:
-    """The target of ``x.to(…)``, which takes a device, a type, both, or another tensor."""
+def target_of(api: Api, arguments: Arguments, method: str = "to") -> Target:
+    """The target of ``x.to(…)``, which takes a device, a type, both, or another tensor, and of ``x.type(…)``, which
+    takes nothing but types."""
+    if method == "type":
+        known = dtype_in(arguments.get(0, "dtype") or arguments.keyword("dst_type"))
+        return Target(known, known is None)
     dtype, device = arguments.keyword("dtype"), arguments.keyword("device")
     first, *rest = arguments.positional or (None,)
     other = current(api, first if first is not None else arguments.keyword("other") or NONE)
@@ -132,8 +136,7 @@ def _to(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> 
     """``x.to(torch.float16)``, ``x.to(device)``, ``x.to(y)``."""
     if name == "type" and not arguments.all:
         return api.unknown(node)
-    target = _of_type(arguments) if name == "type" else target_of(api, arguments)
-    return moved(api, base, target, node)
+    return moved(api, base, target_of(api, arguments, name), node)
 
 
 def moved(api: Api, base: Tensor, target: Target, node: Node) -> Value:
@@ -147,12 +150,6 @@ def moved(api: Api, base: Tensor, target: Target, node: Node) -> Value:
     if target.device is not None and isinstance(result, Tensor):
         return replace(result, device=target.device)
     return result
-
-
-def _of_type(arguments: Arguments) -> Target:
-    """The target of ``x.type(…)``, which takes nothing but types."""
-    known = dtype_in(arguments.get(0, "dtype"))
-    return Target(known, known is None)
 
 
 def _cast_to(api: Api, base: Value, dtype: DTypeValue, node: Node) -> Value:
@@ -176,7 +173,7 @@ def _names_dtype(node: Node) -> bool:
 def _unknown_to(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
     """``x.to(torch.float16)`` is a tensor; what is moved to a device is what it was."""
     if name == "type":
-        target = _of_type(arguments)
+        target = target_of(api, arguments, name)
         return _cast_to(api, base, target.dtype, node) if target.dtype is not None else None
     if not arguments.all and not arguments.unclear:
         return None

@@ -235,9 +235,10 @@ def _like(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
 
 
 def _of_data(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
-    """``torch.tensor([0.5, 1])``."""
+    """``torch.tensor([0.5, 1])``, ``torch.tensor(x, dtype=torch.float16)``."""
     if given.keyword("dtype") is not None:
-        return None
+        dtype = dtype_in(given.keyword("dtype"))
+        return _finished(api, Tensor(dtype.dtype), given, node) if dtype is not None else None
     data = given.positional[0] if given.positional else given.keyword("data")
     if isinstance(data, Tensor):
         return _finished(api, replace(new_like(data)), given, node)

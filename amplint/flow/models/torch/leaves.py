@@ -5,6 +5,7 @@ from __future__ import annotations
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.casts import CASTS, cast, moved, target_of
 from amplint.flow.models.torch.operations import write
 from amplint.flow.models.torch.shapes import shape_of
 from amplint.flow.models.torch.tensors import writes
@@ -17,14 +18,21 @@ from amplint.flow.models.torch.values import (
     ParametersCast,
     Tensor,
 )
-from amplint.flow.models.torch.weights import current, freeze_named, weight_dtype
+from amplint.flow.models.torch.weights import (
+    current,
+    freeze_named,
+    is_surely_half,
+    note_cast,
+    replace_data,
+    weight_dtype,
+)
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import FALSE, NONE, TRUE, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
 
-_ALIKE = frozenset({"cpu", "cuda", "to", "detach", "clone", "view", "flatten"})
+_ALIKE = frozenset({"cpu", "cuda", "detach", "clone", "view", "flatten"})
 
 
 @models.call(
@@ -36,12 +44,15 @@ _ALIKE = frozenset({"cpu", "cuda", "to", "detach", "clone", "view", "flatten"})
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``nn.Parameter(torch.zeros(2))``."""
     data = current(api, arguments.get(0, "data") or NONE)
-    dtype = data.dtype if isinstance(data, Tensor) else DType.FLOAT32
-    half = data.half_by_user if isinstance(data, Tensor) else None
     owner = api.fresh(node)
     if arguments.get(1, "requires_grad") == FALSE:
         api.set_note(owner, Frozen())
-    return Tensor(dtype, half_by_user=half, parameter_of=owner)
+    if not isinstance(data, Tensor):
+        return Tensor(DType.FLOAT32, parameter_of=owner)
+    if is_surely_half(data):
+        api.set_note(owner, ParametersCast(data.dtype, api.place(node)))
+        note_cast(api)
+    return Tensor(data.dtype, half_by_user=data.half_by_user, parameter_of=owner)
 
 
 # what model.parameters() gives -----------------------------------------------------------------------------------
@@ -89,6 +100,7 @@ def _set(api: Api, base: Parameters, name: str, value: Value, node: Node) -> boo
         freeze_named(api, base.module, value == FALSE)
     elif name == "data":
         write(api, base, ".data =", node)
+        replace_data(api, base.module, value, node)
     return name in ("requires_grad", "data")
 
 
@@ -116,6 +128,21 @@ def _requires_gradients(api: Api, base: Parameters, name: str, arguments: Argume
     """``p.requires_grad_(False)``."""
     freeze_named(api, base.module, (arguments.get(0, "requires_grad") or TRUE) == FALSE)
     return base
+
+
+@models.method(Parameters, *CASTS)
+def _cast(api: Api, base: Parameters, name: str, arguments: Arguments, node: Node) -> Value:
+    """``p.half()`` is a tensor, which may become ``p.data``."""
+    return cast(api, base, CASTS[name], node)
+
+
+@models.method(Parameters, "to", "type")
+def _to(api: Api, base: Parameters, name: str, arguments: Arguments, node: Node) -> Value:
+    """``p.to(device)`` counts as the parameter, ``p.to(torch.float16)`` is a tensor."""
+    if name == "type" and not arguments.all:
+        return api.unknown(node)
+    target = target_of(api, arguments, name)
+    return base if target.dtype is None and not target.unclear else moved(api, Tensor(), target, node)
 
 
 @models.method(Parameters)

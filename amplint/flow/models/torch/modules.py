@@ -9,8 +9,7 @@ from amplint.events import DType, ModuleCast
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.casts import Target, target_of
-from amplint.flow.models.torch.dtypes import dtype_in
+from amplint.flow.models.torch.casts import target_of
 from amplint.flow.models.torch.values import (
     MODULE,
     Buffers,
@@ -28,6 +27,7 @@ from amplint.flow.models.torch.weights import (
     is_module,
     items_in,
     know,
+    modules_in,
     weight_dtype,
     written,
 )
@@ -64,9 +64,7 @@ _OWN_METHODS = frozenset(
     }
 )
 _CASTS = {"half": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float": DType.FLOAT32, "double": DType.FLOAT64}
-_SAME = frozenset(
-    {"cuda", "cpu", "xpu", "npu", "ipu", "mtia", "train", "eval", "apply", "share_memory", "to_empty"}
-)
+_SAME = frozenset({"cuda", "cpu", "xpu", "npu", "ipu", "mtia", "train", "eval", "share_memory", "to_empty"})
 """Methods that give the module itself."""
 _COLLECTIONS = frozenset(
     {"items", "values", "keys", "named_children", "children", "modules", "named_modules"}
@@ -122,8 +120,7 @@ def _to(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> V
     """``model.to(torch.float16)``, ``model.to(device)``."""
     if not is_module(api, base):
         return None
-    known = dtype_in(arguments.get(0, "dst_type"))
-    target = target_of(api, arguments) if name == "to" else Target(known, known is None)
+    target = target_of(api, arguments, name)
     if target.unclear:
         cast_parameters(api, base, ParametersCast(None))
     if target.dtype is None:
@@ -140,6 +137,19 @@ def _to(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> V
 @models.method(Instance, *_SAME)
 def _same(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
     return base if is_module(api, base) else None
+
+
+@models.method(OF_TORCH, "apply")
+@models.method(MODULE, "apply")
+@models.method(Instance, "apply")
+def _apply(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model.apply(function)`` calls it with each module inside, and with the model last."""
+    function = arguments.get(0, "fn")
+    if function is None or not is_module(api, base):
+        return None
+    for part in reversed(modules_in(api, base)):
+        api.call(function, Arguments((part,), (), (node,)), node)
+    return base
 
 
 @models.method(OF_TORCH, "requires_grad_")

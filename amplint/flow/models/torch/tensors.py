@@ -38,7 +38,7 @@ from amplint.flow.models.torch.values import (
     ScaledLoss,
     Tensor,
 )
-from amplint.flow.models.torch.weights import current
+from amplint.flow.models.torch.weights import current, replace_data
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import asked
 from amplint.flow.state.values import FALSE, NONE, Constant, Number, Sequence, Unknown, Value
@@ -131,9 +131,11 @@ def _is_called(node: Node, name: str) -> bool:
 
 @models.into(models.stores, Tensor)
 def _set(api: Api, base: Tensor, name: str, value: Value, node: Node) -> bool:
-    """``x.data = y`` writes in place."""
+    """``x.data = y`` writes in place, and may change the type."""
     if name == "data":
         write(api, base, ".data =", node)
+        if base.parameter_of is not None:
+            replace_data(api, base.parameter_of, value, node)
     elif name == "requires_grad" and base.parameter_of is not None:
         api.set_note(base.parameter_of, Frozen(value == FALSE))
     return name in ("data", "requires_grad")

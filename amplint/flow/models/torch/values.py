@@ -25,6 +25,11 @@ class DTypeValue(Value):
     dtype: DType
     of_tensor: bool = field(default=False, compare=False)
 
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """Whether a call that is given it is followed: it may make parameters of that type."""
+        return self.dtype.is_half
+
 
 @dataclass(frozen=True, slots=True)
 class TypeInfo(Value):
@@ -340,10 +345,14 @@ class Frozen(Note):
 @dataclass(frozen=True, slots=True)
 class ParametersCast(Note):
     """The parameters of a module, or one of them alone, were cast, at ``place`` if the code names a half type there.
-    ``dtype`` is None where the type is not known."""
+    ``dtype`` is None where the type is not known. ``one``: the data of one parameter was replaced, ``p.data = x``, and
+    which of those of the module keep their type is not known; ``others`` are the places where that was done to another
+    one before."""
 
     dtype: DType | None
     place: Place | None = None
+    one: bool = False
+    others: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

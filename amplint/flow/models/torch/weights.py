@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amplint.events import CastParameters, DType, ParameterWritten
+from amplint.events import CastParameters, DType, ParameterWritten, Place
 from amplint.flow.core.api import Api
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.dtypes import default_dtype
@@ -15,13 +15,14 @@ from amplint.flow.models.torch.values import (
     Frozen,
     Items,
     Known,
+    Parameters,
     ParametersCast,
     Replicas,
     Tensor,
 )
 from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import External, Instance, Mapping, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, External, Instance, Mapping, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 _ALL: Symbol = symbol("modules")
@@ -77,6 +78,11 @@ def _parts(api: Api, value: Value, seen: set[Symbol]) -> Iterator[tuple[Value, S
             yield from _parts(api, inner, seen)
 
 
+def modules_in(api: Api, value: Value) -> list[Instance]:
+    """A module and those inside it that were made in sight, each before its parts."""
+    return [part for part, _ in _parts(api, value, set()) if isinstance(part, Instance)]
+
+
 def contents(api: Api, module: Value) -> list[Value]:
     """What a module holds: its attributes, and its items if it is a container."""
     if not isinstance(module, Instance):
@@ -120,6 +126,49 @@ def cast_parameters(api: Api, module: Value, note: ParametersCast) -> None:
         if isinstance(part, Instance):
             _cast_buffers(api, part, note)
     api.set_note(_ALL, CastsMade(_is_unclear(api, module) or _casts_unclear(api)))
+
+
+def replace_data(api: Api, identity: Symbol, value: Value, node: Node) -> None:
+    """``p.data = value``, of one of the parameters of a module."""
+
+    def replace_by(data: Value) -> Value:
+        data = current(api, data)
+        if isinstance(data, Parameters) and data.module == identity:
+            return NONE
+        for root in _roots(api, (identity,)):
+            parts = dict.fromkeys([*parts_of(api, root), identity])
+            changed = [_replace(api, part, data, node) for part in parts]
+            if any(changed):
+                api.set_note(_ALL, CastsMade(_is_unclear(api, root) or _casts_unclear(api)))
+        return NONE
+
+    api.each(value, replace_by)
+
+
+def _replace(api: Api, identity: Symbol, data: Value, node: Node) -> bool:
+    """Notes what new data makes of the type of a parameter, if that was cast before or the data is half."""
+    before = api.notes(identity, ParametersCast)
+    if is_surely_half(data):
+        assert isinstance(data, Tensor)
+        earlier = [
+            place for note in before if note.one and note.dtype is data.dtype for place in _places(note)
+        ]
+        *others, last = dict.fromkeys([*earlier, data.half_by_user or api.place(node)])
+        api.set_note(identity, ParametersCast(data.dtype, last, one=True, others=tuple(others)))
+    elif before:
+        dtype = data.dtype if isinstance(data, Tensor) else None
+        api.set_note(identity, ParametersCast(dtype, one=True))
+    return bool(before) or is_surely_half(data)
+
+
+def _places(note: ParametersCast) -> tuple[Place, ...]:
+    """Where the code names the type."""
+    return (*note.others, note.place) if note.place is not None else ()
+
+
+def is_surely_half(value: Value) -> bool:
+    """Whether a tensor is float16 or bfloat16 without autocast, so that a parameter made of it is."""
+    return isinstance(value, Tensor) and value.dtype in (DType.FLOAT16, DType.BFLOAT16) and value.born is None
 
 
 def _cast_buffers(api: Api, module: Instance, note: ParametersCast) -> None:
@@ -168,7 +217,7 @@ def weight_dtype(api: Api, identity: Symbol) -> DType | None:
     """The type of the parameters that a layer made, or None if it is not known."""
     if api.notes(identity, ParametersCast):
         note = api.note(identity, ParametersCast)
-        return note.dtype if note is not None else None
+        return note.dtype if note is not None and not note.one else None
     return None if _casts_unclear(api) else default_dtype(api)
 
 
@@ -179,7 +228,7 @@ def current(api: Api, value: Value) -> Value:
     if not api.notes(value.parameter_of, ParametersCast):
         return value
     note = api.note(value.parameter_of, ParametersCast)
-    if note is None or note.dtype is None:
+    if note is None or note.dtype is None or note.one:
         return Tensor(parameter_of=value.parameter_of)
     if note.dtype is value.dtype:
         return value
@@ -197,9 +246,12 @@ def casts_of_modules(api: Api, modules: Iterable[Symbol]) -> tuple[CastParameter
         for identity in dict.fromkeys([*parts_of(api, root), *([own] if own is not None else [])]):
             if not takes_gradients(api, identity):
                 continue
-            for note in api.notes(identity, ParametersCast):
-                if note.dtype is not None and note.dtype.is_half and note.place is not None:
-                    found[CastParameters(note.dtype, note.place)] = None
+            notes = api.notes(identity, ParametersCast)
+            if any(note.one and not (note.dtype is not None and note.dtype.is_half) for note in notes):
+                continue  # those that are trained may be the ones that are no longer half
+            for note in notes:
+                if note.dtype is not None and note.dtype.is_half:
+                    found |= {CastParameters(note.dtype, place): None for place in _places(note)}
     return tuple(found)
 
 
