@@ -168,7 +168,8 @@ class Session:
         self.probe.start()
         self.probe.waker = self._wake
         self._stop.enter_context(rank_kept(lambda: self.rank))
-        self._stop.enter_context(compile_told(self.note))
+        if self.order.keeps_compile:  # else the probe says that it is off
+            self._stop.enter_context(compile_told(self.note))
         self._stop.enter_context(warnings_placed())
         self._stop.enter_context(losses_told(self.observer.loss))
         self._open, self._waiting = True, False

@@ -231,10 +231,19 @@ loss.backward()
     assert [reached.count for reached in done.recording.reached if reached.kind == "Backward"] == [1]
 
 
-def test_compiling_is_off_and_said(probed: Probed) -> None:
+def test_compiling_is_off_and_said_once(probed: Probed) -> None:
     done = probed(TRAIN + "model = torch.compile(model); step()")
     assert done.status == 0
-    assert any("torch.compile was off" in note for note in done.recording.notes)
+    [note] = [note for note in done.recording.notes if "torch.compile" in note]
+    assert note.startswith("torch.compile is off while the run is observed")
+
+
+def test_a_compiler_that_the_program_has_switched_off_is_not_on(probed: Probed) -> None:
+    program = "import torch\nmodel = torch.compile(torch.nn.Linear(2, 2))\nmodel(torch.ones(1, 2))\n"
+    done = probed(program, device="cpu", keeps_compile=True)
+    assert done.status == 0
+    assert done.recording.notes == ("torch.compile was off in this run (TORCHDYNAMO_DISABLE=1)",)
+    assert done.recording.unobserved == ""
 
 
 def test_what_torch_warns_of_is_shown_at_the_line_of_the_program(probed: Probed) -> None:

@@ -23,7 +23,7 @@ def trains(graph: Graph) -> bool:
 
 
 def is_a_step(graph: Graph) -> bool:
-    """Whether a scaler steps outside of all loops: who calls that does so again and again."""
+    """Whether an optimizer is stepped outside of all loops: who calls that does so again and again."""
     loops: list[Hashable] = []
     for item in graph.items:
         match item:
