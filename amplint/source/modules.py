@@ -62,6 +62,7 @@ class Modules:
         self._by_tail: dict[str, list[str]] | None = None
         self._bases_of_packages: dict[str, list[str]] | None = None
         self._candidates = lru_cache(maxsize=None)(self._find)
+        self._beside: dict[tuple[str, int, str], Location | None] = {}
 
     def _common(self) -> str:
         folders = {os.path.dirname(name) for name in self._files}
@@ -72,12 +73,15 @@ class Modules:
 
     def relative(self, near: Path, level: int, module: str) -> Location | None:
         """The module of ``from ..module import``, with ``level`` dots, in a file; None if there is none."""
-        folder = os.path.dirname(near)
+        key = (os.path.dirname(near), level, module)
+        if key not in self._beside:
+            self._beside[key] = self._above(*key)
+        return self._beside[key]
+
+    def _above(self, folder: str, level: int, module: str) -> Location | None:
         for _ in range(level - 1):
             folder = os.path.dirname(folder)
-        if not self._is_inside(folder):
-            return None
-        return self._below(folder, module)
+        return self._below(folder, module) if self._is_inside(folder) else None
 
     def submodule(self, folder: Path, name: str) -> Location | None:
         """A module in the folder of a package."""

@@ -19,6 +19,7 @@ class FunctionOutline:
         "_called",
         "_locals",
         "_passed",
+        "_size",
         "_uses",
         "arguments",
         "column",
@@ -58,6 +59,7 @@ class FunctionOutline:
         self._body = body
         self._called: frozenset[str] | None = None
         self._locals: frozenset[str] | None = None
+        self._size: int | None = None
         self._passed: dict[str, set[tuple[str, int | str]]] = {}
         self._uses: dict[str, set[str]] = {}
 
@@ -100,6 +102,20 @@ class FunctionOutline:
     def body(self) -> list[ast.stmt]:
         """Its statements."""
         return self._body
+
+    @property
+    def size(self) -> int:
+        """Its statements that do something, those in blocks included, but not in handlers and inner definitions."""
+        if self._size is None:
+            self._size = 0
+            pending = list(self._body)
+            while pending:
+                part = pending.pop()
+                self._size += not _does_nothing(part)
+                if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    for name in ("body", "orelse", "finalbody"):
+                        pending += getattr(part, name, ())
+        return self._size
 
     @property
     def abstract(self) -> bool:
@@ -345,6 +361,13 @@ def collect_import(node: ast.Import | ast.ImportFrom, into: dict[str, str], star
         else:
             joint = "" if source.endswith(".") else "."
             into.setdefault(alias.asname or alias.name, f"{source}{joint}{alias.name}")
+
+
+def _does_nothing(node: ast.stmt) -> bool:
+    """Whether a statement is ``pass``, a docstring or another constant, or an annotation without a value."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.AnnAssign) and node.value is None)
 
 
 _PLAIN_FIELDS = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "names", "kind", "type_comment"})

@@ -136,9 +136,7 @@ class Interpreter(Instances):
             return True
         if self.project.sure_weight(function) >= Weight.EFFECT:
             return True
-        depth = len(self.active)
-        program = self.program_of(function)
-        return program is not None and depth < LOOKED_INTO and _is_small(program)
+        return len(self.active) < LOOKED_INTO and _is_small(function)
 
     def cut(self, function: FunctionValue, given: Arguments, node: ir.Node) -> Value:
         """What a call of a function of the project gives that is not followed: what it may set is forgotten."""
@@ -370,10 +368,13 @@ def _dotted(node: ir.Expression) -> str | None:
     return dotted_name(node)
 
 
-def _is_small(program: ir.Program) -> bool:
+def _is_small(function: FunctionValue) -> bool:
     """Whether a function has few statements."""
+    if function.outline is not None:
+        return function.outline.size <= SMALL
+    assert function.program is not None
     count = 0
-    pending = list(program.body)
+    pending = list(function.program.body)
     while pending:
         statement = pending.pop()
         count += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,15 +11,15 @@ from amplint.flow.core.api import Arguments, Settings
 from amplint.flow.core.bodies import bind_parameters, run_body
 from amplint.flow.core.interpreter import Interpreter
 from amplint.flow.core.machine import Frame, ProjectView
-from amplint.flow.core.names import dotted_name
-from amplint.flow.core.registry import Registry
+from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state import conditions
 from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, ClassValue, Decorated, FunctionValue, Value
+from amplint.flow.state.values import NONE, ClassValue, Decorated, External, FunctionValue, Value
 from amplint.lowering import program as ir
+from amplint.source.outline import dotted
 from amplint.source.project import ProjectFile
 
 MOST_STEPS = 8_000
@@ -132,10 +133,11 @@ class Walks(Interpreter):
         return graph
 
     def _define(self, function: FunctionValue) -> None:
-        if function.outline is not None and not function.outline.decorated:
+        node = function.outline.node if function.outline is not None else None
+        if node is None or all(map(partial(self._does_nothing, function.file), node.decorator_list)):
             return
         program = self.project.program(function)
-        if program is None or all(map(partial(self._does_nothing, function.file), program.decorators)):
+        if program is None:
             return
         frame = self.frame
         self.frame = Frame(
@@ -145,16 +147,21 @@ class Walks(Interpreter):
         self.attempt(partial(self._apply_quietly, plain, program.decorators))
         self.frame = frame
 
-    def _does_nothing(self, file: ProjectFile, decorator: ir.Decorator) -> bool:
-        """Whether a decorator is a function of the project that can meet no ENTRY key, given nothing that is called."""
-        node = decorator.expression
-        if isinstance(node, ir.Call):
-            if any(isinstance(argument.value, ir.Call) for argument in node.arguments):
+    def _does_nothing(self, file: ProjectFile, decorator: ast.expr) -> bool:
+        """Whether a decorator, given nothing that is called, is a function of the project that can meet no ENTRY key,
+        or one outside that no model gives an effect."""
+        if isinstance(decorator, ast.Call):
+            given = (*decorator.args, *(keyword.value for keyword in decorator.keywords))
+            if any(isinstance(argument, ast.Call) for argument in given):
                 return False
-            node = node.function
-        name = dotted_name(node)
-        found = self.project.resolve(file, name) if name is not None else None
-        return isinstance(found, FunctionValue) and not self.project.enters(found)
+            decorator = decorator.func
+        name = dotted(decorator)
+        match self.project.resolve(file, name) if name is not None else None:
+            case FunctionValue() as found:
+                return not self.project.enters(found)
+            case External(name=outside):
+                return self.registry.weight_of(outside) == Weight.NOTHING
+        return False
 
     def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
         most = self._most

@@ -147,7 +147,8 @@ class Effects:
                 continue
             seen.add(part)
             met = met.and_of(self._sure.of(part))
-            if _weight(met) >= Weight.ENTRY:
+            known = self._enters.get(part)
+            if _weight(met) >= Weight.ENTRY or (known and _is_named(part, seen)):
                 return True
             steps = self.steps(part)
             pending += steps.sure
@@ -165,6 +166,8 @@ class Effects:
                 classes.append(part)
                 pending += waiting.pop(part, ())
                 pending += self._methods(part, called)
+        # what is met from here is met by nothing of it alone, since that names fewer classes
+        self._enters.update((part, False) for part in seen if _is_named(part, seen))
         return False
 
     def _methods(self, value: ClassValue, names: Set[str]) -> Iterator[Definition]:
@@ -272,6 +275,12 @@ class _Closed:
 
 def _weight(effect: Effect) -> Weight:
     return Weight.ENTRY if {HALF, BESIDE_HALF} <= effect.tags else effect.weight
+
+
+def _is_named(part: Definition, seen: Set[Definition]) -> bool:
+    """Whether the class of a method is among some definitions."""
+    owner = _owner(part)
+    return owner is None or owner in seen
 
 
 def _owner(method: Definition) -> Definition | None:

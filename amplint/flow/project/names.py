@@ -63,6 +63,7 @@ class Names:
         self._globals: dict[tuple[str, str], tuple[Meaning, ...]] = {}
         self._functions: dict[FunctionOutline, FunctionValue] = {}
         self._listed: dict[Path, frozenset[bytes] | None] = {}
+        self._stars: dict[Path, bool] = {}
         self._cut = False
 
     # what is asked
@@ -213,9 +214,15 @@ class Names:
             return True
         data = self.project.bytes_of(found.path)
         if name is None or name.encode() not in data:
-            return _STAR.search(data) is not None or (name is not None and not name.isascii())
+            return self._has_star(found.path, data) or (name is not None and not name.isascii())
         exports = self._exports(found.path, data)
         return exports is None or name.encode() in exports
+
+    def _has_star(self, path: Path, data: bytes) -> bool:
+        """Whether something in a module that nobody has read looks like a star import."""
+        if path not in self._stars:
+            self._stars[path] = _STAR.search(data) is not None
+        return self._stars[path]
 
     def _exports(self, path: Path, data: bytes) -> frozenset[bytes] | None:
         """``__all__`` of a module that nobody has read, if it is one plain list."""

@@ -46,9 +46,13 @@ class Value:
 
 
 class Note(Value):
-    """What a model notes of an object, under its identity and the class of the note: ``frozen``, ``sharded``."""
+    """What a model notes of an object, under its identity and the class of the note: ``frozen``, ``sharded``.
+
+    ``forgettable``: it is no note any more where too many questions would decide whether it holds.
+    """
 
     __slots__ = ()
+    forgettable: ClassVar[bool] = False
 
     def joined(self, other: Note | None) -> Note | None:
         """The note that holds where this one and another one (None: no note) meet, or NotImplemented where both are
@@ -63,6 +67,7 @@ class Exists(Note):
     """A method of an unknown object was called: it is not None from there on. ``apart``: paths on which that is so are
     told from others."""
 
+    forgettable: ClassVar[bool] = True
     apart: bool = False
 
     def joined(self, other: Note | None) -> Note | None:
