@@ -83,12 +83,15 @@ class Answers(Paths):
             if isinstance(value, Choice):
                 return self.each(value, partial(self._surrounded, kind, given, function))
         values = [within(value, self.state.condition) for value in given.all]
+        several = [index for index, value in enumerate(values) if isinstance(value, Choice)]
+        if not several:
+            return self._asked_with(given, values, function)
         count = 1
-        for value in values:
-            count *= sum(1 for _ in leaves(value)) if isinstance(value, Choice) else 1
+        for index in several:
+            count *= sum(1 for _ in leaves(values[index]))
         if count > MOST_COMBINATIONS:
             values = [generalised(value) if isinstance(value, Choice) else value for value in values]
-        return self._resolved(given, values, 0, function)
+        return self._resolved(given, values, several, function)
 
     def _surrounded(
         self, kind: type[Ambient], given: Arguments, function: Callable[[Arguments], Value], one: Value
@@ -98,28 +101,41 @@ class Answers(Paths):
         return self.resolved(given, function)
 
     def _resolved(
-        self, given: Arguments, values: list[Value], index: int, function: Callable[[Arguments], Value]
+        self,
+        given: Arguments,
+        values: list[Value],
+        several: list[int],
+        function: Callable[[Arguments], Value],
     ) -> Value:
-        if index == len(values):
-            held = [self.contents(value) for value in values]
-            for value in held:
-                if isinstance(value, FunctionValue) and value.closure is not None:
-                    for captured in value.closure.names().values():
-                        self._may_be_filled(self.contents(captured))
-            count = len(given.positional)
-            names = [name for name, _ in given.keywords]
-            return function(
-                replace(
-                    given,
-                    positional=tuple(held[:count]),
-                    keywords=tuple(zip(names, held[count:], strict=True)),
-                )
-            )
+        """``several``: the places of the values that are still to be told apart, in their order."""
+        if not several:
+            return self._asked_with(given, values, function)
+        index, *further = several
         return self.each(
             values[index],
             lambda one: self._resolved(
-                given, [*values[:index], one, *values[index + 1 :]], index + 1, function
+                given, [*values[:index], one, *values[index + 1 :]], further, function
             ),
+        )
+
+    def _asked_with(
+        self, given: Arguments, values: list[Value], function: Callable[[Arguments], Value]
+    ) -> Value:
+        held = [self.contents(value) for value in values]
+        for value in held:
+            if isinstance(value, FunctionValue) and value.closure is not None:
+                for captured in value.closure.names().values():
+                    self._may_be_filled(self.contents(captured))
+        count = len(given.positional)
+        return function(
+            Arguments(
+                tuple(held[:count]),
+                tuple((name, value) for (name, _), value in zip(given.keywords, held[count:], strict=True)),
+                given.nodes,
+                given.keyword_nodes,
+                given.unclear,
+                given.receiver,
+            )
         )
 
     def contents(self, value: Value) -> Value:

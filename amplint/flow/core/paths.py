@@ -53,6 +53,8 @@ class Paths:
     """The present path, and how paths part and meet."""
 
     def __init__(self, registry: Registry) -> None:
+        self.machine = cast(Machine, self)
+        """The whole interpreter, of which this is a part."""
         self.registry = registry
         self.state = State()
         self.state.ambient = {type(value): value for value in registry.ambients}
@@ -64,11 +66,6 @@ class Paths:
         self.odd: dict[tuple[object, ...], set[str]] = {}
         """By the parts of the key of a place, and a role, the odd values that an operand had there on some path; see
         ``Registry.odd``."""
-
-    @property
-    def machine(self) -> Machine:
-        """The whole interpreter, of which this is a part."""
-        return cast(Machine, self)
 
     # places and symbols
 

@@ -111,6 +111,7 @@ class Effects:
         self._possible = _Closed(self._possibly, self._after)
         self._sure = _Closed(self.own, self._surely_after)
         self._enters: dict[Definition, bool] = {}
+        self._nodes: dict[Definition, _Node] = {}
         self._entering: dict[str, bool] = {}
 
     def weight(self, definition: Definition) -> Weight:
@@ -131,52 +132,70 @@ class Effects:
         if found is None:
             sure = self.sure_weight(definition) >= Weight.ENTRY
             found = self._enters[definition] = sure or self._enters_by_type(definition)
+            self._node(definition).enters = found
         return found
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()
-        seen: set[Definition] = set()
+        seen: set[_Node] = set()
         classes: list[ClassValue] = []
         called: set[str] = set()
-        waiting: dict[Definition, list[Definition]] = {}
-        owner = _owner(definition)
-        pending = [definition] if owner is None else [definition, owner]
+        waiting: dict[_Node, list[_Node]] = {}
+        start = self._node(definition)
+        pending = [start] if start.owner is None else [start, start.owner]
         while pending:
-            part = pending.pop()
-            if part in seen:
+            node = pending.pop()
+            if node in seen:
                 continue
-            seen.add(part)
-            met = met.and_of(self._sure.of(part))
-            known = self._enters.get(part)
-            if _weight(met) >= Weight.ENTRY or (known and _is_named(part, seen)):
+            seen.add(node)
+            if not node.is_drawn:
+                self._draw(node)
+            met = met.and_of(node.effect)
+            if _weight(met) >= Weight.ENTRY or (node.enters and node.is_named(seen)):
                 return True
-            steps = self.steps(part)
-            pending += steps.sure
-            for method in steps.possible:
-                owner = _owner(method)
-                if owner is None or owner in seen:
+            pending += node.sure
+            for method in node.possible:
+                if method.is_named(seen):
                     pending.append(method)
-                else:
-                    waiting.setdefault(owner, []).append(method)
-            unlisted = steps.unlisted - called
+                elif method.owner is not None:
+                    waiting.setdefault(method.owner, []).append(method)
+            unlisted = node.unlisted - called
             if unlisted:
                 called |= unlisted
                 pending += (method for value in classes for method in self._methods(value, unlisted))
-            if isinstance(part, ClassValue):
-                classes.append(part)
-                pending += waiting.pop(part, ())
-                pending += self._methods(part, called)
-        # what is met from here is met by nothing of it alone, since that names fewer classes
-        self._enters.update((part, False) for part in seen if _is_named(part, seen))
+            if isinstance(node.definition, ClassValue):
+                classes.append(node.definition)
+                pending += waiting.pop(node, ())
+                pending += self._methods(node.definition, called)
+        # what is met from here is met from none of these alone, which name fewer classes
+        for node in seen:
+            if node.is_named(seen):
+                self._enters[node.definition] = False
         return False
 
-    def _methods(self, value: ClassValue, names: Set[str]) -> Iterator[Definition]:
+    def _methods(self, value: ClassValue, names: Set[str]) -> Iterator[_Node]:
         """The methods of some names that a class defines itself."""
         methods = self.edges.classes.methods(value)
         for name in names & methods.keys():
             method = methods[name]
             if method is not None:
-                yield method
+                yield self._node(method)
+
+    def _node(self, definition: Definition) -> _Node:
+        node = self._nodes.get(definition)
+        if node is None:
+            owner = _owner(definition)
+            node = self._nodes[definition] = _Node(
+                definition, self._node(owner) if owner is not None else None
+            )
+        return node
+
+    def _draw(self, node: _Node) -> None:
+        steps = self.steps(node.definition)
+        node.effect = self._sure.of(node.definition)
+        node.sure = [self._node(after) for after in steps.sure]
+        node.possible = [self._node(after) for after in steps.possible]
+        node.unlisted, node.is_drawn = steps.unlisted, True
 
     def enters_itself(self, definition: Definition) -> bool:
         """Whether a definition names an ENTRY key by itself."""
@@ -240,6 +259,28 @@ class Effects:
         return effect
 
 
+class _Node:
+    """A definition in the graph of calls, with those that it leads to."""
+
+    __slots__ = ("definition", "effect", "enters", "is_drawn", "owner", "possible", "sure", "unlisted")
+
+    def __init__(self, definition: Definition, owner: _Node | None) -> None:
+        self.definition = definition
+        self.owner = owner
+        """The class of a method."""
+        self.enters = False
+        """Whether it is known that a walk of it can meet an ENTRY key."""
+        self.is_drawn = False
+        self.effect = Effect()
+        self.sure: list[_Node] = []
+        self.possible: list[_Node] = []
+        self.unlisted: Set[str] = frozenset()
+
+    def is_named(self, seen: Collection[_Node]) -> bool:
+        """Whether it is no method, or its class is among some definitions."""
+        return self.owner is None or self.owner in seen
+
+
 class _Closed:
     """What definitions meet, closed over those that they lead to."""
 
@@ -275,12 +316,6 @@ class _Closed:
 
 def _weight(effect: Effect) -> Weight:
     return Weight.ENTRY if {HALF, BESIDE_HALF} <= effect.tags else effect.weight
-
-
-def _is_named(part: Definition, seen: Set[Definition]) -> bool:
-    """Whether the class of a method is among some definitions."""
-    owner = _owner(part)
-    return owner is None or owner in seen
 
 
 def _owner(method: Definition) -> Definition | None:

@@ -63,7 +63,8 @@ class Names:
         self._globals: dict[tuple[str, str], tuple[Meaning, ...]] = {}
         self._functions: dict[FunctionOutline, FunctionValue] = {}
         self._listed: dict[Path, frozenset[bytes] | None] = {}
-        self._stars: dict[Path, bool] = {}
+        self._starry: dict[Path, bool] = {}
+        self._outside_of: dict[Path, list[External]] = {}
         self._cut = False
 
     # what is asked
@@ -220,9 +221,9 @@ class Names:
 
     def _has_star(self, path: Path, data: bytes) -> bool:
         """Whether something in a module that nobody has read looks like a star import."""
-        if path not in self._stars:
-            self._stars[path] = _STAR.search(data) is not None
-        return self._stars[path]
+        if path not in self._starry:
+            self._starry[path] = _STAR.search(data) is not None
+        return self._starry[path]
 
     def _exports(self, path: Path, data: bytes) -> frozenset[bytes] | None:
         """``__all__`` of a module that nobody has read, if it is one plain list."""
@@ -242,9 +243,7 @@ class Names:
 
     def _outside(self, file: ProjectFile, facts: FileFacts, name: str) -> tuple[Meaning, ...]:
         """A name that nothing in sight binds: of a star import of a package outside, or a builtin."""
-        qualified = [
-            f"{package.name}.{name}" for package in self._stars_outside(file, frozenset()) if package.name
-        ]
+        qualified = [f"{package.name}.{name}" for package in self._stars(file) if package.name]
         known = next((one for one in qualified if self._knows(one)), None)
         if known is not None:
             return (External(known),)
@@ -252,8 +251,14 @@ class Names:
             return (External(f"builtins.{name}"),)
         return (External(qualified[0]),) if qualified else ()
 
-    def _stars_outside(self, file: ProjectFile, way: frozenset[str]) -> list[External]:
+    def _stars(self, file: ProjectFile) -> list[External]:
         """The packages outside of which a module has everything, the last import first."""
+        known = self._outside_of.get(file.path)
+        if known is None:
+            known = self._outside_of[file.path] = self._stars_outside(file, frozenset())
+        return known
+
+    def _stars_outside(self, file: ProjectFile, way: frozenset[str]) -> list[External]:
         found: list[External] = []
         if str(file.path) in way:
             return found
@@ -350,7 +355,7 @@ class Names:
 
     def _from_outside(self, file: ProjectFile, facts: FileFacts, name: str) -> tuple[Meaning, ...]:
         """An attribute of a module that nothing in sight binds: of a star import, or made by ``__getattr__``."""
-        stars = self._stars_outside(file, frozenset())
+        stars = self._stars(file)
         known = next((one for one in stars if self._knows(f"{one.name}.{name}")), None)
         if known is not None or len(stars) == 1:
             return (External(f"{(known or stars[0]).name}.{name}"),)

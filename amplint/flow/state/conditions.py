@@ -106,7 +106,11 @@ def _node(atom: Symbol, then: Value, other: Value) -> Value:
             return then
     if type(then) is not Choice and type(other) is not Choice and then == other:
         return other if about is not None else then
-    key = (atom, _key(then), _key(other))
+    key = (
+        atom,
+        then.number if type(then) is Choice else _key(then),
+        other.number if type(other) is Choice else _key(other),
+    )
     found = _nodes.get(key)
     if found is None:
         found = _nodes[key] = Choice(atom, then, other)
@@ -337,6 +341,10 @@ def leaves(tree: Value) -> Iterator[Value]:
 
 def branches(tree: Value) -> Iterator[tuple[Condition, Value]]:
     """Each different leaf with the condition under which the tree comes out as it."""
+    if type(tree) is Choice and type(tree.then) is not Choice and type(tree.other) is not Choice:
+        yield _node(tree.atom, TRUE, FALSE), tree.then
+        yield _node(tree.atom, FALSE, TRUE), tree.other
+        return
     for leaf in list(leaves(tree)):
         yield apply(partial(_is, leaf), tree), leaf
 

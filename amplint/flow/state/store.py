@@ -276,7 +276,9 @@ def _joined_notes(one: Value | None, other: Value | None, first: Condition) -> V
 
 def _is_forgettable(value: Value | None) -> bool:
     """Whether a value is a note that may be forgotten, on some path at least."""
-    note = next((leaf for leaf in leaves(value) if isinstance(leaf, Note)), None) if value is not None else None
+    note = (
+        next((leaf for leaf in leaves(value) if isinstance(leaf, Note)), None) if value is not None else None
+    )
     return note is not None and note.forgettable
 
 

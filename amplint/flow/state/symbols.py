@@ -87,11 +87,18 @@ _interned: dict[tuple[Hashable, ...], Symbol] = {}
 
 def symbol(*parts: Hashable) -> Symbol:
     """The symbol of these parts: strings, numbers, symbols or values. Booleans are told from numbers."""
-    key = tuple((type(part), part) if isinstance(part, (bool, int, float)) else part for part in parts)
+    key = parts
+    for part in parts:
+        if type(part) in _EQUAL_TO_INTEGERS:
+            key = tuple((type(part), part) if type(part) in _EQUAL_TO_INTEGERS else part for part in parts)
+            break
     found = _interned.get(key)
     if found is None:
         found = _interned[key] = Symbol(parts, len(_interned))
     return found
+
+
+_EQUAL_TO_INTEGERS = frozenset({bool, float})
 
 
 def made_from(whole: Hashable) -> set[Symbol]:
