@@ -366,7 +366,8 @@ def collect_import(node: ast.Import | ast.ImportFrom, into: dict[str, str], star
 def _does_nothing(node: ast.stmt) -> bool:
     """Whether a statement is ``pass``, a docstring or another constant, or an annotation without a value."""
     if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant)
+        parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
+        return all(isinstance(part, ast.Constant) for part in parts)
     return isinstance(node, ast.Pass) or (isinstance(node, ast.AnnAssign) and node.value is None)
 
 

@@ -151,6 +151,39 @@ def test_the_order_of_questions_does_not_matter(draw: Draw) -> None:
         assert weights == {0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0, 6: 1}
 
 
+METHODS = "".join(f"class C{i}:\n  def go(self): torch.autocast()\n" for i in range(9))
+RELATED = f"""
+import torch
+{METHODS}
+class B:
+  def go(self): ...
+class D:
+  def run(self, c): c.go()
+  def other(self): ...
+def maker(): return C3()
+def runner(c): c.go()
+def both(): runner(maker())
+def neither(): runner(B())
+def around(): D().run(maker())
+def beside(): D().run(B())
+def circle(c):
+  c.go()
+  beside()
+  circle(c)
+def over(c): circle(c); both()
+"""
+
+
+def test_a_method_of_a_common_name_is_met_where_its_class_is_named(draw: Draw) -> None:
+    tree = draw({"a.py": RELATED})
+    names = ["maker", "runner", "both", "neither", "around", "beside", "circle", "over", "D.run", "D.other"]
+    alone = {name: effects(tree).enters(tree.function("a.py", name)) for name in names}
+    assert {name for name, found in alone.items() if found} == {"both", "around", "over"}
+    for order in (names, names[::-1], names[5:] + names[:5]):
+        found = effects(tree)  # what one question has found is used for the next one
+        assert {name: found.enters(tree.function("a.py", name)) for name in order} == alone
+
+
 def test_components_come_after_what_they_lead_to() -> None:
     steps = {1: [2], 2: [3], 3: [1, 4], 4: [5], 5: [4, 6], 6: [], 7: [1]}
     found = components([7, 1], steps.__getitem__)

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.flow.models.torch.values import SCALER, Scaler, StateDict
+from amplint.flow.models.torch.values import SCALER, ParametersCast, Scaler, StateDict
 from amplint.flow.state.atoms import is_true
-from amplint.flow.state.conditions import FALSE, TRUE, choice
-from amplint.flow.state.store import generalised, keep_apart
+from amplint.flow.state.conditions import FALSE, TRUE, asked, choice, negation
+from amplint.flow.state.store import MOST_ATOMS, State, generalised, join, keep_apart
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Constant, Instance, Mapping, Sequence, Text, Unknown, Value
+from amplint.flow.state.values import (
+    NONE,
+    Choice,
+    Constant,
+    Exists,
+    Instance,
+    Mapping,
+    Note,
+    Sequence,
+    Text,
+    Unknown,
+    Value,
+)
 
 
 def either(*values: Value) -> Value:
@@ -47,3 +59,24 @@ def test_only_what_is_more_than_data_gets_lost(value: Value, lost: bool) -> None
     found = generalised(either(MEETS, *LISTS, value))
     assert isinstance(found, Unknown)
     assert found.symbol.parts[0] == ("one of" if lost else "one of data")
+
+
+OBJECT = symbol("object")
+
+
+def noted(note: Note, questions: int) -> Value | None:
+    """What an object has of a note that it gets where one of so many questions has the answer yes."""
+    key = (OBJECT, type(note))
+    state = State()
+    for number in range(questions):
+        yes = asked(is_true(symbol("path", number)))
+        other = state.fork(yes)
+        other.store(key, note)
+        state = join(other, state.fork(negation(yes)), symbol("apart", number), lambda key: None)
+    return state.heap.get(key)
+
+
+@pytest.mark.parametrize(("note", "kept"), [(Exists(apart=True), False), (ParametersCast(None), True)])
+def test_of_many_paths_only_what_may_be_missed_is_noted(note: Note, kept: bool) -> None:
+    assert isinstance(noted(note, MOST_ATOMS), Choice)
+    assert isinstance(noted(note, MOST_ATOMS + 1), Choice) is kept

@@ -414,3 +414,29 @@ def test_what_libcst_cannot_parse_is_no_program() -> None:
     file = file_of("def f():\n    return 1\n")
     file.lines[1] = "    return )\n"
     assert lower_function(file, file.outline.functions["f"]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'''Doc.'''\npass\n...\nf'a'\na: int",
+        "f'{a}'\nb: int = 1",
+        "if a:\n    b\nelif c:\n    d\nelse:\n    e\n    f",
+        "for a in b:\n    c\nelse:\n    d",
+        "with a:\n    while b:\n        c",
+        "try:\n    a\nexcept B:\n    c\n    d\nelse:\n    e\nfinally:\n    g",
+        "match a:\n    case 1:\n        b",
+        "def g():\n    a\n    b\nclass C:\n    x = 1",
+    ],
+)
+def test_the_outline_counts_the_statements_that_are_made(text: str) -> None:
+    pending = list(body(text))
+    count = 0
+    while pending:
+        statement = pending.pop()
+        count += 1
+        for name in ("body", "other", "last"):
+            pending += getattr(statement, name, ())
+    lines = "".join(f"    {line}\n" for line in text.splitlines())
+    outline = file_of(f"def f():\n{lines}").outline.functions["f"]
+    assert outline.size == count
