@@ -70,6 +70,7 @@ def install(watch: Watch) -> None:
         wrap(owner, "__init__", partial(arguments.watched, watch, owner))
     for act in _ACTS:
         wrap(scaler, act, partial(watcher.scaler_method, act))
+    wrap(scaler, "_unscale_grads_", watcher.unobserved)
     for name in sorted(CLIPS):
         for module in (clip_grad, torch.nn.utils):
             wrap(module, name, partial(watcher.clip, name))
@@ -493,7 +494,8 @@ class _Watcher:
             for loss, scaled in zip(_tensors_in(given), _tensors_in(result), strict=False):
                 self._tag(scaler, loss, scaled)
         elif act == "step" and scaler._enabled:
-            self._keep_gradient(_innermost(args[0] if args else kwargs.get("optimizer")))
+            with torch._C.DisableTorchFunction():
+                self._keep_gradient(_innermost(args[0] if args else kwargs.get("optimizer")))
         elif act == "get_scale":
             self.watch.scales[self.watch.scalers.of(scaler)] = result
         elif act == "state_dict":
@@ -526,12 +528,13 @@ class _Watcher:
         scaled, here = self.watch.scaled, self.watch.here
 
         def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if here.quiet == 0 and here.scaler is None:
-                known = scaled.of(tensor)
-                if known is not None:
-                    self.watch.guarded(self._read, known.by[0], name)
-                if name in ("numpy", "__array__"):
-                    self.watch.guarded(self._converted, tensor)
+            if here.quiet or here.scaler is not None:
+                return original(tensor, *args, **kwargs)
+            known = scaled.of(tensor)
+            if known is not None:
+                self.watch.guarded(self._read, known.by[0], name)
+            if name in ("numpy", "__array__"):
+                self.watch.guarded(self._converted, tensor)
             here.quiet += 1
             try:
                 return original(tensor, *args, **kwargs)
