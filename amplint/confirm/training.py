@@ -16,7 +16,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from amplint.amp.scalers import CLIPS, READS
 from amplint.confirm import arguments
-from amplint.confirm.dtypes import named
+from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.places import Site
 from amplint.confirm.provenance import Penalty, Scaled, operand
 from amplint.confirm.watching import Watch
@@ -70,7 +70,7 @@ def install(watch: Watch) -> None:
         wrap(owner, "__init__", partial(arguments.watched, watch, owner))
     for act in _ACTS:
         wrap(scaler, act, partial(watcher.scaler_method, act))
-    wrap(scaler, "_unscale_grads_", watcher.unobserved)
+    wrap(scaler, "_unscale_grads_", watcher.unscaled)
     for name in sorted(CLIPS):
         for module in (clip_grad, torch.nn.utils):
             wrap(module, name, partial(watcher.clip, name))
@@ -494,12 +494,34 @@ class _Watcher:
             for loss, scaled in zip(_tensors_in(given), _tensors_in(result), strict=False):
                 self._tag(scaler, loss, scaled)
         elif act == "step" and scaler._enabled:
-            with torch._C.DisableTorchFunction():
-                self._keep_gradient(_innermost(args[0] if args else kwargs.get("optimizer")))
+            self._keep_gradient(_innermost(args[0] if args else kwargs.get("optimizer")))
         elif act == "get_scale":
             self.watch.scales[self.watch.scalers.of(scaler)] = result
         elif act == "state_dict":
             self._keep_state("scaler", self.watch.scalers.of(scaler), result, None)
+
+    def unscaled(self, original: Any) -> Any:
+        """The division of gradients, which looks at each of them several times: they are noted once. Those in half
+        precision are ops of their own."""
+        watch = self.watch
+
+        def _unscale_grads_(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if _has_half(optimizer) or not watch.suspend():
+                return original(scaler, optimizer, *args, **kwargs)
+            try:
+                return original(scaler, optimizer, *args, **kwargs)
+            finally:
+                watch.guarded(self._note_gradients, optimizer)
+                watch.resume()
+
+        return _unscale_grads_
+
+    def _note_gradients(self, optimizer: Any) -> None:
+        """Notes whose gradients they are, as where the code asks a parameter for its own."""
+        for parameter in parameters_of(optimizer):
+            gradient = parameter.grad
+            if gradient is not None:
+                self.watch.gradients.note(gradient, self.watch.owners.of((parameter,)))
 
     def _keep_gradient(self, optimizer: Any) -> None:
         parameter = next((part for part in parameters_of(optimizer) if part.grad is not None), None)
@@ -676,6 +698,15 @@ def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
         for parameter in group["params"]:
             if isinstance(parameter, torch.Tensor):
                 yield parameter
+
+
+def _has_half(optimizer: Any) -> bool:
+    """Whether a parameter of an optimizer or its gradient is in half precision."""
+    with torch._C.DisableTorchFunction():
+        return any(
+            part.dtype in HALF or (part.grad is not None and part.grad.dtype in HALF)
+            for part in parameters_of(optimizer)
+        )
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -15,6 +15,7 @@ from amplint.confirm.functions import FunctionMode  # noqa: E402
 from amplint.confirm.observer import Observer  # noqa: E402
 from amplint.confirm.places import Sites  # noqa: E402
 from amplint.confirm.probe import Probe  # noqa: E402
+from amplint.confirm.recording import Recording  # noqa: E402
 from amplint.confirm.session_hooks import losses_told  # noqa: E402
 from amplint.events import DType, Event, Op, OptimizerStepped, Place, Region  # noqa: E402
 from amplint.findings import Span  # noqa: E402
@@ -38,6 +39,19 @@ for _ in range(3):
     scaler.step(optimizer)
     scaler.update()
     found.append(seen() - before)
+"""
+
+HELD = """
+import torch
+from torch import nn
+
+model, held = nn.Linear(4, 4), []
+model.bias.register_post_accumulate_grad_hook(lambda parameter: held.append(parameter.grad))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+scaler.scale(model(torch.ones(2, 4)).mean()).backward()
+scaler.step(optimizer)
+held[0].zero_()
 """
 
 BATCHES = """
@@ -85,6 +99,17 @@ def test_a_scalers_step_is_not_looked_at_parameter_by_parameter(monkeypatch: pyt
     looks = counted(FunctionMode, "__torch_function__", monkeypatch)
     few, many = run(STEPS, looks, layers=1), run(STEPS, looks, layers=9)
     assert few == many and any(few)
+
+
+def test_a_gradient_that_a_scalers_step_has_divided_is_known_by_whatever_name() -> None:
+    observer, probe = observed()
+    with probe, losses_told(observer.loss):
+        exec(compile(HELD, "train.py", "exec"), {})
+    assert probe.errors == []
+    zeroed = [
+        part for part in observer.recording(Recording("cuda")).reached if part.kind == "GradientsZeroed"
+    ]
+    assert [part.span.line for part in zeroed] == [HELD.splitlines().index("held[0].zero_()") + 1]
 
 
 def test_what_is_written_and_no_weight_has_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
