@@ -277,6 +277,21 @@ def _home(place: Place) -> Hashable:
 class _Move:
     """One step of the machine, on the state in parts that can be changed."""
 
+    __slots__ = (
+        "around",
+        "losses",
+        "made",
+        "optimizers",
+        "others",
+        "plain",
+        "reads",
+        "scale_asked",
+        "scalers",
+        "several",
+        "state",
+        "violations",
+    )
+
     def __init__(self, state: State, around: Surroundings) -> None:
         self.state = state
         self.around = around
@@ -293,14 +308,10 @@ class _Move:
 
     def end(self) -> tuple[State, tuple[Violation, ...]]:
         """The state after the step."""
-        initial = {known.initial for known in self.scalers.values()}
-        if self.violations and initial != {INITIAL_SCALE}:
-            scale = initial.pop() if len(initial) == 1 else None
-            self.violations = [violation._replace(initial=scale) for violation in self.violations]
-        if self.violations and any(known.switched for known in self.scalers.values()):
-            self.violations = [violation._replace(switched=True) for violation in self.violations]
-        if any(violation.fault in _RAISING for violation in self.violations):
-            return _OVER, tuple(self.violations)
+        if self.violations:
+            self._complete()
+            if any(violation.fault in _RAISING for violation in self.violations):
+                return _OVER, tuple(self.violations)
         optimizers = tuple(self.optimizers.values())
         if self.several:
             # the clean ones tell no more than that they are there, and that they are not like the others
@@ -319,6 +330,15 @@ class _Move:
             self.made,
         )
         return (self.state if state == self.state else state), tuple(self.violations)
+
+    def _complete(self) -> None:
+        """Adds to what was broken what is known of the scalers."""
+        initial = {known.initial for known in self.scalers.values()}
+        if initial != {INITIAL_SCALE}:
+            scale = initial.pop() if len(initial) == 1 else None
+            self.violations = [violation._replace(initial=scale) for violation in self.violations]
+        if any(known.switched for known in self.scalers.values()):
+            self.violations = [violation._replace(switched=True) for violation in self.violations]
 
     # what is known ---------------------------------------------------------------------------------------
 
@@ -373,9 +393,12 @@ class _Move:
             if event.act == "step":
                 self.plain, self.reads = None, ()
             return
-        known = self.scalers.get(event.scaler, Known(event.scaler))._replace(initial=event.initial)
+        known = self.scalers.get(event.scaler) or Known(event.scaler)
+        enabled, switched = known.enabled, known.switched
         if event.enabled is not None:
-            known = known._replace(enabled=event.enabled, switched=event.switch is not None)
+            enabled, switched = event.enabled, event.switch is not None
+        if (known.initial, known.enabled, known.switched) != (event.initial, enabled, switched):
+            known = known._replace(initial=event.initial, enabled=enabled, switched=switched)
         match event.act:
             case "scale":
                 if event.scaler in event.scaled_by:
@@ -448,10 +471,20 @@ class _Move:
             self.plain = None
             self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
             self.tell_losses(event.place)
-            held = held.without_gradients()._replace(stage=Stage.STEPPED, applied=event.place)
+            held = Held(
+                held.optimizer,
+                held.modules,
+                held.scaler,
+                Stage.STEPPED,
+                event.place,
+                event.given,
+                applied=event.place,
+            )
         else:
             held = held._replace(
                 stage=Stage.UNSCALED,
+                staged=event.place,
+                given=event.given,
                 divided=event.place,
                 last=self.around.rounds(event) is Rounds.ONE,
                 source=held.fresh or held.source,
@@ -460,7 +493,7 @@ class _Move:
                 stale=None,
                 stale_by=None,
             )
-        self.keep(held._replace(staged=event.place, given=event.given))
+        self.keep(held)
         return known._replace(checked=True, home=_home(event.place))
 
     def judge_any(self, event: ScalerUsed, known: Known) -> None:

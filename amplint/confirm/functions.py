@@ -142,7 +142,7 @@ class FunctionMode(TorchFunctionMode):
                 watch.guarded(self._cached.wrote, function.name, args[0])
         if function is REPLACES and isinstance(args[1], Tensor):
             watch.guarded(self._replaced, args[0], args[1])
-        if watch.scaled or watch.gradients or watch.penalties or function is GRADIENT:
+        if watch.scaled.known or watch.gradients.known or watch.penalties.known or function is GRADIENT:
             watch.guarded(self._follow, function, args, tensors, result)
         return result
 
@@ -178,7 +178,7 @@ class FunctionMode(TorchFunctionMode):
         if frame is None:
             return
         regions, on_cpu = self._around(tensors)
-        histories = list(map(watch.histories.of, tensors))
+        histories = watch.histories.of_each(tensors)
         key = (
             id(frame.f_code),
             frame.f_lasti,
@@ -213,7 +213,7 @@ class FunctionMode(TorchFunctionMode):
             history = plan.histories[dtype]
             # a cast that changes nothing gives its operand back
             if history is not None and (
-                (function.casts and dtype in HALF) or all(part is not tensor for tensor in tensors)
+                (function.casts and dtype in HALF) or id(part) not in map(id, tensors)
             ):
                 watch.histories.note(part, history)
 
@@ -234,14 +234,24 @@ class FunctionMode(TorchFunctionMode):
         regions = self.watch.here.regions
         if not regions or not tensors:
             return regions, self.watch.device not in DEVICES_LIKE_CUDA
-        types = [tensor.device.type for tensor in tensors]
-        device = next((name for name in types if name in DEVICES_LIKE_CUDA), types[0])
+        device = self._device(tensors)
         known = self._regions.get((id(regions), device))
         if known is None or known[0] is not regions:
             here = tuple(region for region in regions if region.device in (None, device))
             known = (regions, regions if len(here) == len(regions) else here)
             self._regions[id(regions), device] = known
         return known[1], device not in DEVICES_LIKE_CUDA
+
+    def _device(self, tensors: list[Tensor]) -> str:
+        """The device that an op is for: it takes a number on the CPU along to another one. No more tensors are asked
+        than it takes to know, since with simulated CUDA each answer is looked up."""
+        first = ""
+        for tensor in tensors:
+            name = tensor.device.type
+            if name in DEVICES_LIKE_CUDA:
+                return name
+            first = first or name
+        return first
 
     def _keeps_casts(self, function: Function, regions: Regions, on_cpu: bool) -> bool:
         """Whether an op leaves casts of its operands in the cache of weights."""
@@ -408,7 +418,7 @@ class FunctionMode(TorchFunctionMode):
             return
         if not tensors:
             return
-        if watch.penalties:
+        if watch.penalties.known:
             self._penalty(function, args, tensors, result)
         several = bool(args) and isinstance(args[0], (list, tuple))
         known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]

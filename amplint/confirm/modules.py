@@ -64,7 +64,8 @@ class _Watcher:
     def _forward(self, module: Module) -> None:
         site = self.watch.site(3)
         if site is not None and self.watch.here.backward == 0:
-            trains = any(parameter.requires_grad for parameter in module.parameters())
+            with torch._C.DisableTorchFunction():
+                trains = any(parameter.requires_grad for parameter in module.parameters())
             threads.forward(
                 self.watch,
                 Forward(

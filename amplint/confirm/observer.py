@@ -105,15 +105,16 @@ class _Visits:
     dtypes: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Idle:
     """An event that led to nothing where those who hear its kind were in these states. What it tells of is counted in
-    ``visits``."""
+    ``visits``; ``all`` is the state of everybody when it was last heard."""
 
     event: Event
     states: tuple[Hashable, ...]
     visits: _Visits
     inside: bool
+    all: object
 
 
 class Observer:
@@ -181,6 +182,8 @@ class Observer:
     def hear(self, event: Event) -> None:
         """Takes in an event. Raises Stopped where the run is to end."""
         with self._lock:
+            if self._is_idle(event):
+                return
             heard = isinstance(event, self.last_words) if self._ended else not self.stopping
             # what the program switches off while it unwinds is off
             if heard or (isinstance(event, AutocastSwitched) and not event.enabled):
@@ -261,21 +264,28 @@ class Observer:
             self._judge(event)
             return
         before = self._dispatcher.of_those(kind, self._state)
-        idle = self._idle.get(id(event))
-        if idle is not None and idle.states == before:
-            idle.visits.count += 1
-            idle.visits.inside += idle.inside
-            return
         visits = self._count(event)
         self._judge(event)
-        if (
-            self._dispatcher.of_those(kind, self._state) == before
-            and (event.place, kind) not in self._told_at
-        ):
+        after = self._dispatcher.of_those(kind, self._state)
+        if after == before and (event.place, kind) not in self._told_at:
             if len(self._idle) >= _MOST_IDLE:
                 self._idle.clear()
             inside = enabled_region(event.regions) is not None
-            self._idle[id(event)] = _Idle(event, before, visits, inside)
+            self._idle[id(event)] = _Idle(event, before, visits, inside, self._state)
+
+    def _is_idle(self, event: Event) -> bool:
+        """Whether an event that is told again leads to nothing again; it is counted then."""
+        idle = self._idle.get(id(event))
+        if idle is None or self.stopping or self._ended:
+            return False
+        if idle.all is not self._state:
+            if idle.states != self._dispatcher.of_those(type(event), self._state):
+                return False
+            idle.all = self._state
+        self._last = event.place
+        idle.visits.count += 1
+        idle.visits.inside += idle.inside
+        return True
 
     def _forget(self, name: Hashable) -> None:
         """There is no optimizer of this name any more."""
@@ -380,8 +390,9 @@ class Observer:
     def _count_steps(self, event: Event) -> None:
         """A step through a scaler is counted when it is asked for. Where a gradient is inf or nan the scaler leaves it
         out: that shows at the next event."""
-        self._left_out.update(self._stepping)
-        self._stepping.clear()
+        if self._stepping:
+            self._left_out.update(self._stepping)
+            self._stepping.clear()
         if isinstance(event, OptimizerMade):
             self._optimizers.add(event.optimizer)
         elif isinstance(event, OptimizerStepped):

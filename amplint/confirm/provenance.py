@@ -167,7 +167,8 @@ class Notes(Generic[T]):
     """What was noted of the tensors that are alive."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[_Reference, T]] = {}
+        self.known: dict[int, tuple[_Reference, T]] = {}
+        """By the id of a tensor; a mode asks for each op whether there is anything."""
         self._shared: dict[T, T] = {}
 
     def shared(self, what: T) -> T:
@@ -176,26 +177,34 @@ class Notes(Generic[T]):
         return self._shared.setdefault(what, what)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self.known)
 
     def of(self, tensor: Any) -> T | None:
         """What was noted of a tensor, or None."""
-        known = self._known.get(id(tensor))
+        known = self.known.get(id(tensor))
         return known[1] if known is not None and known[0]() is tensor else None
+
+    def of_each(self, tensors: Iterable[Any]) -> list[T | None]:
+        """What was noted of each of some tensors."""
+        found: list[T | None] = []
+        for tensor in tensors:
+            known = self.known.get(id(tensor))
+            found.append(known[1] if known is not None and known[0]() is tensor else None)
+        return found
 
     def note(self, tensor: Tensor, what: T) -> None:
         """Notes something of a tensor, in place of what was noted before."""
         key = id(tensor)
         reference = _Reference(tensor, self._gone)
         reference.key = key
-        self._known[key] = (reference, what)
+        self.known[key] = (reference, what)
 
     def drop(self, tensor: Tensor) -> None:
         """Forgets a tensor."""
-        self._known.pop(id(tensor), None)
+        self.known.pop(id(tensor), None)
 
     def _gone(self, reference: weakref.ref[Tensor]) -> None:
         key = reference.key  # type: ignore[attr-defined]
-        known = self._known.get(key)
+        known = self.known.get(key)
         if known is not None and known[0] is reference:
-            del self._known[key]
+            del self.known[key]

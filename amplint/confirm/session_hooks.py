@@ -24,8 +24,8 @@ def losses_told(tell: Callable[[Any], None]) -> Iterator[None]:
 
     @functools.wraps(original)
     def backward(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if tensor.numel() == 1:
-            with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction():
+            if tensor.numel() == 1:
                 tell(tensor.detach())
         return original(tensor, *args, **kwargs)
 

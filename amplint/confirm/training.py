@@ -16,7 +16,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from amplint.amp.scalers import CLIPS, READS
 from amplint.confirm import arguments
-from amplint.confirm.dtypes import named
+from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.places import Site
 from amplint.confirm.provenance import Penalty, Scaled, operand
 from amplint.confirm.watching import Watch
@@ -70,6 +70,7 @@ def install(watch: Watch) -> None:
         wrap(owner, "__init__", partial(arguments.watched, watch, owner))
     for act in _ACTS:
         wrap(scaler, act, partial(watcher.scaler_method, act))
+    wrap(scaler, "_unscale_grads_", watcher.unscaled)
     for name in sorted(CLIPS):
         for module in (clip_grad, torch.nn.utils):
             wrap(module, name, partial(watcher.clip, name))
@@ -499,6 +500,29 @@ class _Watcher:
         elif act == "state_dict":
             self._keep_state("scaler", self.watch.scalers.of(scaler), result, None)
 
+    def unscaled(self, original: Any) -> Any:
+        """The division of gradients, which looks at each of them several times: they are noted once. Those in half
+        precision are ops of their own."""
+        watch = self.watch
+
+        def _unscale_grads_(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if _has_half(optimizer) or not watch.suspend():
+                return original(scaler, optimizer, *args, **kwargs)
+            try:
+                return original(scaler, optimizer, *args, **kwargs)
+            finally:
+                watch.guarded(self._note_gradients, optimizer)
+                watch.resume()
+
+        return _unscale_grads_
+
+    def _note_gradients(self, optimizer: Any) -> None:
+        """Notes whose gradients they are, as where the code asks a parameter for its own."""
+        for parameter in parameters_of(optimizer):
+            gradient = parameter.grad
+            if gradient is not None:
+                self.watch.gradients.note(gradient, self.watch.owners.of((parameter,)))
+
     def _keep_gradient(self, optimizer: Any) -> None:
         parameter = next((part for part in parameters_of(optimizer) if part.grad is not None), None)
         if parameter is None or not isinstance(optimizer, Optimizer):
@@ -526,12 +550,13 @@ class _Watcher:
         scaled, here = self.watch.scaled, self.watch.here
 
         def method(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if here.quiet == 0 and here.scaler is None:
-                known = scaled.of(tensor)
-                if known is not None:
-                    self.watch.guarded(self._read, known.by[0], name)
-                if name in ("numpy", "__array__"):
-                    self.watch.guarded(self._converted, tensor)
+            if here.quiet or here.scaler is not None:
+                return original(tensor, *args, **kwargs)
+            known = scaled.of(tensor)
+            if known is not None:
+                self.watch.guarded(self._read, known.by[0], name)
+            if name in ("numpy", "__array__"):
+                self.watch.guarded(self._converted, tensor)
             here.quiet += 1
             try:
                 return original(tensor, *args, **kwargs)
@@ -673,6 +698,15 @@ def parameters_of(optimizer: Any) -> Iterator[torch.Tensor]:
         for parameter in group["params"]:
             if isinstance(parameter, torch.Tensor):
                 yield parameter
+
+
+def _has_half(optimizer: Any) -> bool:
+    """Whether a parameter of an optimizer or its gradient is in half precision."""
+    with torch._C.DisableTorchFunction():
+        return any(
+            part.dtype in HALF or (part.grad is not None and part.grad.dtype in HALF)
+            for part in parameters_of(optimizer)
+        )
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:

@@ -20,7 +20,7 @@ from amplint.confirm.watching import Watch
 from amplint.events import ParameterWritten, Regions, WeightCast
 
 
-@dataclass
+@dataclass(slots=True)
 class Kept:
     """A weight that was cast while ``cache`` was the content of the weight cache."""
 
@@ -46,8 +46,11 @@ class Weights:
             if not _is_weight(tensor):
                 continue
             kept = self._kept.of(tensor)
-            if kept is None or kept.cache is not here.cache:
+            if kept is None:
                 self._kept.note(tensor, Kept(here.cache, watch.sites.at(frame), here.regions))
+            elif kept.cache is not here.cache:
+                kept.cache, kept.site, kept.regions = here.cache, watch.sites.at(frame), here.regions
+                kept.written = False
             elif kept.written:
                 kept.written = False
                 watch.tell(WeightCast(watch.sites.at(frame), here.regions, self._names.of(tensor)))
@@ -63,7 +66,8 @@ class Weights:
         if not _is_weight(target):
             reference = self._data.of(target)
             weight = reference() if reference is not None else None
-        site = self._watch.sites.here(3)
+        # most of what is written is no weight: batch norms count their batches
+        site = self._watch.sites.here(3) if weight is not None else None
         if weight is None or site is None:
             return
         watch, here = self._watch, self._watch.here

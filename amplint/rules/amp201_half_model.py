@@ -217,6 +217,8 @@ class HalfModel(FlowRule):
         return replace(state, halved=halved)
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        if not event.casts:
+            return state
         for cast in event.casts:
             if event.act not in ("unscale_", "step"):
                 continue

@@ -170,8 +170,10 @@ class SchedulerOnSkippedStep(FlowRule):
         if known is None:
             made = Counted(event.optimizer, event.place, event.made, loop=loop)
             return replace(state, counts=(*state.counts, made)[-MOST:])
-        steps = min(known.steps + 1, 2)
-        return _with(state, replace(known, steps=steps, place=event.place, made=event.made, loop=loop))
+        changed = Counted(
+            event.optimizer, event.place, event.made, min(known.steps + 1, 2), known.paired, loop
+        )
+        return state if changed == known else _with(state, changed)
 
     def on_scheduler_stepped(self, state: State, event: SchedulerStepped, report: Report) -> Hashable:
         if event.compared is not None:
