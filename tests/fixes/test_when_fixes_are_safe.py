@@ -562,8 +562,10 @@ def test_a_loss_that_may_be_another_one_is_not_cast_blindly(tmp_path: Path, made
     )
     said = verdict(findings(tmp_path, source, "bce-in-autocast"))
     assert said == (
-        "safe" if safe else "unsafe: where `loss_of` is another loss, its target may have to stay as it is"
+        "safe" if safe else "unsafe: `loss_of` may be another loss, too; a half target has to be float32"
     )
+    texts, _, _ = fix_folder(tmp_path, "bce-in-autocast", unsafe=True)
+    assert f"loss_of(p.float(), {'y.float()' if safe else 'y'})" in texts["program.py"]
 
 
 def test_a_loss_that_an_object_sets_once_is_known(tmp_path: Path) -> None:
