@@ -141,12 +141,14 @@ class Analysis:
     def _is_silent(self, graph: Graph) -> bool:
         """Whether no rule says anything of some events. What they say is not kept."""
         before, withdrawn = len(self.report.drafts), set(self.report.withdrawn)
+        left = dict(self.report.left)
         for listener in self.dispatcher.listeners():
             for run in listener.runs(graph):
                 run.over(graph, listener.start)
         silent = len(self.report.drafts) == before
         del self.report.drafts[before:]
         self.report.withdrawn = withdrawn
+        self.report.left = left
         return silent
 
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
@@ -164,8 +166,9 @@ class Analysis:
             finding = finding_of(draft)
             if not keep(finding):
                 continue
-            if draft.builder is not None and finding.code in fixable:
-                offer = self._offer(draft.builder, finding, files, known)
+            builder = self.report.builder_of(draft)
+            if builder is not None and finding.code in fixable:
+                offer = self._offer(builder, finding, files, known)
                 for other in draft.others if isinstance(offer, Refusal) else ():
                     also = self._offer(other, finding, files, known)
                     if isinstance(also, Fix):

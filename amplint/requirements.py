@@ -24,9 +24,10 @@ _MOST_DIGITS = 9
 
 def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
     """The torch versions that the project around ``start`` asks for and the file that says so: the nearest
-    pyproject.toml, setup.cfg, setup.py, requirements*.txt, pixi.toml or environment file of conda upwards that names
-    torch with a version, up to the root of the git repository. A lock file counts where none of these beside it says
-    anything: what is declared is what the project is to run with, what is locked only what its authors run."""
+    pyproject.toml, setup.cfg, setup.py, requirements*.txt, requirements/*.txt, pixi.toml or environment file of conda
+    upwards that names torch with a version, up to the root of the git repository. A lock file counts where none of
+    these beside it says anything: what is declared is what the project is to run with, what is locked only what its
+    authors run."""
     start = start.resolve()
     for directory in (start, *start.parents):
         for path, read in _sources(directory):
@@ -54,6 +55,9 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
     for name in sorted(names):
         if name.startswith("requirements") and name.endswith(".txt"):
             yield directory / name, _requirements
+    if "requirements" in names:
+        for path in _texts_in(directory / "requirements"):
+            yield path, _requirements
     if "pixi.toml" in names:
         yield directory / "pixi.toml", _pixi
     for name in sorted(names):
@@ -62,6 +66,14 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
     for name in ("uv.lock", "poetry.lock", "pdm.lock", "pixi.lock"):
         if name in names:
             yield directory / name, _lock
+
+
+def _texts_in(folder: Path) -> list[Path]:
+    """The lists of requirements in a folder, in order: ``requirements/runtime.txt``."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".txt" and path.is_file())
+    except OSError:
+        return []
 
 
 def _pyproject(path: Path) -> Iterator[TorchBounds]:

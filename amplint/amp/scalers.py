@@ -40,6 +40,9 @@ TAKES_HALF_PARAMETERS = frozenset(
     }
 )
 
+STATE_KEYS = frozenset({"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"})
+"""What ``state_dict()`` holds, unless the scaler is off: then it is empty."""
+
 _PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
 
 

@@ -106,6 +106,8 @@ class ApexCalls:
             self.notes.append(
                 "weights are float32 with casts under autocast, where O2 keeps float16 ones and float32 copies"
             )
+        if known is None and level is not None:
+            self._refuse_other_uses(level)
         flag = ""
         if known == "O0":
             flag = "False"
@@ -113,13 +115,28 @@ class ApexCalls:
             flag = f'{self.file.code(level)} != "O0"'
         elif enabled is not None:
             flag = self.file.code(enabled)
-            if known is None and level is not None:
+            if known is None and level is not None and self._levels_in(enabled, level) == {"O0"}:
+                flag = self.file.code(enabled.with_changes(lpar=(), rpar=()))
+            elif known is None and level is not None:
                 first = flag if isinstance(enabled, cst.Name | cst.Attribute | cst.Subscript) else f"({flag})"
                 flag = f'{first} and {self.file.code(level)} != "O0"'
         if flag and flag != "True":
             arguments.append(f"enabled={flag}")
             return ", ".join(arguments), True
         return ", ".join(arguments), False
+
+    def _refuse_other_uses(self, level: cst.BaseExpression) -> None:
+        """Raises Refusal where the code asks for a level of which the weights are float16: they are not any more."""
+        for node in self.file.nodes(cst.Comparison):
+            if self._levels_in(node, level) & {"O2", "O3"}:
+                raise Refusal(f"`{self.file.code(node)}` counts on float16 weights")
+
+    def _levels_in(self, node: cst.BaseExpression, level: cst.BaseExpression) -> set[object]:
+        """The levels that the level is compared with, where that is all that a condition does."""
+        if not isinstance(node, cst.Comparison) or self.file.code(node.left) != self.file.code(level):
+            return set()
+        values = [part.comparator for part in node.comparisons]
+        return {value.evaluated_value for value in values if isinstance(value, cst.SimpleString)}
 
     @cached_property
     def scaler(self) -> str:

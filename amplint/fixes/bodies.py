@@ -77,10 +77,12 @@ class OpenInBody(FixBuilder):
 
 @dataclass(frozen=True)
 class OpenInCallee(FixBuilder):
-    """Opens the region that ``region`` leads to in the function in which ``inside`` stands, too."""
+    """Opens the region that ``region`` leads to in the function in which ``inside`` stands, too. ``started`` is where
+    the thread begins that runs it."""
 
     region: Place
     inside: Place
+    started: Place
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: the function runs in half precision then, whoever calls it."""
@@ -90,6 +92,8 @@ class OpenInCallee(FixBuilder):
             isinstance(node, cst.Lambda) for node in file.parents(_node(file, self.inside))
         ):
             return Refusal("what the thread runs is no function with a name")
+        if self.started.path == file.path and file.around(cst.FunctionDef, self.started.span) is function:
+            return Refusal("the function that the thread runs is out of sight")
         home = files.parsed(self.region.path)
         context = home.expression(self.region.span)
         if not isinstance(context, cst.Call):

@@ -164,7 +164,7 @@ class RemoveCast(FixBuilder):
         statement = file.statement(node)
         changes = self._without_statement(file, statement, node, bare)
         if changes is None:
-            changes = {node: bare}
+            changes = _without_cast(file, node, bare)
         module = exchanged(file, changes)
         note = "the weights take twice the memory, and inputs that were cast to half for them have to stay float32"
         if self.tensor:
@@ -199,6 +199,20 @@ class RemoveCast(FixBuilder):
             rest[-1] = rest[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             return {statement: statement.with_changes(body=rest)}
         return removed_statement(file, statement)
+
+
+def _without_cast(
+    file: ParsedFile, call: cst.Call, bare: cst.BaseExpression
+) -> dict[cst.CSTNode, Replacement]:
+    """What to exchange for a cast to be gone: ``list(xs)`` for ``[x.half() for x in xs]``."""
+    around = file.parent(call)
+    if isinstance(around, cst.ListComp) and around.elt is call:
+        loop = around.for_in
+        alone = not loop.ifs and loop.inner_for_in is None and loop.asynchronous is None
+        if alone and dotted(bare) is not None and dotted(loop.target) == dotted(bare):
+            items = cst.Call(cst.Name("list"), [cst.Arg(loop.iter)], lpar=around.lpar, rpar=around.rpar)
+            return {around: items}
+    return {call: bare}
 
 
 def removed_statement(file: ParsedFile, statement: Statement) -> dict[cst.CSTNode, Replacement]:

@@ -85,6 +85,10 @@ class LeaveLoss(FixBuilder):
         if other is not None:
             return Refusal(f"`{shortened(file.code(other))}` in the same statement would run in float32, too")
         kept = {place.span for place in self.doubles}
+        always = _is_always(file, call)
+        target = arguments.get("target")
+        if not always and target is not None and target not in creators:
+            kept.add(file.span(target))  # another loss may take indices
         casts: dict[cst.CSTNode, Replacement] = {
             node: as_float(node)
             for node in arguments.values()
@@ -99,8 +103,8 @@ class LeaveLoss(FixBuilder):
         changes.update(spliced(file, statement, [changed]))
         weight = next((arg for arg in call.args if arg.keyword and arg.keyword.value == "weight"), None)
         note = "the weight has to be float32, too" if weight is not None else ""
-        if not _is_always(file, call):
-            note = f"where `{shortened(file.code(call.func))}` is another loss, its target may have to stay as it is"
+        if not always:
+            note = f"`{shortened(file.code(call.func))}` may be another loss, too; a half target has to be float32"
         module = exchanged(file, changes)
         return make_fix(
             "Compute the loss with autocast off", {file: module}, [(file, statement)], unsafe=note

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from amplint.amp.scalers import STATE_KEYS
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.arguments import keyword, set_argument
@@ -37,7 +38,7 @@ class AddUpdate(FixBuilder):
         last = file.statement(call)
         around = file.parent(last)
         loop = next((node for node in file.parents(call) if isinstance(node, cst.For)), None)
-        if loop is not None and names_in(optimizer) & names_in(loop.target):
+        if loop is not None and names_in(optimizer) & bound_in(loop):
             return Refusal(
                 f"`{scaler}.step` runs for several optimizers, and the update belongs after the loop"
             )
@@ -327,6 +328,9 @@ class RemoveStep(FixBuilder):
         statement = file.statement(call_at(file, self.step))
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) > 1:
             return Refusal("the step is a part of a larger statement")
+        plain = next(_plain_backwards(file, function_around(file, statement)), None)
+        if plain is not None:
+            return Refusal(f"`{shortened(file.code(plain))}` on {file.line_name(plain)} may need this step")
         changes = removed_statement(file, statement)
         claimed = [(file, part) for part in (statement, *kept_beside(file, changes))]
         note = "the gradients are applied once then, and training changes"
@@ -383,6 +387,8 @@ class SwitchScalerOff(FixBuilder):
 
     made: Place
     region: Place
+    users: tuple[str, ...] = ()
+    """The files of the calls that lead to where the loss is scaled."""
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Always unsafe: a scaler that is off has no state to be saved or loaded."""
@@ -401,6 +407,12 @@ class SwitchScalerOff(FixBuilder):
             return Refusal(
                 "the type of the region is chosen elsewhere: pass `enabled=dtype == torch.float16`"
             )
+        for path in sorted({self.made.path, self.region.path, *self.users}):
+            user = files.parsed(path)
+            read = next(_state_reads(user), None)
+            if read is not None:
+                where = user.line_name(read) + ("" if user is file else f" of {user.path}")
+                return Refusal(f"`{shortened(user.code(read))}` on {where} is not there if the scaler is off")
         numbers = [n for n, arg in enumerate(call.args) if arg.keyword and arg.keyword.value == "enabled"]
         off = keyword("enabled", cst.Name("False"))
         if numbers:
@@ -468,6 +480,31 @@ def calls_of(file: ParsedFile, inside: cst.CSTNode, scaler: str, method: str) ->
     for call in file.inside(cst.Call, file.span(inside)):
         if dotted(call.func) == f"{scaler}.{method}":
             yield call
+
+
+def _plain_backwards(file: ParsedFile, function: cst.CSTNode) -> Iterator[cst.Call]:
+    """The backward passes of a function that start from no scaled loss, as far as it shows."""
+    scaled = {
+        dotted(assign.targets[0].target)
+        for assign in file.inside(cst.Assign, file.span(function))
+        if isinstance(assign.value, cst.Call) and method_of(assign.value) == "scale"
+    }
+    for call in file.inside(cst.Call, file.span(function)):
+        if method_of(call) == "backward" and isinstance(call.func, cst.Attribute):
+            loss = call.func.value
+            if not (isinstance(loss, cst.Call) and method_of(loss) == "scale") and dotted(loss) not in scaled:
+                yield call
+
+
+def _state_reads(file: ParsedFile) -> Iterator[cst.Subscript]:
+    """Where something of a scaler's state is looked up: ``scaler.state_dict()["scale"]``."""
+    for node in file.inside(cst.Subscript, file.span(file.module)):
+        if not isinstance(node.value, cst.Call) or method_of(node.value) != "state_dict":
+            continue
+        key = node.slice[0].slice
+        name = key.value if isinstance(key, cst.Index) else None
+        if isinstance(name, cst.SimpleString) and name.evaluated_value in STATE_KEYS:
+            yield node
 
 
 def _line(code: str) -> cst.SimpleStatementLine:

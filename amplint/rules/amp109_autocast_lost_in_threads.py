@@ -82,8 +82,8 @@ For `nn.DataParallel`, open the region in the `forward` of the module that is wr
 ## Fix safety
 
 The fix is unsafe: the same region is opened in the function that runs the forward, which is in half precision
-then whoever calls it. There is no fix for a lambda, or where a name in the arguments of the region means
-something else in that function.
+then whoever calls it. There is no fix for a lambda, for a model whose forward is not in sight, or where a name in
+the arguments of the region means something else in that function.
 
 ## References
 
@@ -146,7 +146,7 @@ class AutocastLostInThreads(FlowRule):
             why = f"The forward on {forward} runs with autocast off, not in {dtype}."
             advice = "Open the region in the function that the thread runs."
         trail = (opened(state.region), (event.place, "this forward runs in the thread"))
-        builder = OpenInCallee(state.region.place, event.place)
+        builder = OpenInCallee(state.region.place, event.place, state.place)
         assumes = of_regions(state.region, seen_from=state.place)
         report.add(
             self,

@@ -72,8 +72,9 @@ scaler.update()
 
 The fix passes `enabled=False` to the scaler, and is unsafe: a disabled scaler has an empty `state_dict()`,
 and an enabled one refuses to load that: `RuntimeError: The source state dict is empty`. Watch checkpoints
-that are shared between both kinds of run. There is no fix where the type of the region is chosen elsewhere;
-give the scaler `enabled=dtype == torch.float16` there.
+that are shared between both kinds of run. There is no fix where the type of the region is chosen elsewhere, or
+where the same line makes the scaler for losses of another type, too; give the scaler `enabled=dtype == torch.float16`
+there. Nor is there one where the code reads a number of the state, `scaler.state_dict()["scale"]`.
 
 ## References
 
@@ -113,7 +114,11 @@ class ScalerWithBfloat16(FlowRule):
         return region if state != _OTHER else state
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
-        if event.act != "scale" or not isinstance(state, Region) or event.made is None:
+        if event.act != "scale" or event.made is None:
+            return state
+        if not isinstance(state, Region):
+            if state == _OTHER:
+                report.leave(self, event.made, "elsewhere this scaler scales a loss of another type")
             return state
         if event.enabled is not True or (event.switch is not None and event.switch != state.switch):
             return state
@@ -121,7 +126,8 @@ class ScalerWithBfloat16(FlowRule):
         chosen = event.switch is not None or self.context.is_optional(event)
         where = line_of(state.place, event.made)
         trail = (opened(state), (event.place, "the loss is scaled here"))
-        builder = SwitchScalerOff(event.made, state.place)
+        around = (event.place, *event.place.calls)
+        builder = SwitchScalerOff(event.made, state.place, tuple(sorted({place.path for place in around})))
         assumes = (*of_regions(state, seen_from=event.made), *of_scaler(event))
         subject = state.place if chosen else None
         report.add(

@@ -89,9 +89,9 @@ Where the sigmoid is the argument of `binary_cross_entropy` itself, the fix writ
 `binary_cross_entropy_with_logits` on the logits. Elsewhere it runs the statement in a nested region with
 `enabled=False` and casts input and target with `.float()`; the probabilities keep the three digits that they
 have. Both are safe, the second one where the file shows that it is always this loss: another one may take its target
-as integers. There is no fix where the same statement runs something else that the region is for, such
-as the model. By hand, a model that gives logits is better for the gradient, but what it returns changes, and
-with it its evaluation.
+as integers, so that this is left as it is then. There is no fix where the same statement runs something else that the
+region is for, such as the model. By hand, a model that gives logits is better for the gradient, but what it
+returns changes, and with it its evaluation.
 
 ## References
 

@@ -83,7 +83,8 @@ is run, nobody imports it, and its functions are called by their names), it adds
 The fix is safe if the project asks for a torch that has the new name. Where neither the settings nor the project say
 which torch is asked for, 2.4 is assumed, the first release in which the old names warn. It is unsafe for a `partial`
 that may be called with positional arguments, where `**` may hide the dtype, and where some file puts something else in
-the place of the old name. There is no fix where the project admits a torch without the new name, where the
+the place of the old name. There is no fix where the project admits a torch without the new name, where nothing says
+which torch it asks for and the code stands under a condition that is for older ones, where the
 name is handed on without a call, where `*args` hides the positions, where the name is bound by a ladder of
 imports or under a condition, and where `torch` is the name of something else. `isinstance` checks and annotations are
 left alone; a `GradScaler` that the file names otherwise than to make one, or that another file asks for by
@@ -152,6 +153,7 @@ class _Uses(cst.CSTVisitor):
         self.rule = rule
         self.view = view
         self.report = report
+        self._guards: list[cst.If | cst.IfExp] = []
 
     def visit_Annotation(self, node: cst.Annotation) -> bool:
         return False
@@ -197,7 +199,11 @@ class _Uses(cst.CSTVisitor):
         if guard in (None, "always") and not (
             other is not None and guard is None and flag and self._modern(other)
         ):
+            if guard == "always":
+                self._guards.append(node)
             node.body.visit(self)
+            if guard == "always":
+                self._guards.pop()
         if (
             other is not None
             and guard in (None, "never")
@@ -289,6 +295,9 @@ class _Uses(cst.CSTVisitor):
 
     def _builder(self, place: Place, name: str, new: Replacement) -> FixBuilder:
         setting = self.rule.setting
+        if self._guards and not setting.torch_stated:
+            where = self.view.place(self._guards[-1].test).line_name
+            return NoFix(f"the condition on {where} is for older releases of torch, which lack the new name")
         if not setting.torch_stated or compare(setting.torch, ">=", new.since) is True:
             return ReplaceDeprecated(place, name)
         since = ".".join(map(str, new.since))

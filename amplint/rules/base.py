@@ -13,7 +13,7 @@ import libcst as cst
 from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
-from amplint.fixes.base import FixBuilder
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import weighed
 
@@ -58,6 +58,8 @@ class Report:
 
     drafts: list[Draft] = field(default_factory=list)
     withdrawn: set[tuple[str, Hashable]] = field(default_factory=set)
+    left: dict[tuple[str, str, Hashable], str] = field(default_factory=dict)
+    """Why there is no fix for what a rule says of a place."""
 
     @property
     def standing(self) -> list[Draft]:
@@ -71,6 +73,15 @@ class Report:
     def withdraw(self, rule: Rule, subject: Hashable) -> None:
         """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""
         self.withdrawn.add((rule.name, subject))
+
+    def leave(self, rule: Rule, place: Place, reason: str) -> None:
+        """Lets nothing that a rule says of a place be fixed, at whatever entry point it was or will be said."""
+        self.left.setdefault((rule.name, place.path, place.key), reason)
+
+    def builder_of(self, draft: Draft) -> FixBuilder | None:
+        """What would fix a draft, or says why nothing does."""
+        reason = self.left.get((draft.rule.name, draft.place.path, draft.place.key))
+        return draft.builder if reason is None else NoFix(reason)
 
     def add(
         self,

@@ -238,6 +238,14 @@ def test_files_that_say_nothing(tmp_path: Path, name: str, text: str) -> None:
     assert project_torch(tmp_path) is None
 
 
+def test_lists_in_a_folder_of_requirements_count(tmp_path: Path) -> None:
+    folder = tmp_path / "requirements"
+    folder.mkdir()
+    (folder / "build.txt").write_text("ninja\n")
+    (folder / "runtime.txt").write_text("torch>=2.2,<=2.5.1\n")
+    assert project_torch(tmp_path) == (((2, 2), (2, 5)), folder / "runtime.txt")
+
+
 def test_all_mentions_count_and_the_repository_is_the_border(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch==1.13\n")
     repository = tmp_path / "repository"

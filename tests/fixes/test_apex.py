@@ -255,6 +255,11 @@ def test_what_differs_is_said(tmp_path: Path) -> None:
         ('opt_level="O1"', "loss_scale=losses", "`loss_scale` of `amp.initialize` is not known"),
         ('opt_level="O1"', "*losses", "a star hides"),
         (
+            'opt_level="O1")\n',
+            "opt_level=losses.level)\nif losses.level == 'O2':\n    batches = []\n",
+            "`losses.level == 'O2'` counts on float16 weights",
+        ),
+        (
             "from apex import amp\n",
             "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\n",
             "bound to something else as well",
@@ -295,6 +300,11 @@ def test_what_has_no_equal_is_left_alone(tmp_path: Path, old: str, new: str, rea
     assert old in _PLAIN
     said = verdict(findings(tmp_path, _PLAIN.replace(old, new), "apex-amp"))
     assert said.startswith("none: ") and reason in said
+
+
+def test_a_level_that_a_condition_asks_for_is_the_flag_once(tmp_path: Path) -> None:
+    source = _UNDER_A_FLAG.replace("if fp16", "if level != 'O0'")
+    assert """torch.amp.GradScaler("cuda", enabled=level != 'O0')""" in migrated(tmp_path, source)
 
 
 @pytest.mark.parametrize(

@@ -381,3 +381,24 @@ def test_a_fallback_behind_a_return_is_left_alone(tmp_path: Path) -> None:
         '        return torch.amp.GradScaler("cuda")\n    return torch.cuda.amp.GradScaler()\n'
     )
     assert fixed(tmp_path, source) == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def f():\n    if torch.__version__ >= "1.6":\n        with torch.cuda.amp.autocast():\n            pass\n',
+        'if hasattr(torch, "autocast"):\n    region = torch.cuda.amp.autocast()\n',
+        'NEW = torch.__version__ >= "1.6"\nregion = torch.cuda.amp.autocast() if NEW else None\n',
+    ],
+)
+@pytest.mark.parametrize("stated", [True, False])
+def test_code_that_is_for_older_releases_stays_unless_the_project_says_more(
+    tmp_path: Path, source: str, stated: bool
+) -> None:
+    (tmp_path / "program.py").write_text(f"import torch\n\n{source}", encoding="utf-8")
+    settings = Settings(root=tmp_path, select=(RULE,))
+    if stated:
+        settings = Settings(root=tmp_path, select=(RULE,), torch=((2, 4), None), torch_from="the tests")
+    (found,) = check([str(tmp_path)], settings, jobs=1).findings
+    assert (found.fix is not None) is stated
+    assert stated or found.fix_note.endswith("is for older releases of torch, which lack the new name")

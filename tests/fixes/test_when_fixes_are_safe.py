@@ -562,8 +562,10 @@ def test_a_loss_that_may_be_another_one_is_not_cast_blindly(tmp_path: Path, made
     )
     said = verdict(findings(tmp_path, source, "bce-in-autocast"))
     assert said == (
-        "safe" if safe else "unsafe: where `loss_of` is another loss, its target may have to stay as it is"
+        "safe" if safe else "unsafe: `loss_of` may be another loss, too; a half target has to be float32"
     )
+    texts, _, _ = fix_folder(tmp_path, "bce-in-autocast", unsafe=True)
+    assert f"loss_of(p.float(), {'y.float()' if safe else 'y'})" in texts["program.py"]
 
 
 def test_a_loss_that_an_object_sets_once_is_known(tmp_path: Path) -> None:
@@ -645,3 +647,30 @@ def test_a_region_does_not_go_into_a_function_that_calls_itself(tmp_path: Path, 
         """
     found = findings(tmp_path, dedent(source), "backward-in-autocast")
     assert verdict(found) == "none: `step` calls itself in the region"
+
+
+def test_a_progress_bar_gets_no_region_of_its_own(tmp_path: Path) -> None:
+    source = f"""{_HEAD}from tqdm import tqdm
+
+with torch.autocast("cuda", dtype=torch.float16, enabled=True):
+    for epoch in range(3):
+        bar = tqdm([(x, y)])
+        for x, y in bar:
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+"""
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, _, _ = fix_folder(tmp_path, "epoch-wide-autocast", unsafe=True)
+    assert "for epoch in range(3):\n    bar = tqdm([(x, y)])\n    for x, y in bar:\n" in texts["program.py"]
+    assert texts["program.py"].count("autocast") == 1
+
+
+def test_a_list_of_casts_becomes_a_list(tmp_path: Path) -> None:
+    source = f"""{_HEAD}batch = [x.half() for x in (x, y)]
+with torch.autocast("cuda", dtype=torch.float16):
+    model(batch[0])
+"""
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, _, _ = fix_folder(tmp_path, "half-input", unsafe=True)
+    assert "batch = list((x, y))\n" in texts["program.py"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.symbols import ONE_OF_MANY, symbol
 from amplint.flow.state.values import Constant, Mapping, Sequence, Value
 from amplint.lowering import program as ir
 
@@ -83,7 +83,7 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
                     keys[-1:] = [m.unknown(node)] if keys else []
         else:
             m.frame.rounds = (*rounds, -1)
-            m.frame.context = symbol("one of many", context)
+            m.frame.context = symbol(ONE_OF_MANY, context)
             for index, clause in enumerate(node.clauses):
                 over_ = source if not index else m.contents(m.evaluate(clause.source))
                 m.assign(clause.target, m.each(over_, partial(_item_of, m, clause.source)))

@@ -9,7 +9,7 @@ from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked
 from amplint.flow.state.store import keep_apart, with_kind
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 from amplint.flow.state.values import (
     NONE,
     BoundMethod,
@@ -194,11 +194,11 @@ def iterate(m: Machine, value: Value, node: Node) -> Value:
     value = m.contents(value)
     match value:
         case Sequence():
-            return m.each(one_of(m, value.items, node), lambda one: one.another())
+            return _some(m, value.items, node)
         case Mapping() if not value.rest:
             return one_of(m, tuple(Constant(key) for key, _ in value.items), node)
         case Mapping():
-            return Unknown(symbol("one of many", m.unknown(node).symbol))
+            return Unknown(symbol(ONE_OF_MANY, m.unknown(node).symbol))
         case Iteration():
             return _another(m, value.each, node)
         case Constant(value=None):
@@ -211,7 +211,7 @@ def iterate(m: Machine, value: Value, node: Node) -> Value:
                     return found
     model = m.model_of(m.registry.iterations, value)
     found = model(m, value, node) if model is not None else None
-    return found if found is not None else Unknown(symbol("one of many", m.unknown(node).symbol))
+    return found if found is not None else Unknown(symbol(ONE_OF_MANY, m.unknown(node).symbol))
 
 
 def _another(m: Machine, value: Value, node: Node) -> Value:
@@ -220,7 +220,7 @@ def _another(m: Machine, value: Value, node: Node) -> Value:
         case Number():
             return m.number(node)
         case Unknown():
-            return Unknown(symbol("one of many", m.unknown(node).symbol), value.kind)
+            return Unknown(symbol(ONE_OF_MANY, m.unknown(node).symbol), value.kind)
         case Sequence() if value.exact:
             return replace(value, items=tuple(_another(m, item, node) for item in value.items))
         case Choice():
@@ -238,6 +238,11 @@ def one_of(m: Machine, items: tuple[Value, ...], node: Node) -> Value:
         atom = symbol("item", m.frame.context, node.number, index, *m.frame.rounds)
         found = keep_apart(asked(atom), item, found)
     return found
+
+
+def _some(m: Machine, items: tuple[Value, ...], node: Node) -> Value:
+    """What is looked up in a collection that holds more than is known: perhaps another one each time."""
+    return m.each(one_of(m, items, node), lambda one: one.another())
 
 
 def part(m: Machine, value: Value, index: int, count: int, node: Node) -> Value:
@@ -313,7 +318,7 @@ def _item(m: Machine, base: Sequence, key: Value | None, node: Node) -> Value:
                 raise Dead from None
         if 0 <= key.value < base.prefix:
             return base.items[key.value]
-    return one_of(m, base.items, node) if not base.prefix else m.unknown(node)
+    return _some(m, base.items, node) if not base.prefix else m.unknown(node)
 
 
 def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
@@ -321,7 +326,7 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
         found = base.get(key.value)
         return found if found is not None else m.unknown(node)
     if base.rest and not base.items:
-        return one_of(m, base.rest, node)
+        return _some(m, base.rest, node)
     if (
         isinstance(key, (Unknown, Number))
         and base.items
@@ -332,7 +337,8 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
         chosen: Value = base.get(names[-1]) or m.unknown(node)
         for name in reversed(names[:-1]):
             chosen = keep_apart(asked(equals(key.symbol, Constant(name))), base.get(name) or chosen, chosen)
-        return chosen
+        # a loop does not come back to a key
+        return m.each(chosen, lambda one: one.another()) if is_one_of_many(key.symbol) else chosen
     return one_of(m, tuple(value for _, value in base.items), node) if not base.rest else m.unknown(node)
 
 

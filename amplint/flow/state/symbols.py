@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b
 
 QUESTIONS = frozenset({"is true", "is None", "equals"})
@@ -81,6 +82,8 @@ COMPUTED = "computed"
 """How symbols begin of what an operator gives: ``symbol(COMPUTED, "*", left, right)``."""
 NUMBER = "number"
 """How the name of a number is marked that was computed with something unknown."""
+ONE_OF_MANY = "one of many"
+"""Marks the symbol of what a loop takes out of a collection that is not known: another one in each round."""
 
 _interned: dict[tuple[Hashable, ...], Symbol] = {}
 
@@ -99,6 +102,14 @@ def symbol(*parts: Hashable) -> Symbol:
 
 
 _EQUAL_TO_INTEGERS = frozenset({bool, float})
+
+
+@lru_cache(maxsize=4096)
+def is_one_of_many(name: Symbol) -> bool:
+    """Whether a symbol stands for another object in each round of a loop."""
+    return any(
+        part == ONE_OF_MANY or (isinstance(part, Symbol) and is_one_of_many(part)) for part in name.parts
+    )
 
 
 def made_from(whole: Hashable) -> set[Symbol]:

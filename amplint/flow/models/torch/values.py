@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from amplint.events import INITIAL_SCALE, Certainty, DType, Framework, Place, Region, Regions, Trait
 from amplint.flow.state.store import Ambient
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, symbol
 from amplint.flow.state.values import Instance, Note, Unknown, Value
 
 MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
@@ -180,7 +180,7 @@ class Optimizer(Value):
 
     def another(self) -> Value:
         """It, as one of several of which a loop takes another one in each round."""
-        return replace(self, identity=symbol("one of many", self.identity))
+        return replace(self, identity=symbol(ONE_OF_MANY, self.identity))
 
 
 @dataclass(frozen=True, slots=True)
