@@ -79,8 +79,6 @@ _METHODS = (ACTS - {"step"}) | {
     "get",
     "format",
     "join",
-    "tqdm",
-    "trange",
     "set_postfix",
     "set_postfix_str",
     "set_description",
@@ -126,9 +124,6 @@ _FUNCTIONS = frozenset(
         "set",
         "sorted",
         "reversed",
-        # a progress bar around a loader, which it asks for nothing yet
-        "tqdm",
-        "trange",
         # of torch.nn.utils, imported by name; a function called `step` is somebody's own
         *CLIPS,
     }

@@ -11,9 +11,12 @@ from amplint.check import CheckResult, check
 from amplint.config import Settings
 from amplint.flow.core import walks
 from amplint.flow.driver import Driver
-from amplint.flow.project import edges
+from amplint.flow.project import edges, view
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.values import FunctionValue
+from amplint.lowering.program import Program
+from amplint.source.outline import FunctionOutline
+from amplint.source.project import ProjectFile
 
 
 def checked(folder: Path, **files: str) -> CheckResult:
@@ -415,3 +418,51 @@ def test_a_caller_of_what_is_no_island_is_believed(tmp_path: Path) -> None:
     """The layer gives half, if the caller runs under autocast, as the region that is off says."""
     [finding] = checked(tmp_path, net=ISLAND.format(context=OFF, body="return x.exp()")).findings
     assert finding.name == "disabled-region-without-cast"
+
+
+@pytest.mark.parametrize(
+    ("decorator", "lowered"),
+    [
+        ("@property", False),
+        ("@functools.lru_cache(maxsize=None)", False),
+        ("@package.register('name')", False),
+        ("@own", False),
+        ("@torch.autocast('cuda')", True),
+        ("@package.register(torch.autocast('cuda'))", True),
+        ("@opening", True),
+    ],
+)
+def test_a_function_is_lowered_for_a_decorator_only_if_that_may_do_something(
+    decorator: str, lowered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    lower = view.lower_function
+
+    def noted(file: ProjectFile, outline: FunctionOutline) -> Program | None:
+        names.append(outline.name)
+        return lower(file, outline)
+
+    monkeypatch.setattr(view, "lower_function", noted)
+    monkeypatch.setattr(Driver, "graph_of", lambda *_, **__: None)
+    monkeypatch.setattr(Driver, "_islands", lambda _: iter(()))
+    text = f"""
+        import functools
+
+        import package
+        import torch
+
+
+        def own(function):
+            return function
+
+
+        def opening(function):
+            return torch.autocast("cuda")(function)
+
+
+        {decorator}
+        def decorated(x):
+            return x
+    """
+    checked(tmp_path, program=text)
+    assert ("decorated" in names) is lowered

@@ -649,23 +649,6 @@ def test_a_region_does_not_go_into_a_function_that_calls_itself(tmp_path: Path, 
     assert verdict(found) == "none: `step` calls itself in the region"
 
 
-def test_a_progress_bar_gets_no_region_of_its_own(tmp_path: Path) -> None:
-    source = f"""{_HEAD}from tqdm import tqdm
-
-with torch.autocast("cuda", dtype=torch.float16, enabled=True):
-    for epoch in range(3):
-        bar = tqdm([(x, y)])
-        for x, y in bar:
-            loss = nn.functional.mse_loss(model(x), y)
-            loss.backward()
-            optimizer.step()
-"""
-    (tmp_path / "program.py").write_text(source, encoding="utf-8")
-    texts, _, _ = fix_folder(tmp_path, "epoch-wide-autocast", unsafe=True)
-    assert "for epoch in range(3):\n    bar = tqdm([(x, y)])\n    for x, y in bar:\n" in texts["program.py"]
-    assert texts["program.py"].count("autocast") == 1
-
-
 def test_a_list_of_casts_becomes_a_list(tmp_path: Path) -> None:
     source = f"""{_HEAD}batch = [x.half() for x in (x, y)]
 with torch.autocast("cuda", dtype=torch.float16):

@@ -121,6 +121,7 @@ class Answers(Paths):
     def _asked_with(
         self, given: Arguments, values: list[Value], function: Callable[[Arguments], Value]
     ) -> Value:
+        """Calls a function with arguments none of which is a Choice, lists and dicts as they are now."""
         held = [self.contents(value) for value in values]
         for value in held:
             if isinstance(value, FunctionValue) and value.closure is not None:

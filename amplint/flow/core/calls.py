@@ -148,15 +148,7 @@ def _by_instance(
 
 def call_external(m: Machine, name: str, given: Arguments, node: Node) -> Value:
     """Calls something outside the project."""
-    own = named_in_settings(m, name)
-    if own is not None:
-        return _by_model(m, own, name, given, node)
-    found = m.registry.calls.get(name)
-    if found is None:
-        prefix = name
-        while found is None and "." in prefix:
-            prefix = prefix.rpartition(".")[0]
-            found = m.registry.namespaces.get(prefix + ".")
+    found = m.registry.called(name)
     if found is not None:
         return _by_model(m, found[0], name, given, node)
     if m.has_methods(name):

@@ -236,15 +236,15 @@ class Registry:
         for name in names:
             self.abouts[name] = About(weight, frozenset(tags))
 
-    def weight_of(self, name: str) -> Weight:
-        """What is registered of calls of a qualified name, by itself or below a beginning of it."""
-        own = self.own(name) if self.own is not None else None
-        found = own or self.calls.get(name)
+    def called(self, name: str) -> tuple[CallModel, About] | None:
+        """The model of calls of a qualified name: that of the settings, its own, or one of all names below a beginning
+        of it."""
+        found = (self.own(name) if self.own is not None else None) or self.calls.get(name)
         head = name
         while found is None and "." in head:
             head = head.rpartition(".")[0]
             found = self.namespaces.get(f"{head}.")
-        return found[1].weight if found is not None else Weight.NOTHING
+        return found
 
     def take(self, other: Registry) -> None:
         """Takes in all that another registry holds."""

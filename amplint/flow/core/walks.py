@@ -160,7 +160,8 @@ class Walks(Interpreter):
             case FunctionValue() as found:
                 return not self.project.enters(found)
             case External(name=outside):
-                return self.registry.weight_of(outside) == Weight.NOTHING
+                model = self.registry.called(outside)
+                return model is None or model[1].weight == Weight.NOTHING
         return False
 
     def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:

@@ -269,22 +269,14 @@ def _joined_notes(one: Value | None, other: Value | None, first: Condition) -> V
         found = known.joined(beside)
         if found is not NotImplemented:
             return found
-    if _is_forgettable(one) or _is_forgettable(other):
-        return _forgotten_if_large(first, one, other)
-    return select(first, one if one is not None else UNBOUND, other if other is not None else UNBOUND)
+    chosen = select(first, one if one is not None else UNBOUND, other if other is not None else UNBOUND)
+    forgotten = len(atoms(chosen)) > MOST_ATOMS and _is_forgettable(chosen)
+    return None if forgotten else chosen
 
 
-def _is_forgettable(value: Value | None) -> bool:
+def _is_forgettable(value: Value) -> bool:
     """Whether a value is a note that may be forgotten, on some path at least."""
-    note = (
-        next((leaf for leaf in leaves(value) if isinstance(leaf, Note)), None) if value is not None else None
-    )
-    return note is not None and note.forgettable
-
-
-def _forgotten_if_large(first: Condition, one: Value | None, other: Value | None) -> Value | None:
-    found = select(first, one if one is not None else UNBOUND, other if other is not None else UNBOUND)
-    return None if len(atoms(found)) > MOST_ATOMS else found
+    return any(isinstance(leaf, Note) and leaf.forgettable for leaf in leaves(value))
 
 
 def join_values(first: Condition, one: Value, other: Value) -> Value:

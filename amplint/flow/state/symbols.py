@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b
 
 QUESTIONS = frozenset({"is true", "is None", "equals"})
@@ -103,6 +104,7 @@ def symbol(*parts: Hashable) -> Symbol:
 _EQUAL_TO_INTEGERS = frozenset({bool, float})
 
 
+@lru_cache(maxsize=4096)
 def is_one_of_many(name: Symbol) -> bool:
     """Whether a symbol stands for another object in each round of a loop."""
     return any(ONE_OF_MANY in one.parts for one in (name, *made_from(name)))
