@@ -7,7 +7,7 @@ from dataclasses import replace
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
-from amplint.flow.state.conditions import asked
+from amplint.flow.state.conditions import apply, asked
 from amplint.flow.state.store import keep_apart, with_kind
 from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 from amplint.flow.state.values import (
@@ -242,7 +242,11 @@ def one_of(m: Machine, items: tuple[Value, ...], node: Node) -> Value:
 
 def _some(m: Machine, items: tuple[Value, ...], node: Node) -> Value:
     """What is looked up in a collection that holds more than is known: perhaps another one each time."""
-    return m.each(one_of(m, items, node), lambda one: one.another())
+    return apply(_as_another, one_of(m, items, node))
+
+
+def _as_another(value: Value) -> Value:
+    return value.another()
 
 
 def part(m: Machine, value: Value, index: int, count: int, node: Node) -> Value:
@@ -338,7 +342,7 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
         for name in reversed(names[:-1]):
             chosen = keep_apart(asked(equals(key.symbol, Constant(name))), base.get(name) or chosen, chosen)
         # a loop does not come back to a key
-        return m.each(chosen, lambda one: one.another()) if is_one_of_many(key.symbol) else chosen
+        return apply(_as_another, chosen) if is_one_of_many(key.symbol) else chosen
     return one_of(m, tuple(value for _, value in base.items), node) if not base.rest else m.unknown(node)
 
 
