@@ -313,14 +313,19 @@ def _uncast(call: cst.Call) -> cst.BaseExpression:
 def _other_cast(file: ParsedFile, cast: cst.Call | None = None) -> cst.Call | None:
     """Another call in the file that gives something a half-precision type; regions and scalers are none."""
     inside = set(_below(cast)) if cast is not None else set()
+    return next((call for call in file.once(_casts_in) if call not in inside), None)
+
+
+def _casts_in(file: ParsedFile) -> list[cst.Call]:
+    found = []
     for call in file.nodes(cst.Call):
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func) or ""
         is_cast = name in ("half", "bfloat16") and not call.args
         if not is_cast and not any(_is_half(arg.value) for arg in call.args):
             continue
-        if call not in inside and "autocast" not in file.code(call.func) and name != "partial":
-            return call
-    return None
+        if "autocast" not in file.code(call.func) and name != "partial":
+            found.append(call)
+    return found
 
 
 def _below(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

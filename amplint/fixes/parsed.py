@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
@@ -25,6 +25,7 @@ from amplint.source.cells import line_name
 from amplint.source.decoding import split_lines
 
 Node = TypeVar("Node", bound=cst.CSTNode)
+T = TypeVar("T")
 
 
 class Refusal(Exception):  # noqa: N818
@@ -91,6 +92,8 @@ class ParsedFile:
             for node, (first, last) in writing.statements.items()
         }
         self._shifts = _shifts(self._code, text)
+        self._by_class: dict[type[cst.CSTNode], list[Any]] = {}
+        self._found: dict[Callable[[ParsedFile], Any], Any] = {}
 
     def find(self, kind: type[Node], span: Span) -> Node | None:
         """The node of this class that stands exactly at a span, the outermost if there are several."""
@@ -121,12 +124,24 @@ class ParsedFile:
     def around(self, kind: type[Node], span: Span) -> Node | None:
         """The smallest node of this class that holds a span."""
         best: Node | None = None
-        for node in self._nodes:
-            if isinstance(node, kind) and self._positions[node].start.line <= span.line:
+        for node in self._instances(kind):
+            if self._positions[node].start.line <= span.line:
                 place = self.span(node)
                 if _within(span, place) and (best is None or _within(place, self.span(best))):
                     best = node
         return best
+
+    def _instances(self, kind: type[Node]) -> list[Node]:
+        if kind not in self._by_class:
+            self._by_class[kind] = [node for node in self._nodes if isinstance(node, kind)]
+        return self._by_class[kind]
+
+    def once(self, find: Callable[[ParsedFile], T]) -> T:
+        """What a function finds in the file: it looks once, however often it is asked."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        found: T = self._found[find]
+        return found
 
     def nodes(self, kind: type[Node]) -> list[Node]:
         """The nodes of a class, in the order of the text."""

@@ -36,9 +36,20 @@ class Exchange(cst.CSTTransformer):
 def exchanged(file: ParsedFile, nodes: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
     """The module of a file with other nodes in the places of some that do not lie within each other."""
     around = frozenset(outer for node in nodes for outer in file.parents(node))
-    result = file.module.visit(Exchange(nodes, around))
-    assert isinstance(result, cst.Module)
-    return result
+    exchange = Exchange(nodes, around)
+    touched = around.union(nodes)
+    if not touched.isdisjoint((*file.module.header, *file.module.footer)):
+        result = file.module.visit(exchange)
+        assert isinstance(result, cst.Module)
+        return result
+    body: list[Statement] = []
+    for part in file.module.body:
+        made = part.visit(exchange) if part in touched else part
+        if isinstance(made, cst.FlattenSentinel):
+            body += made
+        elif not isinstance(made, cst.RemovalSentinel):
+            body.append(made)
+    return file.module.with_changes(body=body)
 
 
 def replaced(statement: Statement, nodes: Mapping[cst.CSTNode, Replacement]) -> Statement:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -59,12 +60,18 @@ class Row(NamedTuple):
 _DOTS = Row(None, "", "...")
 
 
+@lru_cache(maxsize=4)
+def _lines(text: str) -> Sequence[str]:
+    """The lines of a whole file, of which many fixes change something."""
+    return split_lines(text)
+
+
 def changes(fix: Fix, sources: Sources) -> list[tuple[str, list[Row]]]:
     """What a fix changes, piece by piece, each with the path of its file and a line of context."""
     found: list[tuple[str, list[Row]]] = []
     for claim in fix.claims:
         text = sources.text(claim.path)
-        source = split_lines(text)
+        source = _lines(text)
         starts = [0, *accumulate(map(len, source))]
         if claim.last > len(starts):
             continue  # the file is no longer what was read
@@ -79,7 +86,7 @@ def changes(fix: Fix, sources: Sources) -> list[tuple[str, list[Row]]]:
             and (edit.start < end or edit.start == end == len(text))
         ]
         new = split_lines(sources.shown(claim.path, applied(text[begin:end], edits)))
-        old = split_lines(sources.shown(claim.path, text))
+        old = _lines(sources.shown(claim.path, text))
         piece = list(_piece(old, claim.first, claim.last, new))
         if piece:
             found.append((claim.path, piece))
