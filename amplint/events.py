@@ -221,6 +221,8 @@ class RegionEntered(Event):
     instance: Hashable = None
     by_hand: str | None = None
     """The local name on which ``__enter__`` was called, if nothing else can call its ``__exit__``."""
+    gradients: bool = True
+    """Whether gradients were switched on there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,8 @@ class _Watcher:
             here.cache = object()
         here.entered.append((id(context), region))
         here.regions = self._shared((*here.regions, region))
-        self.watch.tell(RegionEntered(region.place, here.regions, self.watch.contexts.of(context)))
+        instance, gradients = self.watch.contexts.of(context), torch.is_grad_enabled()
+        self.watch.tell(RegionEntered(region.place, here.regions, instance, None, gradients))
 
     def _region(self, context: Any, made: Made | None) -> Region:
         place = self._place_of(made)

@@ -90,15 +90,15 @@ from amplint.rules.wording import line_of
 
 
 class ScalerEnabledMismatch(FlowRule):
-    """The state is the last region that was entered and is not switched off for good, since the loss comes from there;
-    before that, whether a module has run."""
+    """The state is the last region that was entered with gradients and is not switched off for good, since the loss
+    comes from there; before that, whether a module has run."""
 
     level = Level.WARNING
     unseen = "a run has no flags, only what they were this time"
     shown_by = (ScalerUsed,)
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
-        region = innermost(event.regions)
+        region = innermost(event.regions) if event.gradients else None
         return region if region is not None and (region.enabled or not isinstance(state, Region)) else state
 
     def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:

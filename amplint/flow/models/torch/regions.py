@@ -6,7 +6,7 @@ from amplint.amp.regions import default_dtype
 from amplint.events import DType, Region, RegionEntered, RegionExited, Regions, innermost
 from amplint.flow.core.api import Api
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import Autocast, OpenRegions, RegionDefaults
 from amplint.flow.state.conditions import leaves
@@ -116,7 +116,7 @@ def open_region(api: Api, region: Region, instance: Symbol | None = None, by_han
     """Enters a region and tells of it."""
     around = (*regions(api), region)
     api.surround(OpenRegions(around))
-    api.emit(RegionEntered(region.place, around, instance, by_hand))
+    api.emit(RegionEntered(region.place, around, instance, by_hand, gradients(api)))
 
 
 def close_region(api: Api, region: Region) -> None:
