@@ -179,7 +179,11 @@ class HalfModel(FlowRule):
     def on_module_cast(self, state: State, event: ModuleCast, report: Report) -> Hashable:
         module = event.module
         if event.to.is_half:
-            if module in state.restored or any(module == other for other, _, _ in state.halved):
+            if (
+                not event.trains
+                or module in state.restored
+                or any(module == other for other, _, _ in state.halved)
+            ):
                 return state
             return replace(state, halved=state.halved | {(module, event.place, False)})
         for other, place, ran in state.halved:
