@@ -317,6 +317,8 @@ class Captured(Event):
     how: str
     trains: bool = True
     decorated: Place | None = None
+    again: bool = True
+    """Whether it runs the callable a second time, as a trace does that is checked."""
 
 
 @dataclass(frozen=True, slots=True)

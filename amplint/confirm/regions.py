@@ -136,7 +136,8 @@ class _Watcher:
 
     def _capture(self, how: str, original: Any) -> Any:
         def capture(captured: Any, *args: Any, **kwargs: Any) -> Any:
-            self.watch.guarded(self._captured, how, captured)
+            again = kwargs.get("check_trace", args[2] if len(args) > 2 else True) if "trace" in how else True
+            self.watch.guarded(self._captured, how, captured, bool(again))
             if how == "torch.jit.script" and len(args) < 2:
                 # names are looked up in the frame of the caller
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
@@ -144,7 +145,7 @@ class _Watcher:
 
         return capture
 
-    def _captured(self, how: str, captured: Any) -> None:
+    def _captured(self, how: str, captured: Any, again: bool = True) -> None:
         frame = self.watch.sites.direct(sys._getframe(1))
         if frame is None:
             return
@@ -157,7 +158,8 @@ class _Watcher:
             cells = dict(zip(code.co_freevars, captured.__closure__, strict=True))
             made = self.made.get(id(cells["autocast_instance"].cell_contents))
             decorated = made.site if made is not None else None
-        self.watch.tell(Captured(self.watch.sites.at(frame), self.watch.here.regions, how, trains, decorated))
+        place = self.watch.sites.at(frame)
+        self.watch.tell(Captured(place, self.watch.here.regions, how, trains, decorated, again))
 
     def _graph(self, original: Any) -> Any:
         def __enter__(graph: Any) -> Any:  # noqa: N807

@@ -5,8 +5,9 @@
 Reports `torch.jit.trace` and `torch.jit.trace_module` of a module that takes gradients in a region with the weight
 cache on, and `torch.jit.script` of a function that an autocast context decorates.
 
-Silent with `cache_enabled=False`, for frozen modules, for scripted functions with `with torch.autocast(...)`
-inside, and for traced or scripted modules that are only called in a region, which works.
+Silent with `cache_enabled=False`, with `check_trace=False`, where the module runs once, for frozen modules, for
+scripted functions with `with torch.autocast(...)` inside, and for traced or scripted modules that are only called in a
+region, which works.
 
 ## Why is this bad
 
@@ -17,9 +18,10 @@ autocast.
 
 Measured with torch 2.13.0: `torch.jit.trace(model, x)` in `with torch.autocast("cpu", dtype=torch.bfloat16)` raises
 `RuntimeError: Cannot insert a Tensor that requires grad as a constant`: the tracer meets the cached copies of the
-weights, which are no parameters. With `cache_enabled=False`, or after `model.requires_grad_(False)`, it works and
-records the casts. `torch.jit.script` of a decorated function raises `RuntimeError: TorchScript error: @autocast()
-decorator is not supported in script mode`. TorchScript as a whole is deprecated since torch 2.11.
+weights, which are no parameters, when it runs the module again to check the trace. With `cache_enabled=False` or
+`check_trace=False`, or after `model.requires_grad_(False)`, it works and records the casts. `torch.jit.script` of a
+decorated function raises `RuntimeError: TorchScript error: @autocast() decorator is not supported in script mode`.
+TorchScript as a whole is deprecated since torch 2.11.
 
 ## Example
 
@@ -95,6 +97,7 @@ class JitUnderAutocast(FlowRule):
             and region is not None
             and region.cache_enabled
             and event.trains
+            and event.again
         ):
             assumes = of_regions(region, seen_from=event.place)
             report.add(

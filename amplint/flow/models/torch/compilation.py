@@ -10,6 +10,7 @@ from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote
 from amplint.flow.models.torch.weights import is_module, takes_gradients
 from amplint.flow.state.values import (
+    TRUE,
     BoundMethod,
     ContextManager,
     Decorated,
@@ -92,7 +93,7 @@ def _script(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 @models.call(*_TRACES, weight=Weight.EFFECT)
 def _trace(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     first = arguments.get(0, "func") or arguments.keyword("mod") or api.unknown(node)
-    _tell(api, name, first, node)
+    _tell(api, name, first, node, again=arguments.get(3, "check_trace") in (None, TRUE))
     return api.unknown(node, MODULE)
 
 
@@ -109,12 +110,12 @@ def _graph(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return ContextManager("null")
 
 
-def _tell(api: Api, name: str, first: Value, node: Node) -> None:
+def _tell(api: Api, name: str, first: Value, node: Node, *, again: bool = True) -> None:
     """Tells that a callable is recorded, or that what follows is."""
     identity = api.identity_of(first)
     trains = identity is not None and is_module(api, first) and takes_gradients(api, identity)
     place = _decorated_at(api, first)
-    api.emit(Captured(api.place(node), regions(api), CAPTURES[name], trains, place))
+    api.emit(Captured(api.place(node), regions(api), CAPTURES[name], trains, place, again))
 
 
 def _decorated_at(api: Api, value: Value) -> Place | None:
