@@ -463,8 +463,6 @@ class ModuleCast(Event):
 
     module: Hashable
     to: DType
-    trains: bool = True
-    """Whether they take gradients, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,10 +99,7 @@ class _Watcher:
             else:
                 self.watch.histories.drop(parameter)
         if to is not None and site is not None:
-            trains = any(parameter.requires_grad for parameter in module.parameters())
-            self.watch.tell(
-                ModuleCast(site, self.watch.here.regions, self.watch.modules.of(module), to, trains)
-            )
+            self.watch.tell(ModuleCast(site, self.watch.here.regions, self.watch.modules.of(module), to))
 
     def rnn(self, original: Any) -> Any:
         """Recurrent layers look at the type of their input before they call an op."""

@@ -10,8 +10,8 @@ loaded with `torch_dtype=torch.float16`, parameters that are made in half, as in
 * the parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error); also that of accelerate,
   Fabric or transformers' `Trainer`, where the code tells them to train in float16,
 * the parameters are float16 and stepped without a scaler (warning),
-* the model runs in half and is then cast back with `.float()` (warning): casts of modules work in place, and what
-  was rounded stays rounded.
+* the model runs in half, without gradients alone, and is then cast back with `.float()` (warning): casts of modules
+  work in place, and what was rounded stays rounded.
 
 Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), whose
 optimizer keeps float32 copies (apex's `FP16_Optimizer`, DeepSpeed), copies for export, tensors that are cast (labels,
@@ -142,7 +142,7 @@ class State:
     waiting: frozenset[tuple[CastParameters, str]] = frozenset()
     """Casts whose parameters an optimizer got, until a scaler meets them, and what would scale the loss."""
     halved: frozenset[tuple[Hashable, Place, bool]] = frozenset()
-    """Modules that were cast to half, where, and whether they have run since."""
+    """Modules that were cast to half, where, and whether they have run since; none that has run with gradients."""
     restored: frozenset[Hashable] = frozenset()
     """Modules that were cast to float32: they may have been half before."""
 
@@ -179,11 +179,7 @@ class HalfModel(FlowRule):
     def on_module_cast(self, state: State, event: ModuleCast, report: Report) -> Hashable:
         module = event.module
         if event.to.is_half:
-            if (
-                not event.trains
-                or module in state.restored
-                or any(module == other for other, _, _ in state.halved)
-            ):
+            if module in state.restored or any(module == other for other, _, _ in state.halved):
                 return state
             return replace(state, halved=state.halved | {(module, event.place, False)})
         for other, place, ran in state.halved:
@@ -213,6 +209,10 @@ class HalfModel(FlowRule):
         return replace(state, halved=halved, restored=state.restored - {event.name})
 
     def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
+        if event.gradients:
+            # what trains in half is judged by its optimizer, and what is frozen beside it loses nothing
+            halved = frozenset(item for item in state.halved if item[0] != event.module)
+            return replace(state, halved=halved) if halved != state.halved else state
         if not any(module == event.module and not ran for module, _, ran in state.halved):
             return state
         halved = frozenset(

@@ -28,7 +28,6 @@ from amplint.flow.models.torch.weights import (
     items_in,
     know,
     modules_in,
-    takes_gradients,
     weight_dtype,
     written,
 )
@@ -108,9 +107,8 @@ def _cast(api: Api, base: Value, name: str, arguments: Arguments, node: Node) ->
 
 def cast_module(api: Api, module: Value, to: DType, node: Node, *, named: bool = True) -> Value:
     """All parameters of a module get another type. ``named``: the code names the type here."""
-    place, identity = api.place(node), api.identity_of(module)
-    trained = identity is None or takes_gradients(api, identity)
-    api.emit(ModuleCast(place, regions(api), identity, to, trained))
+    place = api.place(node)
+    api.emit(ModuleCast(place, regions(api), api.identity_of(module), to))
     cast_parameters(api, module, ParametersCast(to, place if named and to.is_half else None))
     return module
 
