@@ -26,6 +26,8 @@ models = Registry()
 
 MOST_NUMBERS = 2
 """A ``range`` of so many numbers is walked number by number."""
+MOST_REPEATED = 8
+"""So many factors that ``repeat=`` makes of one are told apart."""
 
 
 # numbers ---------------------------------------------------------------------------------------------------------
@@ -88,7 +90,13 @@ def _zip(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 @models.call("itertools.product")
 def _product(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    return Iteration(Sequence(tuple(item(api, source, node) for source in arguments.positional)))
+    """``product(rows, columns)``, ``product(points, repeat=2)``: one item for each factor that the call has."""
+    times = arguments.keyword("repeat") or Constant(1)
+    count = times.value if isinstance(times, Constant) else None
+    if arguments.unclear or not isinstance(count, int) or not 0 < count <= MOST_REPEATED:
+        return Iteration(api.unknown(node))
+    sources = arguments.positional * count
+    return Iteration(Sequence(tuple(item(api, source, node) for source in sources)))
 
 
 @models.call("builtins.map", "itertools.starmap")
