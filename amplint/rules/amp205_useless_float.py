@@ -146,7 +146,8 @@ class UselessFloat(FlowRule):
             return state
         raised = [operand for operand in event.operands if operand.raised is not None]
         # a cast of something unknown may turn integers into floats; two casts side by side mean float32
-        if not raised or (len(raised) < 2 and raised[0].certainty is not Certainty.SURE):
+        casts = {operand.raised for operand in raised}
+        if not raised or (len(casts) < 2 and raised[0].certainty is not Certainty.SURE):
             return state
         place = raised[0].raised
         assert place is not None
