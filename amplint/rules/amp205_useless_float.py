@@ -155,7 +155,7 @@ class UselessFloat(FlowRule):
         trail = (opened(region), (event.place, f"runs in {dtype_name(region)} here"))
         halves = any(not _is_float32(operand) for operand in event.operands)
         builder = DisabledAround(event.place, place, halves)
-        subject = place if len(raised) == 1 else None
+        subject = place if len(casts) == 1 else None
         assumes = of_regions(region, seen_from=place)
         report.add(
             self,
