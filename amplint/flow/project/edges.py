@@ -480,11 +480,8 @@ class _Drawing:
 
 def _arguments_in(body: Body) -> frozenset[str]:
     """The names that are handed to calls."""
-    given = (
-        argument
-        for call in body.calls
-        for argument in (*call.node.args, *(keyword.value for keyword in call.node.keywords))
-    )
+    calls = [call.node for call in body.calls]
+    given = (value for call in calls for value in (*call.args, *(word.value for word in call.keywords)))
     return frozenset(name for argument in given if (name := dotted(argument)) is not None)
 
 
