@@ -133,7 +133,7 @@ class FunctionMode(TorchFunctionMode):
             watch.guarded(self._look, function, args, kwargs, _tensors(args, kwargs), None)
             raise
         tensors = _tensors(args, kwargs)
-        if self._matters(tensors, result):
+        if self._matters(function, tensors, result):
             watch.guarded(self._look, function, args, kwargs, tensors, result)
         if (function.writes or function is DATA) and watch.here.regions and args and type(args[0]) in _LEAVES:
             if function is DATA:
@@ -152,8 +152,10 @@ class FunctionMode(TorchFunctionMode):
             self._functions[func] = found
         return found
 
-    def _matters(self, tensors: list[Tensor], result: Any) -> bool:
-        """Whether a half-precision tensor, or one with a history, is part of it."""
+    def _matters(self, function: Function, tensors: list[Tensor], result: Any) -> bool:
+        """Whether a half-precision tensor, or one with a history, is part of it, or a cast makes floats of integers."""
+        if function.casts and tensors and not tensors[0].dtype.is_floating_point:
+            return True
         for tensor in tensors:
             if tensor.dtype in HALF:
                 return True
