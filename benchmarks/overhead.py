@@ -1,11 +1,12 @@
 """Times training steps as users have them: a program by itself, under a bare simulation, and under the whole of
 ``amplint confirm`` and ``amplint trace``.
 
-    python benchmarks/overhead.py [--steps N] [--rounds N] [--models NAME...] [--devices cuda cpu]
+    python benchmarks/overhead.py [--rounds N] [--models NAME...] [--devices cuda cpu] [--ways confirm trace]
 
-Each run is a process of its own, on one thread; it says itself how much of the processor's time a step took, with all
-that amplint does in that process. The runs take turns, and the figure is the median over the rounds. A region for CUDA
-is simulated: there simulation is compared with simulation.
+Each program is a process of its own, on one thread; it says itself how much of the processor's time a step took, with
+all that amplint does in that process. The processes stand by each other and take turns of a few steps, so that what
+else slows the machine down slows all of them; the figure is the median of the ratios of neighbouring turns, with their
+quartiles. A region for CUDA is simulated: there simulation is compared with simulation.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 PROGRAM = Path(__file__).with_name("training_steps.py")
 ROOT = PROGRAM.parents[1]
 ASKED = {"MLP 8x64": 2.0, "MLP 8x256": 1.5, "CNN": 1.15, "transformer": 1.15}
 """At most so many times the plain step; for `trace` three times."""
-STEPS = {"MLP 8x64": 400, "MLP 8x256": 200, "CNN": 60, "transformer": 40}
+STEPS = {"MLP 8x64": 20, "MLP 8x256": 12, "CNN": 8, "transformer": 3}
+"""Of a turn."""
+WARM = 6
+"""Turns that are not counted."""
 SIMULATED = "--simulated"
 _STEADY = {
     "OMP_NUM_THREADS": "1",
@@ -47,18 +51,53 @@ def commands(device: str) -> dict[str, list[str]]:
     }
 
 
-def milliseconds(command: list[str], model: str, device: str, steps: int) -> float:
-    """Of a step."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "milliseconds"
-        subprocess.run(
-            [*command, model, device, str(steps), str(file)],
-            check=True,
+class Process:
+    """A training program that waits for its turns."""
+
+    def __init__(self, command: list[str], model: str, device: str, folder: Path) -> None:
+        turns, told = folder / "turns", folder / "told"
+        os.mkfifo(turns)
+        os.mkfifo(told)
+        self._process = subprocess.Popen(
+            [*command, model, device, str(STEPS[model]), str(turns), str(told)],
             stdout=subprocess.DEVNULL,
             cwd=ROOT,
             env={**os.environ, **_STEADY},
         )
-        return float(file.read_text())
+        self._told = told.open()
+        self._turns = turns.open("w")
+
+    def turn(self) -> float:
+        """Milliseconds of a step."""
+        self._turns.write("\n")
+        self._turns.flush()
+        return float(self._told.readline())
+
+    def end(self) -> None:
+        """There are no more turns."""
+        self._turns.close()
+        self._told.close()
+        self._process.wait()
+
+
+def turns(ways: dict[str, list[str]], model: str, device: str, rounds: int) -> list[dict[str, float]]:
+    """Milliseconds of a step in each round, by way; the first rounds are not counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        processes = {}
+        for way, command in ways.items():
+            own = Path(folder) / way
+            own.mkdir()
+            processes[way] = Process(command, model, device, own)
+        counted = [{way: it.turn() for way, it in processes.items()} for _ in range(WARM + rounds)][WARM:]
+        for it in processes.values():
+            it.end()
+    return counted
+
+
+def ratio(rounds: list[dict[str, float]], way: str) -> str:
+    """Of a step to the plain one: the median and the quartiles."""
+    low, middle, high = quantiles((part[way] / part["plain"] for part in rounds), n=4)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def simulated(arguments: list[str]) -> None:
@@ -73,8 +112,7 @@ def simulated(arguments: list[str]) -> None:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, help="instead of the number that is usual for a model")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--models", nargs="*", choices=ASKED, default=list(ASKED))
     parser.add_argument("--devices", nargs="*", choices=("cuda", "cpu"), default=("cuda", "cpu"))
     parser.add_argument("--ways", nargs="*", choices=("confirm", "trace"), default=("confirm", "trace"))
@@ -84,16 +122,9 @@ def main() -> None:
     for device in options.devices:
         ways = {way: it for way, it in commands(device).items() if way in ("plain", *options.ways)}
         for model in options.models:
-            steps = options.steps or STEPS[model]
-            rounds = [
-                {way: milliseconds(command, model, device, steps) for way, command in ways.items()}
-                for _ in range(options.rounds)
-            ]
+            rounds = turns(ways, model, device, options.rounds)
             plain = median(part["plain"] for part in rounds)
-            told = [
-                f"{median(part[way] for part in rounds) / plain:.2f}" if way in ways else ""
-                for way in ("confirm", "trace")
-            ]
+            told = [ratio(rounds, way) if way in ways else "" for way in ("confirm", "trace")]
             region = "float16, simulated CUDA" if device == "cuda" else "bfloat16, CPU"
             print(
                 f"| {model} | {region} | {plain:.2f} ms | {told[0]} | {ASKED[model]} | {told[1]} | 3 |",

@@ -1,9 +1,9 @@
-"""Trains a small model and writes the processor's milliseconds of a step.
+"""Trains a small model in turns and writes the processor's milliseconds of a step.
 
-    python benchmarks/training_steps.py MODEL DEVICE STEPS FILE
+    python benchmarks/training_steps.py MODEL DEVICE STEPS TURNS TOLD
 
-DEVICE is "cuda", with a region in float16, or "cpu", with one in bfloat16. The figure is the mean over STEPS steps,
-after some that are not counted; it is written to FILE.
+DEVICE is "cuda", with a region in float16, or "cpu", with one in bfloat16. Each line of TURNS is a turn of STEPS steps;
+the mean over them is a line of TOLD.
 """
 
 import sys
@@ -81,8 +81,8 @@ MODELS = {
 
 
 def main():
-    """Trains."""
-    name, device, steps, file = sys.argv[1:]
+    """Trains as long as there are turns."""
+    name, device, steps, turns, told = sys.argv[1:]
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model, x, y = MODELS[name]()
@@ -90,18 +90,18 @@ def main():
     dtype = torch.float16 if device == "cuda" else torch.bfloat16
     optimizer = torch.optim.AdamW(model.parameters())
     scaler = torch.amp.GradScaler(device, init_scale=256.0, enabled=dtype == torch.float16)
-    warm, start = max(int(steps) // 5, 10), 0.0
-    for step in range(warm + int(steps)):
-        if step == warm:
+    with Path(told).open("w") as figures, Path(turns).open() as lines:
+        for _ in lines:
             start = time.process_time()
-        optimizer.zero_grad()
-        with torch.autocast(device, dtype=dtype):
-            loss = nn.functional.cross_entropy(model(x), y)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-    spent = time.process_time() - start
-    Path(file).write_text(f"{1000 * spent / int(steps)}")
+            for _ in range(int(steps)):
+                optimizer.zero_grad()
+                with torch.autocast(device, dtype=dtype):
+                    loss = nn.functional.cross_entropy(model(x), y)
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+            figures.write(f"{1000 * (time.process_time() - start) / int(steps)}\n")
+            figures.flush()
 
 
 if __name__ == "__main__":
