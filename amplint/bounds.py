@@ -10,3 +10,6 @@ TorchBounds = tuple[Version, Version | None]
 
 TORCH_DEFAULT: TorchBounds = ((2, 0), None)
 """Assumed where neither the settings nor the project say which torch versions it runs with."""
+
+WARNS_SINCE: Version = (2, 4)
+"""The first torch release that warns of the names below ``torch.cuda.amp``; it has all that stand for them."""

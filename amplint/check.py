@@ -163,8 +163,8 @@ def _check_view(
     cache: Cache | None = None,
 ) -> CheckResult:
     laps = Laps()
-    settings = with_line_length(with_project_torch(view.settings, [view.root]), view.root)
     files = view.project
+    settings = with_line_length(with_project_torch(view.settings, view.root, files), view.root)
     view = view._replace(settings=settings)
     told = progress if progress is not None else lambda phase, done, total: None
     told("looking at files", 0, len(files))

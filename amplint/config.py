@@ -162,17 +162,17 @@ def with_option(settings: Settings, key: str, value: object, option: str) -> Set
     return _apply(settings, key, value, option)
 
 
-def with_project_torch(settings: Settings, paths: Sequence[Path]) -> Settings:
-    """The settings with torch bounds: as configured, else from the dependencies of the project that the paths
-    belong to, else TORCH_DEFAULT."""
+def with_project_torch(settings: Settings, root: Path, files: Sequence[str] = ()) -> Settings:
+    """The settings with torch bounds: as configured, else from the dependencies of the project that begins at
+    ``root``; else from a folder with some of its ``files`` that asks for a torch without the newer names; else
+    TORCH_DEFAULT."""
     if settings.torch_from:
         return settings
-    from amplint.requirements import project_torch
+    from amplint.requirements import oldest_torch, project_torch
 
-    for start in paths[:1] or [settings.root]:
-        found = project_torch(start)
-        if found is not None:
-            return replace(settings, torch=found[0], torch_from=str(found[1]))
+    found = project_torch(root) or oldest_torch(root, files)
+    if found is not None:
+        return replace(settings, torch=found[0], torch_from=str(found[1]))
     return replace(settings, torch_from="the default")
 
 

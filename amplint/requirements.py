@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amplint.bounds import TORCH_DEFAULT, TorchBounds, Version
+from amplint.bounds import TORCH_DEFAULT, WARNS_SINCE, TorchBounds, Version
 from amplint.installed import of_environment, of_lock, of_pixi, of_pixi_lock
 from amplint.toml import loads, text_with
 
@@ -39,6 +40,23 @@ def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
     return None
 
 
+def oldest_torch(root: Path, files: Iterable[str]) -> tuple[TorchBounds, Path] | None:
+    """The oldest torch that a folder below the root asks for, with the file that says so, if it is one without the
+    newer names of ``torch.amp``: an example that is pinned to torch 1.13 runs with the same code."""
+    found: list[tuple[Version, Path]] = []
+    below: set[str] = set()
+    for folder in {os.path.dirname(file) for file in files}:  # noqa: PTH120 (thousands of them)
+        while folder.startswith(f"{root}{os.sep}") and folder not in below:
+            below.add(folder)
+            folder = os.path.dirname(folder)  # noqa: PTH120
+    for directory in map(Path, sorted(below)):
+        for path, read in _sources(directory):
+            bounds = _joined(read(path))
+            if bounds is not None and bounds[0] < WARNS_SINCE:
+                found.append((bounds[0], path))
+    return min(((low, None), path) for low, path in found) if found else None
+
+
 def bounds_of_setting(text: str) -> TorchBounds | None:
     """The bounds that ``torch-version`` means: "2.4" is that version alone, ">=2.3,<2.9" a range."""
     return _bounds(text, bare="==")
@@ -53,7 +71,7 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
         if name in names:
             yield directory / name, read
     for name in sorted(names):
-        if name.startswith("requirements") and name.endswith(".txt"):
+        if "requirements" in name and name.endswith(".txt"):
             yield directory / name, _requirements
     if "requirements" in names:
         for path in _texts_in(directory / "requirements"):
@@ -61,7 +79,7 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
     if "pixi.toml" in names:
         yield directory / "pixi.toml", _pixi
     for name in sorted(names):
-        if name.startswith(("environment", "conda.")) and name.endswith((".yml", ".yaml")):
+        if ("environment" in name or name.startswith("conda.")) and name.endswith((".yml", ".yaml")):
             yield directory / name, _environment
     for name in ("uv.lock", "poetry.lock", "pdm.lock", "pixi.lock"):
         if name in names:

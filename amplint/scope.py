@@ -151,7 +151,7 @@ def _view(
     real = {os.path.realpath(file) for file in files}
     others = [
         file
-        for folder, found in _by_folder([*_around(root, settings), *_below(root, unsaved)]).items()
+        for folder, found in _by_folder([*files_around(root, settings), *_below(root, unsaved)]).items()
         if _is_under(folder, settings, settings_of)
         for file in found
         if file not in files and os.path.realpath(file) not in real
@@ -162,7 +162,7 @@ def _view(
     return View(settings, given, project, root, obstacles, is_marked(root, settings), baseline)
 
 
-def _around(root: Path, settings: Settings) -> Sequence[str]:
+def files_around(root: Path, settings: Settings) -> Sequence[str]:
     """The files of a project. A directory that nothing marks as one, such as a home directory with a script in it, has
     its own files and packages."""
     if is_marked(root, settings):

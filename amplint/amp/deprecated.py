@@ -70,6 +70,3 @@ STATE_FUNCTIONS = frozenset(
     old.rpartition(".")[2] for old, new in DEPRECATED.items() if not new.new.startswith("torch.amp.")
 )
 """The names of the functions that ask for the state of autocast or set it."""
-
-WARNS_SINCE = (2, 4)
-"""The first torch release that warns of them."""

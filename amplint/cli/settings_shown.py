@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from amplint.amp.deprecated import WARNS_SINCE
 from amplint.baseline import place_of
-from amplint.bounds import TORCH_DEFAULT, TorchBounds
+from amplint.bounds import TORCH_DEFAULT, WARNS_SINCE, TorchBounds
 from amplint.config import KEYS, Settings, with_project_torch
 from amplint.report.text import escaped
-from amplint.scope import root_of
+from amplint.scope import files_around, root_of
 
 _DEFAULT = "the default"
 _ASSUMED = (
@@ -25,7 +24,7 @@ def shown(path: str, settings: Settings, options: Mapping[str, Any]) -> str:
     """The settings for a path as lines in the order of the alphabet; ``options`` are those of the command line."""
     start = Path.cwd() if path == "-" else Path(path).absolute()
     root = root_of(start if start.is_dir() else start.parent, settings)
-    settings = with_project_torch(settings, [root])
+    settings = with_project_torch(settings, root, files_around(root, settings))
     origins = dict(settings.origins)
     lines = [f"# {escaped(path)}", f"project = {_text(str(root))}"]
     for key in sorted(KEYS):

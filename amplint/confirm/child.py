@@ -20,11 +20,9 @@ from typing import Any
 
 from amplint.confirm.launchers import NotLaunched, launch, launcher_of
 from amplint.confirm.order import ENVIRONMENT, UNUSABLE, Order, Unusable, chosen_device
-from amplint.confirm.patches import UNCOUNTED
+from amplint.confirm.own_frames import clean
 from amplint.confirm.recording import SIMULATED
 from amplint.confirm.session import Session
-
-_HERE = str(Path(__file__).parent)
 
 
 def main(command: Sequence[str]) -> None:
@@ -125,31 +123,6 @@ def _status(error: SystemExit) -> int:
 
 
 def _show(error: BaseException) -> None:
-    """Prints the traceback without the frames of amplint, which lead to the program or stand between it and torch."""
-    chain: list[BaseException] = []
-    pending: list[BaseException | None] = [error]
-    while pending:
-        part = pending.pop()
-        if part is not None and not any(part is known for known in chain):
-            chain.append(part)
-            pending += (part.__cause__, part.__context__)
-            part.__traceback__ = _without_own(part.__traceback__)
+    """Prints the traceback without the frames of amplint."""
+    clean(error)
     sys.excepthook(type(error), error, error.__traceback__)
-
-
-def _without_own(trace: types.TracebackType | None) -> types.TracebackType | None:
-    while trace is not None and _is_own(trace):
-        trace = trace.tb_next
-    part = trace
-    while part is not None:
-        following = part.tb_next
-        while following is not None and _is_own(following):
-            following = following.tb_next
-        part.tb_next = following
-        part = following
-    return trace
-
-
-def _is_own(trace: types.TracebackType) -> bool:
-    file = trace.tb_frame.f_code.co_filename
-    return file == UNCOUNTED or file.startswith(_HERE)

@@ -98,14 +98,14 @@ class Numbers:
         """Takes the largest of some gradients."""
         self._asked[place] += 1
         gradients = _gradients(parameters) if is_sampled(self._asked[place]) else []
-        if gradients:
+        if gradients and not _is_capturing():
             with _apart():
                 value = _gathered([part.abs().amax() for part in gradients]).amax()
                 self._sizes[place] = Size("largest gradient", value, limit)
 
     def measured(self, kinds: Sequence[str], event: Event, place: Place) -> Measured | None:
         """What there is to measure when an event has made true what a rule says of a place."""
-        if not kinds or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()):
+        if not kinds or _is_capturing():
             return None
         scale = size = zeros = None
         with _apart():
@@ -138,6 +138,11 @@ class Numbers:
         if type(scaler._scale) is Tensor:
             return scaler._scale.clone()
         return torch.tensor(float(scaler._init_scale))
+
+
+def _is_capturing() -> bool:
+    """Whether what is computed now would be a part of a CUDA graph of the program."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 @contextlib.contextmanager

@@ -74,9 +74,12 @@ def _device(wanted: str) -> str:
 
 
 def _has_cuda() -> bool:
-    """Whether there is a device, asked in the way that leaves the driver alone."""
+    """Whether there is a device, asked in the way that leaves the driver alone: of NVML. That does not count the slices
+    of a device that the environment names, for which torch would ask the driver."""
     import torch
 
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "").lstrip().startswith("MIG-"):
+        return bool(torch.backends.cuda.is_built())
     before = os.environ.get(_BY_NVML)
     os.environ[_BY_NVML] = "1"
     try:

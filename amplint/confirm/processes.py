@@ -36,6 +36,9 @@ class Observed(Protocol):
     def note(self, text: str) -> None:
         """Says something of the run once."""
 
+    def started(self, program: str) -> None:
+        """The process has started another program of Python, which is not observed."""
+
     def failed(self, error: BaseException) -> None:
         """The process ended with an exception."""
 
@@ -165,9 +168,9 @@ class _Starter:
                 words = args.split() if isinstance(args, str) else [os.fspath(part) for part in args]
                 program = [word for word in words[1:] if not word.startswith("-")]
                 if _PYTHON.fullmatch(Path(words[0]).name) and program and "-c" not in words:
-                    self.session.note(
-                        f"the program started another one, which was not observed: {' '.join(words)[:200]}"
-                    )
+                    command = " ".join(words)[:200]
+                    self.session.started(command)
+                    self.session.note(f"the program started another one, which was not observed: {command}")
 
         return __init__
 

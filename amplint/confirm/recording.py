@@ -127,6 +127,8 @@ class Recording:
     hidden: tuple[Hidden, ...] = ()
     unobserved: str = ""
     """Why a part of the run was not observed; empty if all of it was."""
+    elsewhere: str = ""
+    """A Python program that the run has started and that was not observed; empty if there was none."""
     lines: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Path -> line -> how often it ran, as far as lines were counted."""
     notes: tuple[str, ...] = ()
@@ -235,6 +237,7 @@ def merged(recordings: Sequence[Recording]) -> Recording:
         ),
         hidden=tuple(dict.fromkeys(part for recording in recordings for part in recording.hidden)),
         unobserved=next((recording.unobserved for recording in recordings if recording.unobserved), ""),
+        elsewhere=next((recording.elsewhere for recording in recordings if recording.elsewhere), ""),
         lines=_merged_lines(recording.lines for recording in recordings),
         trace=traces.merged(recording.trace for recording in recordings if recording.trace is not None),
         notes=tuple(dict.fromkeys(note for recording in recordings for note in recording.notes)),
@@ -326,6 +329,7 @@ def _recording(value: Mapping[str, Any]) -> Recording:
         ),
         hidden=tuple(Hidden(**{**part, "span": Span(**part["span"])}) for part in value.get("hidden", ())),
         unobserved=str(value.get("unobserved", "")),
+        elsewhere=str(value.get("elsewhere", "")),
         lines={
             str(path): {int(line): int(count) for line, count in lines.items()}
             for path, lines in value["lines"].items()

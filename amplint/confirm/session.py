@@ -23,6 +23,7 @@ from amplint.confirm import recording as recordings
 from amplint.confirm.imported import imported
 from amplint.confirm.lines import LineCounts
 from amplint.confirm.order import PATIENCE, UNUSABLE, Order, Unusable, chosen_device
+from amplint.confirm.own_frames import tracebacks_cleaned, warnings_placed
 from amplint.confirm.processes import observe_processes
 from amplint.confirm.recording import (
     KILLED,
@@ -92,6 +93,8 @@ class Session:
         self._rounds: Iterator[None] | None = None
         self._watcher: threading.Thread | None = None
         self._held = threading.Event()
+        self.elsewhere = ""
+        self._written: Path | None = None
 
     def start_with_torch(self) -> None:
         """Puts the process under the probe as soon as the program imports torch: what it sets in the environment before
@@ -120,6 +123,7 @@ class Session:
             self._begun = True
             self.lines.start()
             self._stop.enter_context(observe_processes(self, begin, join))
+            self._stop.enter_context(tracebacks_cleaned())
 
     def start(self) -> None:
         """Puts the process under the probe. Raises Unusable."""
@@ -129,7 +133,7 @@ class Session:
         from amplint.confirm.observer import Observer
         from amplint.confirm.probe import Level, Probe
         from amplint.confirm.release import TORCH
-        from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept, warnings_placed
+        from amplint.confirm.session_hooks import compile_told, losses_told, rank_kept
         from amplint.confirm.tracer import Tracer
         from amplint.rules import rule_classes
         from amplint.rules.base import FlowRule, Setting
@@ -164,7 +168,7 @@ class Session:
             keeps_compile=self.order.keeps_compile,
         )
         self.observer.ask(self.probe.context)
-        self.observer.save = self._save
+        self.observer.save = self.save
         self.probe.start()
         self.probe.waker = self._wake
         self._stop.enter_context(rank_kept(lambda: self.rank))
@@ -203,7 +207,7 @@ class Session:
         self._lock = threading.RLock()
         self.process, self.is_worker = os.getpid(), True
         self.ended, self.status, self.raised = recordings.FINISHED, 0, []
-        self._rank = self._watcher = None
+        self._rank = self._watcher = self._written = None
         self._held = threading.Event()
         self.lines.forget()
         if self._open:
@@ -304,12 +308,16 @@ class Session:
 
     def write(self, *, is_cut: bool = False) -> None:
         """Writes what is known so far; ``is_cut`` while the process goes on, which may be gone the next moment."""
-        recordings.write(self.recording(is_cut=is_cut), self._target())
+        target = self._target()
+        recordings.write(self.recording(is_cut=is_cut), target)
+        if self._written is not None and self._written != target:
+            self._written.unlink(missing_ok=True)  # the process has come to know its rank
+        self._written = target
 
     def _target(self) -> Path:
         return Path(self.order.folder) / f"{self.rank:05}-{self.process}.json"
 
-    def _save(self) -> None:
+    def save(self) -> None:
         """Writes what there is, in case that the process is killed; nothing that happens here concerns the program."""
         with contextlib.suppress(Exception), self._lock:
             if self._open and self.order.folder:
@@ -340,6 +348,7 @@ class Session:
             ended=self.ended,
             status=self.status,
             is_cut=is_cut,
+            elsewhere=self.elsewhere,
             ranks=(self.rank,),
             is_worker=self.is_worker,
             raised=tuple(self.raised),
@@ -357,7 +366,8 @@ class Session:
         )
         notes = (*self.probe.notes, *map(_internal, self.probe.errors))
         # to look at numbers on a device is to wait for it, or to break what it is capturing
-        numbers = not is_cut or self.device != recordings.REAL
+        alone = threading.current_thread() is threading.main_thread()
+        numbers = (alone and not is_cut) or self.device != recordings.REAL
         made = replace(made, hidden=hidden, notes=notes, unobserved=self.probe.unobserved)
         try:
             return self.observer.recording(made, numbers=numbers)
@@ -386,6 +396,10 @@ class Session:
         """Says something of the run once."""
         if self._open:
             self.observer.note(text)
+
+    def started(self, program: str) -> None:
+        """The process has started another program of Python, which is not observed."""
+        self.elsewhere = self.elsewhere or program
 
     def failed(self, error: BaseException) -> None:
         """The program ended with an exception."""
@@ -444,7 +458,7 @@ class Session:
             if told is not None and now > told + self.order.grace:
                 self._end_now()
             if now > written + pause:
-                self._save()
+                self.save()
                 written, pause = now, min(2 * pause, _SLOWEST_FLUSH)
 
     def _end_now(self) -> None:
@@ -506,6 +520,7 @@ def join(order: str) -> Session | None:
         session.guard()
     elif session.process != os.getpid():
         session.go_on()
+    session.save()  # a process that is killed before its first region was there
     return session
 
 
@@ -534,6 +549,7 @@ def events_told() -> tuple[str, ...]:
     """The kinds of events that some part of the probe makes."""
     from amplint import events
     from amplint.confirm import (
+        arguments,
         custom_functions,
         functions,
         modules,
@@ -545,7 +561,18 @@ def events_told() -> tuple[str, ...]:
         weights,
     )
 
-    parts = (custom_functions, functions, modules, probe, regions, threads, training, watching, weights)
+    parts = (
+        arguments,
+        custom_functions,
+        functions,
+        modules,
+        probe,
+        regions,
+        threads,
+        training,
+        watching,
+        weights,
+    )
     kinds = {
         name
         for part in parts

@@ -5,16 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import sys
-import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
-
-from amplint.confirm.patches import UNCOUNTED
 
 
 @contextlib.contextmanager
@@ -34,32 +28,6 @@ def losses_told(tell: Callable[[Any], None]) -> Iterator[None]:
         yield
     finally:
         torch.Tensor.backward = original  # type: ignore[method-assign]
-
-
-@contextlib.contextmanager
-def warnings_placed() -> Iterator[None]:
-    """Shows what torch's C++ code warns of at the program's line: it takes the innermost frame, which may be one of
-    the probe."""
-    original = warnings.showwarning
-    own = (UNCOUNTED, str(Path(__file__).parent) + os.sep)
-
-    def showwarning(
-        message: Any, category: Any, filename: str, lineno: int, *where: Any, **more: Any
-    ) -> None:
-        if filename.startswith(own):
-            frame: FrameType | None = sys._getframe(1)
-            while frame is not None and frame.f_code.co_filename.startswith((*own, warnings.__file__)):
-                frame = frame.f_back
-            if frame is not None:
-                filename, lineno = frame.f_code.co_filename, frame.f_lineno
-        original(message, category, filename, lineno, *where, **more)
-
-    warnings.showwarning = showwarning
-    try:
-        yield
-    finally:
-        if warnings.showwarning is showwarning:
-            warnings.showwarning = original
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def is_not_simulated(error: BaseException | None) -> bool:
         seen.add(id(error))
         if hasattr(error, "amplint_not_simulated") or _is_of_cuda(error.__traceback__):
             return True
-        if isinstance(error, RuntimeError) and str(error).startswith(_OF_THE_DRIVER):
+        if isinstance(error, RuntimeError) and str(error).startswith(_NOT_ON_CPU):
             return True
         error = error.__cause__ or error.__context__
     return False
@@ -93,8 +93,8 @@ def _has_kernel(func: Any) -> bool:
 
 
 _TORCH = Path(torch.__file__).parent
-_OF_THE_DRIVER = "CUDA error: "
-"""How exceptions of torch's own code in C++ begin, where a build for CUDA finds no device."""
+_NOT_ON_CPU = ("CUDA error: ", "Found no NVIDIA driver", "Unsupported dtype Half")
+"""How exceptions of torch's own code in C++ begin where it finds no device, or a tensor of torch.fft on the CPU."""
 _LACKING = (
     "not implemented for 'Half'",
     "could not create a primitive",

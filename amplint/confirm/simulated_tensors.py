@@ -69,10 +69,12 @@ def _install_methods(patches: Patches) -> None:
     patches.set(tensor, "cpu", _cpu)
     patches.set(tensor, "pin_memory", lambda self, *args, **kwargs: self)
     patches.set(tensor, "type", _type(tensor.type))
+    patches.wrap(tensor, "type_as", _type_as)
     patches.set(tensor, "numpy", _numpy(tensor.numpy))
     # lazy parameters know by identity what may be called on them
     lazy = vars(torch.nn.parameter)["UninitializedTensorMixin"]
     patches.set(lazy, "_allowed_methods", [*lazy._allowed_methods, tensor.to])
+    patches.wrap(torch, "ctc_loss", _ctc_loss)
     storage = torch.UntypedStorage
     patches.wrap(storage, "clone", _cloned)
     patches.wrap(storage, "to", _storage_to)
@@ -298,6 +300,25 @@ def _type(original: Any) -> Any:
         return f"torch.cuda.{name}" if device_of(tensor).type == "cuda" else f"torch.{name}"
 
     return type_of
+
+
+def _type_as(original: Any) -> Any:
+    def type_as(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return tensor.to(other)
+
+    return type_as
+
+
+def _ctc_loss(original: Any) -> Any:
+    """Lengths may be on the CPU: torch makes numbers of them, unless a mode looks at its ops."""
+
+    def ctc_loss(log_probs: Any, targets: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(log_probs, targets, *map(_length, args), **{n: _length(v) for n, v in kwargs.items()})
+
+    def _length(value: Any) -> Any:
+        return value.tolist() if isinstance(value, torch.Tensor) and device_of(value).type == "cpu" else value
+
+    return ctc_loss
 
 
 def _cloned(original: Any) -> Any:

@@ -591,10 +591,12 @@ class _Watcher:
         self._keep_state("optimizer", self.watch.owners.add(optimizer), state, self.watch.site(3))
 
     def _keep_state(self, kind: str, name: Hashable, state: Any, taken: Place | None) -> None:
-        # dictionaries take no weak references; the latest few states are enough for the next checkpoint
+        # dictionaries take no weak references, and what is in them must not be kept alive: a state is known by its
+        # groups, which hold no tensors of the size of parameters, or is as small as a scaler's
+        mark = _mark(state)
         while len(self._states) > 16:
             del self._states[next(iter(self._states))]
-        self._states[id(state)] = (state, kind, name, taken)
+        self._states[id(mark)] = (mark, kind, name, taken)
 
     def save(self, original: Any) -> Any:
         def save(thing: Any, *args: Any, **kwargs: Any) -> Any:
@@ -629,7 +631,7 @@ class _Watcher:
         while parts:
             inner: list[Any] = []
             for part in parts:
-                kept = self._states.get(id(part))
+                kept = self._states.get(id(_mark(part)))
                 if kept is not None:
                     found[kept[1]].append(kept[2:])
                 elif isinstance(part, GradScaler):
@@ -641,6 +643,11 @@ class _Watcher:
                     inner += pickled or ()
             depth, parts = depth + 1, inner
         return complete
+
+
+def _mark(state: Any) -> Any:
+    """What a state is known by."""
+    return state.get("param_groups", state) if isinstance(state, dict) else state
 
 
 def _pickled_parts(thing: Any) -> tuple[Any, ...] | None:

@@ -137,6 +137,9 @@ class _Join:
                 return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
             if self.recording.unobserved:
                 return Verdict(finding, Status.NOT_OBSERVABLE, reason=self.recording.unobserved)
+            if self.recording.elsewhere:
+                reason = f"it may have run in `{self.recording.elsewhere}`, which was not observed"
+                return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
             return Verdict(finding, Status.NOT_REACHED, reason="nothing of this file ran")
         if self.at_release is not None and _name(finding) not in self.at_release:
             reason = f"not observable on torch {self.recording.torch}: it is true of other releases"
@@ -291,15 +294,15 @@ class _Join:
             return Verdict(
                 finding, Status.INCONCLUSIVE, reason=f"the run {_end(self.recording)} before its end"
             )
+        idle = self._idle_step(finding)
+        if idle:
+            return Verdict(finding, Status.NOT_REACHED, reason=f"{idle}, of which it speaks, did not run")
         untold = sorted(heard_by(rule) - set(self.recording.told))
         if untold:
             reason = (
                 f"its line ran, but a run does not tell all that the rule listens to ({', '.join(untold)})"
             )
             return Verdict(finding, Status.INCONCLUSIVE, reason=reason)
-        idle = self._idle_step(finding)
-        if idle:
-            return Verdict(finding, Status.NOT_REACHED, reason=f"{idle}, of which it speaks, did not run")
         if telling:
             return self._refuted(finding, telling)
         evidence = ("it met no half-precision tensor",)

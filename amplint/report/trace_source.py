@@ -97,7 +97,7 @@ def _row(
         f" title='{escape(_said(opened), quote=True)}'></i>"
         for first, last, opened in inside
     ]
-    bars += ["<i class='bar none'></i>"] * (depth - len(bars))
+    bars += ["<i class='bar gap'></i>"] * (depth - len(bars))
     kinds = _precisions(lines)
     kind = kinds[0] if kinds else ""
     dots = "".join(f"<i class='dot {name}'></i>" for name in kinds) if len(kinds) > 1 else ""

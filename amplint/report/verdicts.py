@@ -189,5 +189,6 @@ def described_run(recording: Recording) -> str:
     if recording.is_cut:
         steps = f"at least {steps}" if recording.steps else "no optimizer step was recorded"
     if not recording.torch:
-        return f"Ran {command}, which did not import torch: nothing was observed; {escaped(end)}."
+        other = f", and started `{escaped(recording.elsewhere)}`" if recording.elsewhere else ""
+        return f"Ran {command}, which did not import torch{other}: nothing was observed; {escaped(end)}."
     return f"Ran {command} on {place} (torch {recording.torch}{table}{ranks}): {steps}; {escaped(end)}."

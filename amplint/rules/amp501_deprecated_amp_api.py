@@ -106,8 +106,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from amplint.amp.deprecated import DEPRECATED, WARNS_SINCE, Replacement
+from amplint.amp.deprecated import DEPRECATED, Replacement
 from amplint.amp.versions import compare
+from amplint.bounds import WARNS_SINCE
 from amplint.events import Place
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix

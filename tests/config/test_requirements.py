@@ -258,7 +258,30 @@ def test_all_mentions_count_and_the_repository_is_the_border(tmp_path: Path) -> 
 def test_settings_take_them_unless_the_user_has_said_it(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch>=2.4\n")
     settings = Settings(root=tmp_path)
-    assert with_project_torch(settings, [tmp_path]).torch == ((2, 4), None)
-    assert with_project_torch(settings, [tmp_path]).torch_from == str(tmp_path / "requirements.txt")
+    assert with_project_torch(settings, tmp_path).torch == ((2, 4), None)
+    assert with_project_torch(settings, tmp_path).torch_from == str(tmp_path / "requirements.txt")
     said = Settings(root=tmp_path, torch=((2, 1), None), torch_from="--torch-version")
-    assert with_project_torch(said, [tmp_path]) is said
+    assert with_project_torch(said, tmp_path) is said
+
+
+def test_where_the_root_says_nothing_the_oldest_torch_of_a_folder_counts(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("torch\n")
+    example, other = tmp_path / "examples" / "depth", tmp_path / "other"
+    example.mkdir(parents=True)
+    other.mkdir()
+    (example / "environment.yml").write_text("dependencies:\n  - pytorch=1.13.1\n")
+    (other / "requirements.txt").write_text("torch>=2.6\n")
+    files = [str(example / "train.py"), str(other / "main.py")]
+    settings = Settings(root=tmp_path)
+    found = with_project_torch(settings, tmp_path, files)
+    assert (found.torch, found.torch_from) == (((1, 13), None), str(example / "environment.yml"))
+    # what only newer releases run says nothing of the others
+    assert with_project_torch(settings, tmp_path, files[1:]).torch_from == "the default"
+    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=2.4'])\n")
+    assert with_project_torch(settings, tmp_path, files).torch == ((2, 4), None)
+
+
+def test_an_environment_may_be_named_after_what_it_is_for(tmp_path: Path) -> None:
+    (tmp_path / "tft2v_environment.yaml").write_text("dependencies:\n  - pip:\n      - torch==2.0.1+cu118\n")
+    assert project_torch(tmp_path) == (((2, 0), (2, 0)), tmp_path / "tft2v_environment.yaml")

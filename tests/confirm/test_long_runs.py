@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import types
+import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,3 +121,20 @@ def test_a_longer_run_keeps_no_more(level: Level) -> None:
                 held.append(kept(probe, observer))
     assert not probe.errors
     assert held[1] == held[0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_state_of_an_optimizer_is_not_kept_alive() -> None:
+    rules = [rule() for rule in rule_classes() if issubclass(rule, FlowRule)]
+    observer = Observer(rules)
+    probe = Probe(observer, is_user_file=__file__.__eq__, root=Path(__file__).parent)
+    with probe, losses_told(observer.loss):
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.Adam(model.parameters())
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        state = optimizer.state_dict()
+        moment = weakref.ref(next(iter(state["state"].values()))["exp_avg"])
+        del model, optimizer, state
+        gc.collect()
+        assert moment() is None

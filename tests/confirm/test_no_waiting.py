@@ -174,10 +174,10 @@ def test_what_is_written_while_the_program_goes_on_leaves_the_device_alone(
     asked: list[str] = []
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: asked.append("name") or "stub")
     made = session(tmp_path, monkeypatch, loss)
-    thread = threading.Thread(target=made._save, name="amplint")
+    thread = threading.Thread(target=made.save, name="amplint")
     thread.start()
     thread.join()
-    made._save()
+    made.save()
     assert (loss.looked, asked) == ([], [])
     found = made.recording()
     assert set(loss.looked) == {"MainThread"} and asked == ["name"]
@@ -216,3 +216,39 @@ def test_nothing_is_measured_while_a_graph_is_captured(monkeypatch: pytest.Monke
     for capturing in (False, True):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)  # noqa: B023
         assert (numbers.measured(("norm",), event, None) is None) is capturing  # type: ignore[arg-type]
+
+
+def test_the_largest_gradient_is_not_taken_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from amplint.confirm.numbers import Numbers
+
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.sum().backward()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    for capturing in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)  # noqa: B023
+        numbers = Numbers()
+        numbers.largest(None, [weight], 1.0)  # type: ignore[arg-type]
+        assert bool(numbers._sizes) is not capturing
+
+
+def test_a_record_that_the_sessions_thread_closes_leaves_the_device_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: Watched
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "stub")
+    made = session(tmp_path, monkeypatch, loss)
+    thread = threading.Thread(target=made.write, name="amplint")
+    thread.start()
+    thread.join()
+    assert loss.looked == []
+
+
+def test_a_slice_of_a_device_is_not_looked_for_with_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    from amplint.confirm import order
+
+    asked: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: asked.append("driver") or False)
+    monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-0a1b2c3d")
+    assert order._has_cuda() and asked == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert not order._has_cuda() and asked == ["driver"]

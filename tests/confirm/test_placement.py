@@ -279,3 +279,28 @@ def test_a_tensor_that_is_there_is_not_copied_under_a_probe() -> None:
         x = cuda()
         assert x.cuda() is x and x.to("cuda").device == CUDA
         assert cpu().cuda().device == CUDA
+
+
+def test_a_tensor_of_another_ones_type_is_where_that_is() -> None:
+    noise = cpu().type_as(cuda().half())
+    assert (noise.device, noise.dtype) == (CUDA, torch.float16)
+    assert cuda().type_as(cpu()).device == CPU
+
+
+def test_the_lengths_of_sequences_may_be_on_the_cpu() -> None:
+    scores = torch.randn(12, 2, 6, device="cuda", requires_grad=True)
+    labels = torch.randint(1, 6, (2, 4), device="cuda")
+    for where in ("cpu", "cuda"):
+        lengths = torch.full((2,), 12, device=where), torch.full((2,), 4, device=where)
+        loss = nn.CTCLoss()(scores.log_softmax(-1), labels, *lengths)
+        loss.backward()
+        assert loss.device == CUDA
+
+
+def test_what_only_a_device_computes_is_said_to_be_the_simulations_doing() -> None:
+    from amplint.confirm.simulated_ops import is_not_simulated
+
+    with pytest.raises(RuntimeError) as raised:
+        torch.fft.fft(torch.randn(8, device="cuda").half())
+    assert is_not_simulated(raised.value)
+    assert not is_not_simulated(RuntimeError("mat1 and mat2 must have the same dtype"))

@@ -163,3 +163,33 @@ for _ in range(2):
     )
     assert (done.status, done.stderr) == (0, "")
     assert done.stdout == "['MainThread', 'amplint']\n" * 2
+
+
+KILLED_EARLY = """
+import os, signal, sys, torch
+import torch.multiprocessing as mp
+
+
+def train():
+    model = torch.nn.Linear(4, 1).cuda()
+    model.half()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    process = mp.get_context(sys.argv[1]).Process(target=train)
+    process.start()
+    process.join()
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_a_worker_that_is_killed_before_its_first_region_was_there(probed: Probed, how: str) -> None:
+    done = probed(KILLED_EARLY, how)
+    assert (done.status, done.recording.is_cut) == (0, True)
+
+
+def test_a_program_that_another_one_starts_may_have_run_what_did_not_run_here(probed: Probed) -> None:
+    done = probed("import subprocess, sys\nsubprocess.run([sys.executable, 'other.py'])\n")
+    assert done.recording.elsewhere.endswith("other.py")

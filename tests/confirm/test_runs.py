@@ -336,3 +336,53 @@ def test_a_process_that_is_killed_leaves_what_it_saw_so_far(probed: Probed, step
     assert any(part.kind == "Backward" for part in recording.reached)
     assert (recording.steps > 0) == (step > 0)
     assert [seen.finding.name for seen in recording.seen if seen.finding.name == "backward-in-autocast"]
+
+
+SEEN_BY_IT = """
+import threading, traceback, warnings
+import torch
+
+told = []
+warnings.showwarning = lambda message, category, file, line, *more: told.append((file.rpartition("/")[2], line))
+a = torch.ones(2)
+b = torch.tensor(a)
+c = torch.tensor(a)
+d = (a.requires_grad_() * 2).grad
+torch.nn.MSELoss()(torch.zeros(2, 1), torch.zeros(2))
+print(told)
+warnings.filterwarnings("error", module="__main__")
+try:
+    torch.tensor(c)
+except UserWarning as error:
+    print("an error")
+
+
+def fail():
+    torch.zeros(2) @ torch.zeros(3)
+
+
+def files(error):
+    return [(part.filename.rpartition("/")[2], part.lineno) for part in traceback.extract_tb(error.__traceback__)]
+
+
+try:
+    fail()
+except RuntimeError as error:
+    print(files(error), traceback.format_exc().count("File"))
+thread = threading.Thread(target=fail)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated-cuda"])
+def test_warnings_and_tracebacks_are_the_programs(probed: Probed, tmp_path: Path, device: str) -> None:
+    done = probed(SEEN_BY_IT, device=device)
+    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert plain.stdout.count("train.py") >= 5
+    if device == "cpu":
+        assert done.stdout == plain.stdout
+        assert done.stderr == plain.stderr
+    else:  # torch's own frames stand between the program and the op there
+        assert done.stdout.splitlines()[:2] == plain.stdout.splitlines()[:2]
+    assert "amplint" not in done.stdout + done.stderr
