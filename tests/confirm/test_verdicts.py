@@ -340,3 +340,23 @@ def test_the_users_own_part_is_not_a_librarys_in_any_rank() -> None:
     own, other = Seen(finding(), 1), Seen(finding(), 1, by_library=True)
     [seen] = merged([run(seen=(other,)), run(seen=(own,), ranks=(1,))]).seen
     assert not seen.by_library
+
+
+def test_a_line_that_did_not_run_is_named_whatever_else_a_run_does_not_tell() -> None:
+    lines = {"train.py": {5: 3}}
+    found = verdict(run(reached=(RAN,), lines=lines, told=()))
+    assert (found.status, found.reason) == (Status.NOT_REACHED, "line 3, of which it speaks, did not run")
+
+
+def test_what_may_have_run_in_another_program_is_not_said_not_to_have_run() -> None:
+    wanted = finding(path="other.py")
+    assert verdict(run(), wanted, "other").status is Status.NOT_REACHED
+    found = verdict(run(elsewhere="python other.py"), wanted, "other")
+    assert (found.status, "`python other.py`" in found.reason) == (Status.INCONCLUSIVE, True)
+
+
+def test_a_run_tells_what_it_makes_events_of() -> None:
+    pytest.importorskip("torch")
+    from amplint.confirm.session import events_told
+
+    assert {"Backward", "Constructed", "Op"} <= set(events_told())
