@@ -211,3 +211,24 @@ def test_the_page_is_as_wide_as_the_window_and_dark_where_that_is_preferred(
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_long_names_do_not_make_the_page_wider(page: Any) -> None:
+    size = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.execute_script(
+            "document.querySelectorAll('.odd a, select option')"
+            ".forEach(part => part.textContent = 'ForConditionalGeneration'.repeat(5))"
+        )
+        root = "document.documentElement"
+        assert page.execute_script(f"return {root}.scrollWidth <= {root}.clientWidth")
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_lines_in_a_region_begin_where_the_others_do(page: Any) -> None:
+    lefts = page.execute_script(
+        "return [...document.querySelectorAll('.l code')].map(code => Math.round(code.getBoundingClientRect().left))"
+    )
+    assert len(set(lefts)) == 1
