@@ -77,7 +77,8 @@ class Process:
         """There are no more turns."""
         self._turns.close()
         self._told.close()
-        self._process.wait()
+        if self._process.wait():
+            raise RuntimeError(f"{self._process.args} ended with {self._process.returncode}")
 
 
 def turns(ways: dict[str, list[str]], model: str, device: str, rounds: int) -> list[dict[str, float]]:

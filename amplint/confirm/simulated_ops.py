@@ -94,7 +94,8 @@ def _has_kernel(func: Any) -> bool:
 
 _TORCH = Path(torch.__file__).parent
 _NOT_ON_CPU = ("CUDA error: ", "Found no NVIDIA driver", "Unsupported dtype Half")
-"""How exceptions of torch's own code in C++ begin where it finds no device, or a tensor of torch.fft on the CPU."""
+"""How exceptions begin that torch raises in C++ where there is no device, and those of torch.fft, which has no half
+precision on the CPU and raises before any op is met."""
 _LACKING = (
     "not implemented for 'Half'",
     "could not create a primitive",
