@@ -14,7 +14,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -546,26 +545,34 @@ def _interrupt() -> None:
         signal.pthread_kill(main, signal.SIGALRM)
 
 
-_TELL = (
-    "arguments",
-    "custom_functions",
-    "functions",
-    "modules",
-    "probe",
-    "regions",
-    "threads",
-    "training",
-    "watching",
-    "weights",
-)
-"""The modules of the probe that make events."""
-
-
 def events_told() -> tuple[str, ...]:
     """The kinds of events that some part of the probe makes."""
     from amplint import events
+    from amplint.confirm import (
+        arguments,
+        custom_functions,
+        functions,
+        modules,
+        probe,
+        regions,
+        threads,
+        training,
+        watching,
+        weights,
+    )
 
-    parts = (import_module(f"amplint.confirm.{name}") for name in _TELL)
+    parts = (
+        arguments,
+        custom_functions,
+        functions,
+        modules,
+        probe,
+        regions,
+        threads,
+        training,
+        watching,
+        weights,
+    )
     kinds = {
         name
         for part in parts
