@@ -209,6 +209,13 @@ class Observer:
         with self._lock:
             self._state, self._last = self._dispatcher.start(), None
 
+    def refused(self) -> None:
+        """The scaler raised an exception instead of making the step that was just told of."""
+        with self._lock:
+            if self._stepping:
+                self._stepping.pop()
+                self.steps -= 1
+
     def over(self) -> None:
         """What began has come to its end by itself."""
         with self._lock:

@@ -169,6 +169,7 @@ class Session:
         )
         self.observer.ask(self.probe.context)
         self.observer.save = self.save
+        self.probe.refused = self.observer.refused
         self.probe.start()
         self.probe.waker = self._wake
         self._stop.enter_context(rank_kept(lambda: self.rank))

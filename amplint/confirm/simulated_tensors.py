@@ -25,6 +25,7 @@ from amplint.confirm.placement import (
     place,
     same_memory,
 )
+from amplint.confirm.simulated_types import device_and_dtype
 
 
 def install(patches: Patches) -> None:
@@ -152,13 +153,26 @@ def _made(original: Any) -> Any:
         for at, value in enumerate(args):
             if isinstance(value, torch.device):
                 wanted, args = value, (*args[:at], on_cpu(value), *args[at + 1 :])
-        result = original(*args, **kwargs)
         device = named(wanted)
+        if not any(isinstance(value, torch.Tensor) for value in args):
+            _agree(kwargs.get("generator"), wanted)
+        result = original(*args, **kwargs)
         if isinstance(result, torch.Tensor) and (wanted is None or device is not None):
             return _settled(result, device, args)
         return result
 
     return made
+
+
+def _agree(generator: Any, wanted: Any) -> None:
+    """Raises RuntimeError, as torch does, if numbers on a device are to come from a generator for another."""
+    if generator is None:
+        return
+    device = named(torch.get_default_device() if wanted is None else wanted)
+    if device is not None and generator.device.type != device.type:
+        raise RuntimeError(
+            f"Expected a '{device.type}' device type for generator but found '{generator.device.type}'"
+        )
 
 
 def _for_torch(device: Any) -> Any:
@@ -291,9 +305,9 @@ def _by_name(original: Any) -> Any:
 
 def _type(original: Any) -> Any:
     def type_of(tensor: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(dtype, str):
-            where, _, name = dtype.removeprefix("torch.").rpartition(".")
-            return tensor.to(cuda() if where else CPU, getattr(torch, name).dtype, *args, **kwargs)
+        found = device_and_dtype(dtype)
+        if found is not None:
+            return tensor.to(*found, *args, **kwargs)
         if dtype is not None:
             return original(tensor, dtype, *args, **kwargs)
         name = original(tensor).rpartition(".")[2]

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from amplint.confirm import simulated_tensors
+from amplint.confirm import simulated_tensors, simulated_types
 from amplint.confirm.cuda_policy import CudaPolicy
 from amplint.confirm.patches import Patches
 from amplint.confirm.placement import current
@@ -55,6 +55,7 @@ class SimulatedCuda:
         try:
             self._autocast(self._policy)
             simulated_tensors.install(self._patches)
+            simulated_types.install(self._patches)
             self._patches.wrap(threading.Thread, "start", seen_in_thread)
             self._devices()
             self._parallel()

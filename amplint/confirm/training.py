@@ -423,6 +423,10 @@ class _Watcher:
             suspended = act in ("unscale_", "update") and self.watch.suspend()
             try:
                 result = original(scaler, *args, **kwargs)
+            except Exception:
+                if act == "step":
+                    self.watch.guarded(self.watch.refused)
+                raise
             finally:
                 here.scaler = before
                 if suspended:

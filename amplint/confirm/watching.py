@@ -127,6 +127,8 @@ class Watch:
         """Why a part of the run was not observed; empty if all of it was."""
         self.running = False
         self.waker: Callable[[], None] | None = None
+        self.refused: Callable[[], None] = lambda: None
+        """Called where the step that a scaler was asked for, and that was told of, ended in an exception."""
         self._forked = False
         self._lock = threading.RLock()
         self._ends: list[Callable[[], None]] = []

@@ -120,6 +120,16 @@ def test_a_step_that_the_scaler_left_out_is_a_step() -> None:
     assert (observer.steps, observer.skipped) == (2, 1)
 
 
+def test_a_step_that_the_scaler_refuses_is_none() -> None:
+    observer = Observer(RULES)
+    observer.hear(OptimizerMade(at(2), (), "optimizer", frozenset({"optimizer"})))
+    step = ScalerUsed(at(4), (), "scaler", "step", optimizer="optimizer")
+    observer.hear(step)
+    observer.refused()
+    observer.hear(ScalerUsed(at(5), (), "scaler", "update"))
+    assert (observer.steps, observer.skipped) == (0, 0)
+
+
 def test_nothing_is_said_of_steps_that_an_optimizer_does_not_tell_of() -> None:
     observer = Observer(RULES)
     observer.hear(ScalerUsed(at(4), (), "scaler", "step", optimizer="not torch's"))

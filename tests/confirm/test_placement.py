@@ -281,10 +281,49 @@ def test_a_tensor_that_is_there_is_not_copied_under_a_probe() -> None:
         assert cpu().cuda().device == CUDA
 
 
+@pytest.mark.parametrize("other", ["cpu", "cuda"])
+def test_what_a_generator_makes_is_on_its_own_device(other: str) -> None:
+    device = "cuda" if other == "cpu" else "cpu"
+    right, wrong = torch.Generator(device), torch.Generator(other)
+    makers: list[Callable[[torch.Generator], torch.Tensor]] = [
+        lambda generator: torch.randn(4, device=device, generator=generator),
+        lambda generator: torch.randint(3, (4,), device=device, generator=generator),
+        lambda generator: torch.randperm(4, device=torch.device(device), generator=generator),
+        lambda generator: torch.normal(0.0, 1.0, (4,), device=device, generator=generator),
+    ]
+    said = f"Expected a '{device}' device type for generator but found '{other}'"
+    for make in makers:
+        assert make(right).device.type == device
+        with pytest.raises(RuntimeError, match=said):
+            make(wrong)
+    with torch.device(device):
+        assert torch.randn(4, generator=right).device.type == device
+
+
 def test_a_tensor_of_another_ones_type_is_where_that_is() -> None:
     noise = cpu().type_as(cuda().half())
     assert (noise.device, noise.dtype) == (CUDA, torch.float16)
     assert cuda().type_as(cpu()).device == CPU
+
+
+def test_the_classes_of_tensors_on_cuda_make_and_know_them() -> None:
+    kind = torch.cuda.FloatTensor
+    made = kind(2, 3).fill_(1.0)
+    assert (made.device, made.dtype, tuple(made.shape)) == (CUDA, torch.float32, (2, 3))
+    assert torch.cuda.LongTensor([1, 2]).tolist() == [1, 2]
+    assert cpu().type(torch.cuda.HalfTensor).device == CUDA
+    assert [isinstance(x, kind) for x in (made, made.half(), cpu(), 1)] == [True, False, False, False]
+    assert (str(kind), kind.dtype) == ("<class 'torch.cuda.FloatTensor'>", torch.float32)
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_class_may_be_the_default(by_name: bool) -> None:
+    torch.set_default_tensor_type("torch.cuda.FloatTensor" if by_name else torch.cuda.FloatTensor)
+    try:
+        assert torch.ones(2).device == CUDA
+    finally:
+        torch.set_default_tensor_type(torch.FloatTensor)
+    assert torch.ones(2).device == CPU
 
 
 def test_the_lengths_of_sequences_may_be_on_the_cpu() -> None:

@@ -231,6 +231,23 @@ loss.backward()
     assert [reached.count for reached in done.recording.reached if reached.kind == "Backward"] == [1]
 
 
+def test_a_step_that_the_scaler_refuses_is_no_step(probed: Probed) -> None:
+    program = """
+import torch
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+scaler.scale(model(torch.ones(2, 4).cuda()).mean()).backward()
+scaler.step(optimizer)
+try:
+    scaler.step(optimizer)
+except RuntimeError:
+    scaler.update()
+"""
+    seen = probed(program).recording
+    assert (seen.steps, seen.skipped) == (1, 0)
+
+
 def test_compiling_is_off_and_said_once(probed: Probed) -> None:
     done = probed(TRAIN + "model = torch.compile(model); step()")
     assert done.status == 0
