@@ -122,6 +122,7 @@ class Analysis:
             if rule.wants(file.outline.imports, file.text):
                 for piece in pieces(file):
                     piece.module.visit(rule.visitor(View(self.driver, file, piece), self.report))
+                rule.finish(file.display, self.report)
 
     def _hear(self, walk: Walk) -> None:
         self.entries += 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 
 import libcst as cst
@@ -11,62 +11,141 @@ import libcst as cst
 from amplint.amp.deprecated import DEPRECATED, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
-from amplint.fixes.arguments import fitted, keyword, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
-from amplint.fixes.entries import dtype_may_differ
+from amplint.fixes.deprecated_uses import Names, changed_use
 from amplint.fixes.imports import (
     binding_of,
     is_exported,
-    is_named_in_text,
     qualified_name,
     removed,
     root_of,
     torch_added,
+    torch_name,
     uses_of,
     written_name,
 )
 from amplint.fixes.parsed import ParsedFile, Refusal
 from amplint.fixes.quotes import quoted
-from amplint.fixes.scopes import Binding, scopes_of
+from amplint.fixes.scopes import Binding, bindings, scopes_of
 from amplint.fixes.statements import Replacement as Exchange
-from amplint.fixes.statements import Statement, exchanged, preceded, replaced
+from amplint.fixes.statements import Statement, comments_of, exchanged, preceded, replaced
 from amplint.source.project import module_of
 
-_DTYPES = {"cuda": "float16", "cpu": "bfloat16"}
+_Node = cst.Name | cst.Attribute
 
 
 @dataclass(frozen=True)
 class ReplaceDeprecated(FixBuilder):
-    """Replaces one use of a deprecated name, and its import once nothing else uses that. The arms of a conditional
-    expression are replaced together."""
+    """Replaces one use of a deprecated name. Where the file imports the name itself, and not torch, and all its uses
+    can be changed, they are, and the name is imported from torch.amp: that is one fix for all of them. Else the use
+    gets the long name, and the import goes once nothing else uses it; the arms of a conditional expression are
+    replaced together.
+
+    ``changeable`` has all uses of deprecated names in the file that may be changed, this one among them; ``missing``
+    the old names whose new ones some torch that the project asks for has not.
+    """
 
     use: Place
-    old: str
+    changeable: tuple[Place, ...] = field(default=(), compare=False)
+    missing: frozenset[str] = frozenset()
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the new call does what the old one did."""
         file = files.parsed(self.use.path)
-        node = file.find(cst.Name, self.use.span) or file.find(cst.Attribute, self.use.span)
+        node = _found(file, self.use)
         if node is None:
             return Refusal("the name is not found again")
+        moved = self._moved(files, file, node)
+        if moved is not None:
+            return moved
+        new = DEPRECATED.get(qualified_name(file, node) or "")
+        if new is None:
+            return Refusal("the name stands for something else here")
         change = _Change(files, file)
-        for use in _together(file, node, DEPRECATED[self.old].new):
+        for use in _together(file, node, new.new):
             change.use(use)
-        new = DEPRECATED[self.old]
-        title = f'Write `{new.new}` for the device type "{new.device}"'
-        fix = make_fix(
-            title, {file: exchanged(file, change.changes)}, unsafe="; ".join(dict.fromkeys(change.doubts))
-        )
+        fix = change.fix(f'Write `{new.new}` for the device type "{new.device}"')
         return replace(fix, claims=(*fix.claims, *change.claims))
 
+    def _moved(self, files: Files, file: ParsedFile, node: _Node) -> Fix | None:
+        """The fix that changes the import with all uses of its names, None if this one has to stay."""
+        binding = binding_of(file, root_of(node))
+        if binding.target == "torch":
+            return None
 
-def _together(file: ParsedFile, node: cst.Name | cst.Attribute, new: str) -> list[cst.Name | cst.Attribute]:
+        def move() -> tuple[frozenset[str], Fix]:
+            changeable = [_found(file, place) for place in self.changeable]
+            return _moved(files, file, binding.statement, changeable, self.missing)
+
+        try:
+            names, fix = files.once(("import", file, binding.statement), move)
+        except Refusal:
+            return None
+        return fix if binding.name in names else None
+
+
+def _found(file: ParsedFile, place: Place) -> _Node | None:
+    return file.find(cst.Name, place.span) or file.find(cst.Attribute, place.span)
+
+
+def _moved(
+    files: Files,
+    file: ParsedFile,
+    statement: cst.Import | cst.ImportFrom,
+    changeable: Sequence[_Node | None],
+    missing: frozenset[str],
+) -> tuple[frozenset[str], Fix]:
+    """The names of an import that may come from torch.amp, and the fix that has them come from there. Raises
+    Refusal."""
+    change = _Change(files, file)
+    going: list[Binding] = []
+    for binding in bindings(file):
+        if (
+            binding.statement is statement
+            and binding.target not in missing
+            and _new_source(binding) is not None
+        ):
+            uses = _Change(files, file)
+            try:
+                uses.uses_of(binding, changeable)
+            except Refusal:
+                continue
+            change.take_in(uses)
+            going.append(binding)
+    if not going:
+        raise Refusal("no name of the import can come from another module")
+    if any(outer in change.changes for node in change.changes for outer in file.parents(node)):
+        raise Refusal("one use is an argument of the other")
+    change.import_from_new(going)
+    names = " and ".join(f"`{binding.alias.evaluated_name}`" for binding in going)
+    source = _new_source(going[0])
+    title = f"Import {names} from `{source}`" if source else f"Import `torch.amp` as `{going[0].name}`"
+    return frozenset(binding.name for binding in going), change.fix(title)
+
+
+def _new_source(binding: Binding) -> str | None:
+    """The module from which the new name or module is imported that an imported one stands for: "torch.amp" or
+    "torch"; empty for ``import torch.cuda.amp as amp``, None if there is no new one of the same name, or if the name
+    that it is given says the device."""
+    old = binding.target
+    if binding.alias.asname is not None and any(
+        device in binding.name.lower() for device in ("cuda", "gpu", "cpu")
+    ):
+        return None
+    if old in ("torch.cuda.amp", "torch.cpu.amp"):
+        return "torch" if isinstance(binding.statement, cst.ImportFrom) else ""
+    new = DEPRECATED[old].new if old in DEPRECATED else ""
+    module, _, name = new.rpartition(".")
+    return module if module == "torch.amp" and name == old.rpartition(".")[2] else None
+
+
+def _together(file: ParsedFile, node: _Node, new: str) -> list[_Node]:
     """The uses of old names for the same new one in the conditional expression around one of them, that one included:
     with one arm in the new spelling, the other one looks as if it was there for older releases."""
     outermost = next((part for part in reversed([*file.parents(node)]) if isinstance(part, cst.IfExp)), None)
     if outermost is None:
         return [node]
-    parts: list[cst.Name | cst.Attribute] = [
+    parts: list[_Node] = [
         *file.inside(cst.Name, file.span(outermost)),
         *file.inside(cst.Attribute, file.span(outermost)),
     ]
@@ -90,7 +169,81 @@ class _Change:
         self.claims: list[Claim] = []
         self._done: set[cst.Name] = set()
 
-    def use(self, node: cst.Name | cst.Attribute) -> None:
+    def fix(self, title: str) -> Fix:
+        """What all this makes. Raises Refusal."""
+        module = exchanged(self.file, self.changes)
+        return make_fix(title, {self.file: module}, unsafe="; ".join(dict.fromkeys(self.doubts)))
+
+    def take_in(self, other: _Change) -> None:
+        """Makes the changes of another one besides, with its doubts."""
+        self.doubts += other.doubts
+        self.changes.update(other.changes)
+
+    def uses_of(self, binding: Binding, changeable: Sequence[_Node | None]) -> None:
+        """Takes in all uses of a name that is to be imported from elsewhere and stays as it is written. Raises Refusal
+        where one of them is not ``changeable``, or where others may mean the old name by it."""
+        file = self.file
+        scope = scopes_of(file).around(binding.statement)
+        shared = scope is scopes_of(file).module and self.files.project.is_used(file.path, binding.name)
+        if shared or is_exported(file, binding):
+            raise Refusal("others may import the name")
+        for root in uses_of(file, binding.name, scope):
+            if binding_of(file, root) != binding:
+                raise Refusal("the name is imported in several places")
+            node = _whole(file, root)
+            if any(node is one for one in changeable):
+                self._keep_name(node, binding)
+            elif not _is_type(file, node):
+                raise Refusal("a use of the name has to stay")
+
+    def _keep_name(self, node: _Node, binding: Binding) -> None:
+        file, old = self.file, qualified_name(self.file, node)
+        if old not in DEPRECATED or file.statement(node) is binding.line:
+            raise Refusal("the name stands for something else here, or is used on the line that imports it")
+        new = DEPRECATED[old]
+        if isinstance(node, cst.Attribute) and file.code(node.value) != binding.name:
+            raise Refusal("the new module has no such part")
+        try:
+            short = written_name(file, new.new, node, binding)
+            has_new = short is not None and short.partition(".")[0] != torch_name(file, node, binding)
+        except Refusal:  # the name of torch is not needed
+            has_new = False
+        if has_new:
+            raise Refusal("the file imports the new name")
+        if _is_asked_for(file, old, binding):
+            self.doubts.append("the file asks for the old class, and the new one is no subclass of it")
+        self._doubt_others(node, old, binding, besides=file.path)
+        self._change(node, new, lambda name: node if name == new.new else self.written(name, node, binding))
+
+    def import_from_new(self, going: Sequence[Binding]) -> None:
+        """Has names of one import come from torch.amp. Raises Refusal."""
+        statement, line = going[0].statement, going[0].line
+        gone = [binding.alias for binding in going]
+        assert not isinstance(statement.names, cst.ImportStar)
+        if isinstance(statement, cst.Import):
+            new = _name("torch.amp")
+            names = [alias.with_changes(name=new) if alias in gone else alias for alias in statement.names]
+            self._put(line, [_with(line, statement, statement.with_changes(names=names))])
+            return
+        source = _new_source(going[0]) or ""
+        staying = [alias for alias in statement.names if alias not in gone]
+        rest = [_with(line, statement, _flat(statement, staying))] if staying else []
+        is_simple = len(line.body) == 1 and not comments_of(line)
+        other = _importing(self.file, source, line) if is_simple else None
+        if other is not None:
+            self._put(other[0], [_with(*other, _flat(other[1], _merged(other[1].names, gone)))])
+            if not rest and line not in self.changes:
+                self._hand_on_lines(self.file.parent(line), line)
+            self._put(line, rest)
+        elif not staying:
+            self._put(line, [_with(line, statement, statement.with_changes(module=_name(source)))])
+        elif is_simple:
+            above = _with(line, statement, _flat(statement, gone).with_changes(module=_name(source)))
+            self._put(line, [above, *(part.with_changes(leading_lines=()) for part in rest)])
+        else:
+            raise Refusal("the line of the import has more on it")
+
+    def use(self, node: _Node) -> None:
         """Takes in one use. Raises Refusal."""
         file, root = self.file, root_of(node)
         old = qualified_name(file, node)
@@ -99,13 +252,16 @@ class _Change:
             raise Refusal("the name stands for something else here")
         if binding.target != "torch" and file.statement(node) is binding.line:
             raise Refusal("the name is used on the line that imports it")
-        self._doubt_others(node, old, binding)
-        new = DEPRECATED[old]
-        names = _Names(self, node, binding, quoted(file, node, new.device))
-        self.changes.update(_use(self.files, file, node, names, new, self.doubts))
+        is_doubted = old.endswith(".GradScaler") and self._doubt_class(node)
+        self._doubt_others(node, old, binding, besides=None if is_doubted else "")
+        self._change(node, DEPRECATED[old], lambda name: self.written(name, node, binding))
         self._done.add(root)
         if binding.target != "torch":
             self._leave_import(root, binding)
+
+    def _change(self, node: _Node, new: Replacement, written: Callable[[str], cst.BaseExpression]) -> None:
+        names = Names(quoted(self.file, node, new.device), written)
+        self.changes.update(changed_use(self.files, self.file, node, names, new, self.doubts))
 
     def _leave_import(self, root: cst.Name, binding: Binding) -> None:
         """Takes the import along with its last use. The last one of several goes when the others are gone."""
@@ -120,22 +276,27 @@ class _Change:
             self.claims += [file.claim(file.statement(use)) for use in uses]
             self.claims.append(file.claim(binding.line))
 
-    def _doubt_others(self, node: cst.Name | cst.Attribute, old: str, binding: Binding) -> None:
+    def _doubt_others(self, node: _Node, old: str, binding: Binding, besides: str | None) -> None:
         """Doubts that the new name will do where code puts something else in the place of the old one, or asks for its
-        class."""
+        class: in a file ``besides`` this one, or anywhere if that is empty. None: that is doubted already."""
         module, _, name = old.rpartition(".")
-        others = set(self.files.project.uses(module.partition(".")[2], name))
+        project, module = self.files.project, module.partition(".")[2]
+        own: frozenset[str] = frozenset()
         if (
             binding.target != "torch"
             and scopes_of(self.file).found(binding.name, node) is scopes_of(self.file).module
         ):
-            others |= self.files.project.uses(module_of(self.file.path), binding.name, self.file.path)
-        if "replaces" in others:
+            own = project.uses(module_of(self.file.path), binding.name, self.file.path)
+        if "replaces" in own | project.uses(module, name):
             self.doubts.append(f"some file puts something else in the place of `{name}`")
-        if name == "GradScaler" and not self._doubt_class(node) and "asks" in others:
+        if (
+            name == "GradScaler"
+            and besides is not None
+            and "asks" in own | project.uses(module, name, besides)
+        ):
             self.doubts.append("another file asks for the old class, and the new one is no subclass of it")
 
-    def _doubt_class(self, node: cst.Name | cst.Attribute) -> bool:
+    def _doubt_class(self, node: _Node) -> bool:
         """Doubts that an object of the new class will do where the file asks for the old one, which is a subclass."""
         file, root = self.file, root_of(node)
         text = file.code(node)
@@ -151,7 +312,7 @@ class _Change:
                 return True
         return False
 
-    def written(self, qualified: str, node: cst.Name | cst.Attribute, binding: Binding) -> cst.BaseExpression:
+    def written(self, qualified: str, node: _Node, binding: Binding) -> cst.BaseExpression:
         """How the file writes a name of torch at one use; torch is imported if need be. Raises Refusal."""
         file, changes = self.file, self.changes
         name = written_name(file, qualified, node, None if binding.target == "torch" else binding)
@@ -174,26 +335,30 @@ class _Change:
         rest = removed(file, binding)
         if rest is None:
             return
-        if line in changes:
-            added = changes[line]
-            assert isinstance(added, cst.FlattenSentinel)
-            changes[line] = cst.FlattenSentinel(_with_rest(line, list(added), rest))
-            return
-        if isinstance(rest, cst.RemovalSentinel):
+        gone = isinstance(rest, cst.RemovalSentinel)
+        if gone and line not in changes:
             around = file.parent(line)
             if not isinstance(around, cst.Module | cst.IndentedBlock) or len(around.body) == 1:
                 return
             self._hand_on_lines(around, line)
-        changes[line] = rest
+        self._put(line, [] if isinstance(rest, cst.RemovalSentinel) else [rest])
 
-    def _hand_on_lines(
-        self,
-        around: cst.Module | cst.IndentedBlock,
-        line: cst.SimpleStatementLine,
-    ) -> None:
+    def _put(self, line: cst.SimpleStatementLine, parts: Sequence[Statement]) -> None:
+        """Puts statements in the place of a line, above which another one may have been added."""
+        added = self.changes.get(line)
+        if added is not None:
+            assert isinstance(added, cst.FlattenSentinel)
+            self.changes[line] = cst.FlattenSentinel(_with_parts(line, list(added), parts))
+        elif len(parts) == 1:
+            self.changes[line] = parts[0]
+        else:
+            self.changes[line] = cst.FlattenSentinel(parts) if parts else cst.RemoveFromParent()
+
+    def _hand_on_lines(self, around: cst.CSTNode | None, line: cst.SimpleStatementLine) -> None:
         """Gives the blank lines above a line that goes to the import below it, if that has none; a file or
         block does not begin with those that were below its first line."""
         file, changes = self.file, self.changes
+        assert isinstance(around, cst.Module | cst.IndentedBlock)
         at = list(around.body).index(line)
         following = around.body[at + 1] if at + 1 < len(around.body) else None
         if not isinstance(following, cst.SimpleStatementLine | cst.BaseCompoundStatement):
@@ -211,31 +376,105 @@ class _Change:
         changes[following] = replaced(following, inside).with_changes(leading_lines=lines)
 
 
-@dataclass(frozen=True)
-class _Names:
-    """How the new names are written at one use; ``device`` is its argument."""
-
-    change: _Change
-    node: cst.Name | cst.Attribute
-    binding: Binding
-    device: cst.SimpleString
-
-    def written(self, qualified: str) -> cst.BaseExpression:
-        """``torch.amp.autocast``, or what is short for it in the file. Raises Refusal."""
-        return self.change.written(qualified, self.node, self.binding)
-
-
-def _with_rest(
-    line: cst.SimpleStatementLine, parts: list[Statement], rest: Statement | cst.RemovalSentinel
+def _with_parts(
+    line: cst.SimpleStatementLine, around: list[Statement], parts: Sequence[Statement]
 ) -> list[Statement]:
-    """Lines one of which is an import that gives way to what is left of it, if anything."""
-    at = next(number for number, part in enumerate(parts) if part.body is line.body)
-    old = parts.pop(at)
-    if not isinstance(rest, cst.RemovalSentinel):
-        parts.insert(at, rest.with_changes(leading_lines=old.leading_lines))
-    elif not parts[0].leading_lines:
-        parts[0] = parts[0].with_changes(leading_lines=line.leading_lines)
-    return parts
+    """Lines one of which is an import that gives way to others, if there are any."""
+    at = next(number for number, part in enumerate(around) if part.body is line.body)
+    old = around.pop(at)
+    if parts:
+        around[at:at] = [parts[0].with_changes(leading_lines=old.leading_lines), *parts[1:]]
+    elif not around[0].leading_lines:
+        around[0] = around[0].with_changes(leading_lines=line.leading_lines)
+    return around
+
+
+def _name(dotted: str) -> cst.Name | cst.Attribute:
+    made = cst.parse_expression(dotted)
+    assert isinstance(made, cst.Name | cst.Attribute)
+    return made
+
+
+def _with(
+    line: cst.SimpleStatementLine, old: cst.BaseSmallStatement, new: cst.BaseSmallStatement
+) -> cst.SimpleStatementLine:
+    return line.with_changes(body=[new if part is old else part for part in line.body])
+
+
+def _importing(
+    file: ParsedFile, source: str, line: cst.SimpleStatementLine
+) -> tuple[cst.SimpleStatementLine, cst.ImportFrom] | None:
+    """The line above another one, in the same block, that imports names from a module, and nothing else."""
+    around = file.parent(line)
+    for above in getattr(around, "body", ()):
+        if above is line:
+            break
+        if (
+            isinstance(above, cst.SimpleStatementLine)
+            and len(above.body) == 1
+            and not comments_of(above.body[0])
+        ):
+            match above.body[0]:
+                case cst.ImportFrom(module=cst.CSTNode() as module, names=[*_], lpar=None) as found:
+                    if not found.relative and file.code(module) == source:
+                        return above, found
+    return None
+
+
+def _merged(
+    names: Sequence[cst.ImportAlias] | cst.ImportStar, others: Sequence[cst.ImportAlias]
+) -> list[cst.ImportAlias]:
+    """The names of an import with others: in their order where they have one, else at the end."""
+    assert not isinstance(names, cst.ImportStar)
+    merged = [*names, *others]
+    keys: list[Callable[[cst.ImportAlias], str]] = [
+        lambda alias: alias.evaluated_name,
+        lambda alias: alias.evaluated_name.lower(),
+    ]
+    for key in keys:
+        if [*names] == sorted(names, key=key):
+            return sorted(merged, key=key)
+    return merged
+
+
+def _flat(statement: cst.ImportFrom, names: Sequence[cst.ImportAlias]) -> cst.ImportFrom:
+    """An import of some of the names, on one line."""
+    alone = [name.with_changes(comma=cst.MaybeSentinel.DEFAULT) for name in names]
+    return statement.with_changes(names=alone, lpar=None, rpar=None)
+
+
+def _whole(file: ParsedFile, root: cst.Name) -> _Node:
+    """The deprecated name that begins with a name, or all that is written of it."""
+    whole: _Node = root
+    around = file.parent(whole)
+    while isinstance(around, cst.Attribute) and qualified_name(file, whole) not in DEPRECATED:
+        whole, around = around, file.parent(around)
+    return whole
+
+
+def _is_type(file: ParsedFile, node: cst.CSTNode) -> bool:
+    """Whether a class is named as a type: in an annotation, or as what ``isinstance`` asks for."""
+    inner = node
+    for around in file.parents(node):
+        if isinstance(around, cst.Annotation):
+            return True
+        if isinstance(around, cst.Call):
+            asks = isinstance(around.func, cst.Name) and around.func.value in ("isinstance", "issubclass")
+            return asks and len(around.args) == 2 and inner is around.args[1]
+        if isinstance(around, cst.BaseStatement):
+            return False
+        inner = around
+    return False
+
+
+def _is_asked_for(file: ParsedFile, old: str, binding: Binding) -> bool:
+    """Whether the file names a class otherwise than by one import of it, and not to make an object."""
+    nodes: list[_Node] = [*file.nodes(cst.Name), *file.nodes(cst.Attribute)]
+    return old.endswith(".GradScaler") and any(
+        qualified_name(file, node) == old and root_of(node).value != binding.name and _is_type(file, node)
+        for node in nodes
+        if file.code(node).endswith("GradScaler")
+    )
 
 
 def _added_beside(file: ParsedFile, binding: Binding) -> dict[cst.CSTNode, Exchange]:
@@ -246,163 +485,3 @@ def _added_beside(file: ParsedFile, binding: Binding) -> dict[cst.CSTNode, Excha
     line = cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=cst.Name("torch"))])])
     first = preceded(line, binding.line.leading_lines)
     return {binding.line: cst.FlattenSentinel([first, binding.line.with_changes(leading_lines=())])}
-
-
-def _use(
-    files: Files,
-    file: ParsedFile,
-    node: cst.Name | cst.Attribute,
-    names: _Names,
-    new: Replacement,
-    doubts: list[str],
-) -> dict[cst.CSTNode, Exchange]:
-    """What to exchange for one use."""
-    around = file.parent(node)
-    kind = new.new.rpartition(".")[2]
-    target = names.written(new.new)
-    if isinstance(around, cst.Call) and around.func is node:
-        if kind == "autocast":
-            call = _autocast(files, file, around, names, new, doubts)
-        elif kind.startswith("custom"):
-            call = _custom(around, target, names.device)
-        else:
-            call = put_first(around.with_changes(func=target), cst.Arg(value=names.device))
-        return {around: fitted(file, around, call, files.line_length)}
-    if isinstance(around, cst.Decorator) and kind.startswith("custom"):
-        return {node: cst.Call(func=target, args=[keyword("device_type", names.device)])}
-    if isinstance(around, cst.Arg):
-        outer = file.parent(around)
-        if (
-            isinstance(outer, cst.Call)
-            and outer.args[0] is around
-            and qualified_name(file, outer.func) == "functools.partial"
-        ):
-            if kind == "autocast" and not _by_keyword(files, file, outer):
-                doubts.append(
-                    "where the partial is called with positional arguments, they mean something else then"
-                )
-            return {outer: _partial(outer, names, new, kind)}
-    if isinstance(around, cst.Decorator):
-        raise Refusal(f"`{kind}` decorates without being called")
-    raise Refusal("the name is handed on without a call, and what calls it later gives no device")
-
-
-def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
-    """Arguments with the positional ones given by keyword. Raises Refusal where a star hides which they are."""
-    result = []
-    for number, arg in enumerate(args):
-        if arg.star == "*":
-            raise Refusal("`*` hides which arguments are given")
-        if arg.keyword is None and not arg.star:
-            if number >= len(parameters):
-                raise Refusal("there are more arguments than the old signature has")
-            named = keyword(parameters[number], _in_brackets(arg.value))
-            arg = arg.with_changes(keyword=named.keyword, equal=named.equal, value=named.value)
-        result.append(arg)
-    return result
-
-
-def _in_brackets(value: cst.BaseExpression) -> cst.BaseExpression:
-    """A value as it may stand behind ``=``."""
-    if value.lpar or not isinstance(value, cst.NamedExpr | cst.GeneratorExp):
-        return value
-    return value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
-def _autocast(
-    files: Files,
-    file: ParsedFile,
-    call: cst.Call,
-    names: _Names,
-    new: Replacement,
-    doubts: list[str],
-) -> cst.Call:
-    args = _named(list(call.args), new.old_parameters)
-    changed = call.with_changes(func=names.written(new.new), args=args)
-    if not _gives_dtype(args) and not _is_off(args) and dtype_may_differ(files, file, call):
-        if any(arg.star for arg in args):
-            doubts.append("`**` hides whether the dtype is given, which the old name sets in any case")
-        else:
-            changed = put_first(changed, _dtype(names, new))
-    return put_first(changed, cst.Arg(value=names.device))
-
-
-def _gives_dtype(args: Iterable[cst.Arg]) -> bool:
-    return any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in args)
-
-
-def _dtype(names: _Names, new: Replacement) -> cst.Arg:
-    """The dtype that the old name has by default."""
-    return keyword("dtype", names.written(f"torch.{_DTYPES[new.device]}"))
-
-
-def _is_off(args: list[cst.Arg]) -> bool:
-    return any(
-        arg.keyword is not None
-        and arg.keyword.value == "enabled"
-        and isinstance(arg.value, cst.Name)
-        and arg.value.value == "False"
-        for arg in args
-    )
-
-
-def _custom(call: cst.Call, target: cst.BaseExpression, device: cst.BaseExpression) -> cst.Call:
-    """custom_fwd or custom_bwd: the function stays in front, the device goes after it."""
-    positional = [arg for arg in call.args if arg.keyword is None]
-    if any(arg.star for arg in positional):
-        raise Refusal("`*` hides which arguments are given")
-    arg = keyword("device_type", device)
-    if not positional:
-        return put_first(call.with_changes(func=target), arg)
-    rest = list(call.args[len(positional) :])
-    last = positional[-1]
-    if rest:
-        arg = arg.with_changes(comma=last.comma)
-    else:
-        arg = arg.with_changes(comma=last.comma)
-        positional[-1] = last.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-    return call.with_changes(func=target, args=[*positional, arg, *rest])
-
-
-def _by_keyword(files: Files, file: ParsedFile, partial: cst.Call) -> bool:
-    """Whether a partial has a name under which it is only ever called, and with no positional arguments."""
-    assign = file.parent(partial)
-    match assign:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name) as target)]):
-            scope = scopes_of(file).found(name, target)
-        case _:
-            return False
-    if (
-        scope is None
-        or isinstance(scope.node, cst.ClassDef)
-        or name in scope.imports
-        or len(scope.others[name]) > 1
-        or (scope is scopes_of(file).module and files.project.is_used(file.path, name))
-        or is_named_in_text(file, name)
-    ):
-        return False
-    calls = [file.parent(use) for use in uses_of(file, name, scope)]
-    return all(
-        isinstance(call, cst.Call)
-        and isinstance(call.func, cst.Name)
-        and call.func.value == name
-        and all(arg.keyword is not None or arg.star == "**" for arg in call.args)
-        for call in calls
-    )
-
-
-def _partial(call: cst.Call, names: _Names, new: Replacement, kind: str) -> cst.Call:
-    target = names.written(new.new)
-    first, rest = call.args[0], list(call.args[1:])
-    named = kind.startswith("custom")
-    added = [keyword("device_type", names.device) if named else cst.Arg(value=names.device)]
-    if kind == "autocast":
-        rest = _named(rest, new.old_parameters)
-        if not _gives_dtype(rest):  # a later call may give it, and runs who knows where
-            added.append(_dtype(names, new))
-    space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    between = first.comma if isinstance(first.comma, cst.Comma) and rest else space
-    added = [arg.with_changes(comma=between) for arg in added]
-    if not rest:
-        added[-1] = added[-1].with_changes(comma=first.comma)
-    return call.with_changes(args=[first.with_changes(value=target, comma=between), *added, *rest])

@@ -103,6 +103,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -113,7 +114,7 @@ from amplint.events import Place
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.deprecated_names import ReplaceDeprecated
-from amplint.rules.base import Report, SourceView, SyntaxRule
+from amplint.rules.base import Report, Setting, SourceView, SyntaxRule
 
 _MODERN = re.compile(
     r"torch\.amp\.|torch\.autocast|torch\.[gs]et_autocast_dtype|torch\.GradScaler|"
@@ -142,18 +143,67 @@ class DeprecatedAmpApi(SyntaxRule):
             self.setting.torch, "<", WARNS_SINCE
         ) is not True
 
+    def __init__(self, setting: Setting | None = None) -> None:
+        super().__init__(setting)
+        self.found: dict[str, list[_Use]] = {}
+        """The uses in the slices of a file that were visited so far."""
+
     def visitor(self, view: SourceView, report: Report) -> cst.CSTVisitor:
-        return _Uses(self, view, report)
+        return _Uses(self, view)
+
+    def finish(self, path: str, report: Report) -> None:
+        uses = self.found.pop(path, ())
+        changeable = tuple(use.place for use in uses if isinstance(use.builder, ReplaceDeprecated))
+        missing = frozenset(old for old, new in DEPRECATED.items() if not self.has(new))
+        for use in uses:
+            builder = use.builder
+            if isinstance(builder, ReplaceDeprecated):
+                builder = replace(builder, changeable=changeable, missing=missing)
+            report.add(
+                self,
+                use.place,
+                f"`{use.name}` is deprecated",
+                why=f"Torch prints a {DEPRECATED[use.name].warning} since 2.4.",
+                help=f"{self._advice(DEPRECATED[use.name])}.",
+                trail=((use.imported, "it is imported here"),) if use.imported is not None else (),
+                builder=builder,
+            )
+
+    def has(self, new: Replacement) -> bool:
+        """Whether all releases of torch that the project asks for have a new name."""
+        return not self.setting.torch_stated or compare(self.setting.torch, ">=", new.since) is True
+
+    def _advice(self, new: Replacement) -> str:
+        call = f'{new.new}("{new.device}", …)'
+        if new.new.endswith(("custom_fwd", "custom_bwd")):
+            call = f'{new.new}(device_type="{new.device}")'
+        elif not new.old_parameters:
+            call = f'{new.new}("{new.device}")'
+        advice = f"Write `{call}`"
+        if new.old_parameters and new.new.endswith(".autocast"):
+            advice += ", and give `enabled` and `dtype` by keyword: their positions have changed"
+        if compare(self.setting.torch, ">=", new.since) is not True:
+            advice += f" (from torch {new.since[0]}.{new.since[1]} on)"
+        return advice
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A use of a deprecated name, where that is imported, and what would change it."""
+
+    place: Place
+    imported: Place | None
+    name: str
+    builder: FixBuilder
 
 
 class _Uses(cst.CSTVisitor):
     """Passes over annotations, imports and type tests, and over branches made for old torch releases."""
 
-    def __init__(self, rule: DeprecatedAmpApi, view: SourceView, report: Report) -> None:
+    def __init__(self, rule: DeprecatedAmpApi, view: SourceView) -> None:
         super().__init__()
         self.rule = rule
         self.view = view
-        self.report = report
         self._guards: list[cst.If | cst.IfExp] = []
 
     def visit_Annotation(self, node: cst.Annotation) -> bool:
@@ -266,41 +316,20 @@ class _Uses(cst.CSTVisitor):
         name = self.view.resolve(node)
         replacement = DEPRECATED.get(name or "")
         if name is not None and replacement is not None:
-            self._tell(node, name, replacement)
+            place = self.view.place(node)
+            builder = self._builder(place, replacement)
+            self.rule.found.setdefault(place.path, []).append(
+                _Use(place, self.view.import_place(node), name, builder)
+            )
         return name is not None
 
-    def _tell(self, node: cst.Name | cst.Attribute, name: str, new: Replacement) -> None:
-        short = new.new
-        call = f'{short}("{new.device}", …)'
-        if short.endswith(("custom_fwd", "custom_bwd")):
-            call = f'{short}(device_type="{new.device}")'
-        elif not new.old_parameters:
-            call = f'{short}("{new.device}")'
-        advice = f"Write `{call}`"
-        if new.old_parameters and short.endswith(".autocast"):
-            advice += ", and give `enabled` and `dtype` by keyword: their positions have changed"
-        if compare(self.rule.setting.torch, ">=", new.since) is not True:
-            advice += f" (from torch {new.since[0]}.{new.since[1]} on)"
-        imported = self.view.import_place(node)
-        trail = ((imported, "it is imported here"),) if imported is not None else ()
-        place = self.view.place(node)
-        self.report.add(
-            self.rule,
-            place,
-            f"`{name}` is deprecated",
-            why=f"Torch prints a {new.warning} since 2.4.",
-            help=f"{advice}.",
-            trail=trail,
-            builder=self._builder(place, name, new),
-        )
-
-    def _builder(self, place: Place, name: str, new: Replacement) -> FixBuilder:
+    def _builder(self, place: Place, new: Replacement) -> FixBuilder:
         setting = self.rule.setting
         if self._guards and not setting.torch_stated:
             where = self.view.place(self._guards[-1].test).line_name
             return NoFix(f"the condition on {where} is for older releases of torch, which lack the new name")
-        if not setting.torch_stated or compare(setting.torch, ">=", new.since) is True:
-            return ReplaceDeprecated(place, name)
+        if self.rule.has(new):
+            return ReplaceDeprecated(place)
         since = ".".join(map(str, new.since))
         low = ".".join(map(str, setting.torch[0]))
         return NoFix(f"the project admits torch {low}, and `{new.new}` is there since torch {since}")

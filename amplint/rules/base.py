@@ -283,6 +283,9 @@ class SyntaxRule(Rule):
         """The visitor for one slice of a file."""
         raise NotImplementedError
 
+    def finish(self, path: str, report: Report) -> None:
+        """Called when all slices of a file were visited."""
+
 
 def opened(region: Region) -> tuple[Place, str]:
     """The trail step for the opening of a region."""

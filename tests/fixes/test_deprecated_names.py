@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,15 @@ from goldens import fix_folder
 
 from amplint.check import check
 from amplint.config import Settings
+from amplint.fixing import fix
+from amplint.scope import alone
 
 RULE = "deprecated-amp-api"
 CALL = 'torch.amp.autocast("cuda")'
 TYPED = 'torch.amp.autocast("cuda", dtype=torch.float16)'
+MOVED = "from torch.amp import autocast\n"
+SHORT = 'autocast("cuda")'
+SHORT_TYPED = 'autocast("cuda", dtype=torch.float16)'
 
 
 def fixed(folder: Path, source: str, **others: str) -> str:
@@ -71,8 +77,9 @@ _IN_FUNCTION = "    with autocast():\n        print(torch)\n"
     ],
 )
 def test_nothing_is_changed_where_torch_is_something_else(tmp_path: Path, source: str) -> None:
-    assert fixed(tmp_path, source) == source
-    assert said(tmp_path, source).startswith("none: `torch` is ")
+    shared = "from program import autocast\n"
+    assert fixed(tmp_path, source, other=shared) == source
+    assert said(tmp_path, source, other=shared).startswith("none: `torch` is ")
 
 
 @pytest.mark.parametrize(
@@ -81,21 +88,23 @@ def test_nothing_is_changed_where_torch_is_something_else(tmp_path: Path, source
         (
             "import torch\nfrom torch.cuda.amp import autocast\ndef f(xs):\n    with autocast():\n"
             "        return [torch for torch in [torch.ones(1)]]\nf(1)\n",
-            f"import torch\ndef f(xs):\n    with {CALL}:\n        return [torch for torch in [torch.ones(1)]]\nf(1)\n",
+            f"import torch\n{MOVED}def f(xs):\n    with {SHORT}:\n"
+            "        return [torch for torch in [torch.ones(1)]]\nf(1)\n",
         ),
         (
             "import torch\nfrom torch.cuda.amp import autocast\nclass A:\n    torch = 3\n    def f(self):\n"
             "        with autocast():\n            pass\n",
-            f"import torch\nclass A:\n    torch = 3\n    def f(self):\n        with {TYPED}:\n            pass\n",
+            f"import torch\n{MOVED}class A:\n    torch = 3\n    def f(self):\n        with {SHORT_TYPED}:\n"
+            "            pass\n",
         ),
         (
-            "import torch as th\nfrom torch.cuda.amp import autocast\ntorch = None\nwith autocast():\n    pass\n",
-            'import torch as th\ntorch = None\nwith th.amp.autocast("cuda"):\n    pass\n',
+            "import torch as th\nfrom torch.cuda.amp import autocast\ntorch = None\ndef f():\n    autocast()\n",
+            f'import torch as th\n{MOVED}torch = None\ndef f():\n    autocast("cuda", dtype=th.float16)\n',
         ),
         (
             "from torch.cuda.amp import autocast\ndef f(autocast):\n    with autocast():\n        pass\n"
             "with autocast():\n    pass\n",
-            f"import torch\ndef f(autocast):\n    with autocast():\n        pass\nwith {CALL}:\n    pass\n",
+            f"{MOVED}def f(autocast):\n    with autocast():\n        pass\nwith {SHORT}:\n    pass\n",
         ),
     ],
     ids=["comprehension", "class", "under another name", "a parameter has the old name"],
@@ -108,38 +117,40 @@ def test_names_belong_to_their_scopes(tmp_path: Path, source: str, after: str) -
     ("source", "after"),
     [
         (
-            "from torch.cuda.amp import autocast\ndef f():\n    with autocast():\n        pass\nf()\nimport torch\n",
-            f"import torch\ndef f():\n    with {CALL}:\n        pass\nf()\nimport torch\n",
+            "from torch.cuda.amp import autocast\ndef f():\n    with autocast():\n        pass\nimport torch\n",
+            f"import torch\n{MOVED}def f():\n    with {SHORT_TYPED}:\n        pass\nimport torch\n",
         ),
         (
             "def f():\n    with autocast():\n        pass\nfrom torch.cuda.amp import autocast\nf()\n",
-            f"def f():\n    with {CALL}:\n        pass\nimport torch\nf()\n",
+            f"def f():\n    with {SHORT_TYPED}:\n        pass\nimport torch\n{MOVED}f()\n",
         ),
         (
             '"""Doc."""; from torch.cuda.amp import autocast\nwith autocast():\n    pass\n',
-            f'"""Doc."""\nimport torch\nwith {CALL}:\n    pass\n',
+            f'"""Doc."""; {MOVED}import torch\nwith {SHORT_TYPED}:\n    pass\n',
         ),
         (
             "from __future__ import annotations; from torch.cuda.amp import autocast\nwith autocast():\n    pass\n",
-            f"from __future__ import annotations\nimport torch\nwith {CALL}:\n    pass\n",
+            f"from __future__ import annotations; {MOVED}import torch\nwith {SHORT_TYPED}:\n    pass\n",
         ),
         (
             '"""Doc."""; from __future__ import annotations; import os\nfrom torch.cuda.amp import autocast\n'
             "with autocast():\n    pass\n",
-            f'"""Doc."""; from __future__ import annotations; import os\nimport torch\nwith {CALL}:\n    pass\n',
+            '"""Doc."""; from __future__ import annotations; import os\n'
+            f"import torch\n{MOVED}with {SHORT_TYPED}:\n    pass\n",
         ),
         (
             "import os; from torch.cuda.amp import autocast; import sys\nwith autocast():\n    pass\n",
-            f"import torch\nimport os; import sys\nwith {CALL}:\n    pass\n",
+            f"import torch\nimport os; {MOVED[:-1]}; import sys\nwith {SHORT_TYPED}:\n    pass\n",
         ),
         (
             "def f():\n    from torch.cuda.amp import autocast\n    with autocast():\n        pass\nf()\n",
-            f"def f():\n    import torch\n    with {CALL}:\n        pass\nf()\n",
+            f"def f():\n    import torch\n    {MOVED}    with {SHORT_TYPED}:\n        pass\nf()\n",
         ),
         (
             "import torch\ndef f():\n    from torch.cuda.amp import autocast\n    with autocast():\n        pass\n"
             "def g():\n    from torch.cuda.amp import autocast\n    autocast()\n    autocast()\nf()\ng()\n",
-            f"import torch\ndef f():\n    with {CALL}:\n        pass\ndef g():\n    {CALL}\n    {CALL}\nf()\ng()\n",
+            f"import torch\ndef f():\n    {MOVED}    with {SHORT_TYPED}:\n        pass\n"
+            f"def g():\n    {MOVED}    {SHORT_TYPED}\n    {SHORT_TYPED}\nf()\ng()\n",
         ),
     ],
     ids=[
@@ -154,7 +165,7 @@ def test_names_belong_to_their_scopes(tmp_path: Path, source: str, after: str) -
     ],
 )
 def test_torch_is_imported_before_it_is_used(tmp_path: Path, source: str, after: str) -> None:
-    assert fixed(tmp_path, source) == after
+    assert fixed(tmp_path, source, other="import program\n") == after
 
 
 @pytest.mark.parametrize("above", ["", "import torch\n"])
@@ -176,7 +187,7 @@ def test_an_argument_that_needs_brackets_gets_them(tmp_path: Path) -> None:
 _BASE = (
     "import torch\nfrom torch.cuda.amp import autocast\n\n\ndef f():\n    with autocast():\n        pass\n"
 )
-_WITHOUT = _BASE.replace("from torch.cuda.amp import autocast\n", "").replace("autocast()", TYPED)
+_CHANGED = _BASE.replace("from torch.cuda.amp import autocast\n", MOVED).replace("autocast()", SHORT_TYPED)
 
 
 @pytest.mark.parametrize(
@@ -206,14 +217,14 @@ def test_an_import_that_others_use_stays(tmp_path: Path, other: str) -> None:
         "from program import *\n\nf()\n",
     ],
 )
-def test_an_import_that_nobody_uses_goes(tmp_path: Path, other: str) -> None:
-    assert fixed(tmp_path, _BASE, other=other) == _WITHOUT
+def test_an_import_that_nobody_uses_is_of_the_new_name(tmp_path: Path, other: str) -> None:
+    assert fixed(tmp_path, _BASE, other=other) == _CHANGED
 
 
 @pytest.mark.parametrize(("user", "stays"), [("other.autocast()", True), ("other.f()", False)])
 def test_an_import_that_others_use_by_way_of_a_star(tmp_path: Path, user: str, stays: bool) -> None:
     (tmp_path / "user.py").write_text(f"import other\n\n{user}\n", encoding="utf-8")
-    after = _BASE.replace("autocast():", f"{TYPED}:") if stays else _WITHOUT
+    after = _BASE.replace("autocast():", f"{TYPED}:") if stays else _CHANGED
     assert fixed(tmp_path, _BASE, other="from program import *\n") == after
 
 
@@ -346,7 +357,109 @@ def test_hidden_arguments_are_a_doubt_where_the_dtype_counts(tmp_path: Path) -> 
 def test_both_arms_of_a_conditional_expression_change(tmp_path: Path, before: str, after: str) -> None:
     head = "from contextlib import nullcontext\n\nimport torch\n"
     source = f"{head}from torch.cuda.amp import GradScaler, autocast\n\nx = y = True\nmade = {before}\n"
-    assert fixed(tmp_path, source).endswith(f"\n\nx = y = True\nmade = {after}\n")
+    long = fixed(tmp_path, source, other="from program import GradScaler, autocast\n")
+    typed = re.sub(r'autocast\("cuda"(?!, enabled=False)', 'autocast("cuda", dtype=torch.float16', after)
+    assert long == source.replace(before, typed)
+    (tmp_path / "other.py").unlink()
+    short = after.replace("torch.amp.", "")
+    assert fixed(tmp_path, source) == source.replace("torch.cuda.amp import", "torch.amp import").replace(
+        before, short
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        (
+            "from torch.cuda.amp import GradScaler as S\ndef f(s: S):\n    return isinstance(s, (S, int))\nS()\n",
+            "from torch.amp import GradScaler as S\ndef f(s: S):\n    return isinstance(s, (S, int))\n"
+            'S("cuda")\n',
+        ),
+        (
+            "from torch.cuda.amp.grad_scaler import (\n    GradScaler,  # scales\n)\nGradScaler(2.0)\n",
+            'from torch.amp import (\n    GradScaler,  # scales\n)\nGradScaler("cuda", 2.0)\n',
+        ),
+        (
+            "from torch.cuda import amp\nscaler = amp.GradScaler()\nwith amp.autocast():\n    pass\n",
+            'from torch import amp\nscaler = amp.GradScaler("cuda")\nwith amp.autocast("cuda"):\n    pass\n',
+        ),
+        (
+            "import torch.cuda.amp as amp\nwith amp.autocast():\n    pass\n",
+            'import torch.amp as amp\nwith amp.autocast("cuda"):\n    pass\n',
+        ),
+        (
+            "from torch.cuda.amp import autocast, GradScaler\nkinds = [GradScaler]\nwith autocast():\n    pass\n",
+            f"{MOVED}from torch.cuda.amp import GradScaler\nkinds = [GradScaler]\nwith {SHORT}:\n    pass\n",
+        ),
+        (
+            "from torch.cuda.amp import autocast, common\nprint(common)\nwith autocast():\n    pass\n",
+            f"{MOVED}from torch.cuda.amp import common\nprint(common)\nwith {SHORT}:\n    pass\n",
+        ),
+        (
+            "from torch.cuda.amp import custom_bwd, custom_fwd\nclass F:\n    @custom_fwd\n    def f(c):\n"
+            "        pass\n    @custom_bwd\n    def b(c):\n        pass\n",
+            "from torch.amp import custom_bwd, custom_fwd\nclass F:\n"
+            '    @custom_fwd(device_type="cuda")\n    def f(c):\n        pass\n'
+            '    @custom_bwd(device_type="cuda")\n    def b(c):\n        pass\n',
+        ),
+        (
+            "from torch import amp\nfrom torch.cuda.amp import autocast\nprint(amp)\nwith autocast():\n    pass\n",
+            'from torch import amp\nprint(amp)\nwith amp.autocast("cuda"):\n    pass\n',
+        ),
+        (
+            "from torch.cuda.amp import autocast\nwith autocast(enabled=bool(autocast())):\n    pass\n",
+            f'import torch\n{MOVED}with torch.amp.autocast("cuda", enabled=bool({SHORT})):\n    pass\n',
+        ),
+        (
+            "from torch import nn, no_grad\nfrom torch.cuda import amp\nwith amp.autocast():\n    pass\n",
+            'from torch import amp, nn, no_grad\nwith amp.autocast("cuda"):\n    pass\n',
+        ),
+        (
+            "from torch.amp import autocast\n\nfrom torch.cuda.amp import GradScaler, common\nGradScaler(common)\n",
+            "from torch.amp import GradScaler, autocast\n\nfrom torch.cuda.amp import common\n"
+            'GradScaler("cuda", common)\n',
+        ),
+        (
+            "from torch.cuda.amp import autocast as cuda_autocast\nwith cuda_autocast():\n    pass\n",
+            'import torch\nwith torch.amp.autocast("cuda"):\n    pass\n',
+        ),
+    ],
+    ids=[
+        "types",
+        "comment",
+        "module",
+        "module under a name",
+        "handed on",
+        "another name",
+        "decorators",
+        "new module is there",
+        "one in the other",
+        "from torch already",
+        "from torch.amp already",
+        "a name that says the device",
+    ],
+)
+def test_names_are_imported_from_torch_amp(tmp_path: Path, source: str, after: str) -> None:
+    assert fixed(tmp_path, source) == after
+
+
+def test_a_class_that_is_asked_for_by_its_long_name_is_not_changed_unseen(tmp_path: Path) -> None:
+    source = (
+        "import torch\nfrom torch.cuda.amp import GradScaler\n\ns = GradScaler()\n"
+        "print(isinstance(s, torch.cuda.amp.GradScaler))\n"
+    )
+    assert said(tmp_path, source).startswith("unsafe: the file asks for the old class")
+
+
+def test_names_that_some_torch_has_not_stay_where_they_are(tmp_path: Path) -> None:
+    source = "from torch.cuda.amp import GradScaler, autocast\n\nwith autocast():\n    pass\n"
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    settings = Settings(root=tmp_path, select=(RULE,), torch=((2, 0), None), torch_from="the tests")
+    fixing = fix([alone([str(tmp_path)], settings)], unsafe=False, jobs=1)
+    fixing.write()
+    assert (tmp_path / "program.py").read_text(encoding="utf-8") == (
+        f"{MOVED}from torch.cuda.amp import GradScaler\n\nwith {SHORT}:\n    pass\n"
+    )
 
 
 @pytest.mark.parametrize(
