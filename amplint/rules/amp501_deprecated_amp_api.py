@@ -73,12 +73,15 @@ becomes `torch.get_autocast_dtype("cuda")`, and `torch.set_autocast_cpu_enabled(
 
 ## Fix safety
 
-The fix writes the new name with its device and maps the arguments by the signatures. It adds `import torch`
-where that is missing, and takes the old import away once nothing uses it; `__init__.py`, names in `__all__`, in
-strings or in other files of the project (`base.autocast`, `getattr(base, "autocast")`, `mock.patch("base.autocast")`),
-and imports marked `noqa` keep theirs. Unless all that leads to the call is in sight and has no region open (the file
-is run, nobody imports it, and its functions are called by their names), it adds `dtype=torch.float16`, or
-`torch.bfloat16` for the CPU, since the old call always set its own type. The flag of the cache is not kept in that way.
+The fix writes the new name with its device and maps the arguments by the signatures. Where the file imports the old
+name itself, the import is changed to one from `torch.amp`, with all uses of its names, in one fix; annotations and
+`isinstance` checks mean the new class then, of which the old one is a subclass. Where a use has to stay, where the
+import is under a name that says the device, or where others may use it (`__init__.py`, names in `__all__`, in strings
+or in other files of the project, such as `base.autocast`, `getattr(base, "autocast")`, `mock.patch("base.autocast")`,
+imports marked `noqa`), a use gets the long name, with `import torch` where that is missing, and the old import goes
+once nothing uses it. Unless all that leads to the call is in sight and has no region open (the file is run, nobody
+imports it, and its functions are called by their names), the fix adds `dtype=torch.float16`, or `torch.bfloat16` for
+the CPU, since the old call always set its own type. The flag of the cache is not kept in that way.
 
 The fix is safe if the project asks for a torch that has the new name. Where neither the settings nor the project say
 which torch is asked for, 2.4 is assumed, the first release in which the old names warn. It is unsafe for a `partial`
@@ -86,9 +89,9 @@ that may be called with positional arguments, where `**` may hide the dtype, and
 the place of the old name. There is no fix where the project admits a torch without the new name, where nothing says
 which torch it asks for and the code stands under a condition that is for older ones, where the
 name is handed on without a call, where `*args` hides the positions, where the name is bound by a ladder of
-imports or under a condition, and where `torch` is the name of something else. `isinstance` checks and annotations are
-left alone; a `GradScaler` that the file names otherwise than to make one, or that another file asks for by
-`isinstance`, is changed by an unsafe fix only.
+imports or under a condition, and where a name of torch is needed and `torch` is the name of something else. Where the
+import stays, so do `isinstance` checks and annotations; a `GradScaler` for which the file asks by the old class even
+so, or another file does, is changed by an unsafe fix only.
 
 ## References
 

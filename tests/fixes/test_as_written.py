@@ -25,60 +25,60 @@ def fixed(text: str, line_length: int = 88) -> str:
 
 IMPORTS = {
     "behind a backslash, all": (
-        "import torch\nfrom torch.cuda.amp import autocast, \\\n    GradScaler\n\nautocast()\n",
-        'import torch\n\ntorch.amp.autocast("cuda")\n',
+        "from torch import amp\nfrom torch.cuda.amp import autocast, \\\n    GradScaler\n\nautocast()\n",
+        'from torch import amp\n\namp.autocast("cuda")\n',
     ),
     "behind a backslash, the last": (
-        "import torch\nfrom torch.cuda.amp import custom_fwd, \\\n    GradScaler\n",
-        "import torch\nfrom torch.cuda.amp import custom_fwd\n",
+        "from torch import amp\nfrom torch.cuda.amp import custom_fwd, \\\n    GradScaler\n",
+        "from torch import amp\nfrom torch.cuda.amp import custom_fwd\n",
     ),
     "a trailing comma, the first": (
-        "import torch\nfrom torch.cuda.amp import (GradScaler, custom_fwd,)\n",
-        "import torch\nfrom torch.cuda.amp import (custom_fwd,)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (GradScaler, custom_fwd,)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (custom_fwd,)\n",
     ),
     "a trailing comma, the last": (
-        "import torch\nfrom torch.cuda.amp import (custom_fwd, GradScaler,)\n",
-        "import torch\nfrom torch.cuda.amp import (custom_fwd,)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (custom_fwd, GradScaler,)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (custom_fwd,)\n",
     ),
     "a line each, the last": (
-        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler,\n)\n",
-        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler,\n)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n)\n",
     ),
     "a line each, without a comma at the end": (
-        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,\n    GradScaler\n)\n",
-        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd\n)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (\n    custom_fwd,\n    GradScaler\n)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (\n    custom_fwd\n)\n",
     ),
     "a comment with no place": (
-        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
-        "import torch\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
+        "from torch import amp\nfrom torch.cuda.amp import (\n    custom_fwd,  # kept\n    GradScaler\n)\n",
     ),
     "the first line of the file": (
-        "from torch.cuda.amp import GradScaler\n\nimport torch\n",
-        "import torch\n",
+        "from torch.cuda.amp import GradScaler\n\nfrom torch import amp\n",
+        "from torch import amp\n",
     ),
     "below a comment at the top": (
-        "# mine\nfrom torch.cuda.amp import GradScaler\n\nimport torch\n",
-        "# mine\n\nimport torch\n",
+        "# mine\nfrom torch.cuda.amp import GradScaler\n\nfrom torch import amp\n",
+        "# mine\n\nfrom torch import amp\n",
     ),
     "a string that looks like the name": (
-        "import torch\nfrom torch.cuda.amp import GradScaler\nwords = ['GradScaler']\n",
-        "import torch\nwords = ['GradScaler']\n",
+        "from torch import amp\nfrom torch.cuda.amp import GradScaler\nwords = ['GradScaler']\n",
+        "from torch import amp\nwords = ['GradScaler']\n",
     ),
     "a type in quotes": (
-        'import torch\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
-        'import torch\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
+        'from torch import amp\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
+        'from torch import amp\nfrom torch.cuda.amp import GradScaler\ndef f(x: "GradScaler"): pass\n',
     ),
     "what the file gives to others": (
-        "import torch\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
-        "import torch\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
+        "from torch import amp\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
+        "from torch import amp\nfrom torch.cuda.amp import GradScaler\n__all__ = ['GradScaler']\n",
     ),
     "names looked up by strings": (
-        "import torch\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
-        "import torch\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
+        "from torch import amp\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
+        "from torch import amp\nfrom torch.cuda.amp import GradScaler\nmade = globals()['GradScaler']\n",
     ),
     "beside a star import": (
-        "import torch\nfrom torch.nn import *\nfrom torch.cuda.amp import GradScaler\n",
-        "import torch\nfrom torch.nn import *\n",
+        "from torch import amp\nfrom torch.nn import *\nfrom torch.cuda.amp import GradScaler\n",
+        "from torch import amp\nfrom torch.nn import *\n",
     ),
 }
 
@@ -88,33 +88,28 @@ def test_an_import_goes_with_its_last_use_and_nothing_else_does(before: str, aft
     quote = "'" if "['" in before else '"'
     use = "scaler = {}\n"
     assert fixed(before + use.format("GradScaler()")) == after + use.format(
-        f"torch.amp.GradScaler({quote}cuda{quote})"
+        f"amp.GradScaler({quote}cuda{quote})"
     )
 
 
 def test_an_import_in_a_function_goes_too() -> None:
-    text = (
-        "import torch\n\n\ndef f():\n    from torch.cuda.amp import GradScaler\n\n    return GradScaler()\n"
-    )
-    assert fixed(text) == 'import torch\n\n\ndef f():\n    return torch.amp.GradScaler("cuda")\n'
+    text = "from torch import amp\n\n\ndef f():\n    from torch.cuda.amp import GradScaler\n\n    return GradScaler()\n"
+    assert fixed(text) == 'from torch import amp\n\n\ndef f():\n    return amp.GradScaler("cuda")\n'
 
 
 def test_an_import_goes_when_the_last_of_several_uses_goes() -> None:
     """The first ones are decorators, which do not stand on the lines of the function."""
-    text = "import torch\nfrom torch.cuda.amp import autocast\n"
+    text = "from torch import amp\nfrom torch.cuda.amp import autocast\n"
     uses = "@{}\ndef f(x):\n    return x\n\n@{}\ndef g(x):\n    with {}:\n        return x.eval('autocast')\n"
-    new = "torch.amp.autocast('cuda', enabled=False)"
+    new = "amp.autocast('cuda', enabled=False)"
     before = text + uses.format(*["autocast(False)"] * 3)
-    assert fixed(before) == "import torch\n" + uses.format(*[new] * 3)
+    assert fixed(before) == "from torch import amp\n" + uses.format(*[new] * 3)
 
 
 NAMES = {
-    "import torch": "torch.amp.autocast",
-    "import torch as th": "th.amp.autocast",
     "import torch\nfrom torch import amp": "amp.autocast",
     "import torch\nimport torch.amp as mixed": "mixed.autocast",
     "import torch\nfrom torch.amp import autocast as half": "half",
-    "import torch\nfrom torch import amp\namp = None": "torch.amp.autocast",
 }
 
 
@@ -130,6 +125,7 @@ QUOTES = {
     'print(f"{{{}}}")': "'cuda'",
     "print(f'{{{}}}', 'a', 'b')": '"cuda"',
     'print(f"""{{{}}}""")': '"cuda"',
+    "print('a', 'b', \"cuda\", {})": '"cuda"',
 }
 
 
@@ -138,7 +134,8 @@ def test_strings_have_the_quotes_of_the_file_and_not_those_of_an_f_string_around
     line: str, device: str
 ) -> None:
     text = fixed("import torch\nfrom torch.cuda.amp import GradScaler\n" + line.format("GradScaler()") + "\n")
-    assert text == "import torch\n" + line.format(f"torch.amp.GradScaler({device})") + "\n"
+    head = "import torch\nfrom torch.amp import GradScaler\n"
+    assert text == head + line.format(f"GradScaler({device})") + "\n"
 
 
 def test_where_f_strings_take_both_quotes_there_is_no_fix() -> None:
@@ -156,21 +153,20 @@ def f(model, flag_of_the_settings, x):
         return model(x)
 """
 AS_LONG_AS_IT_IS = (
-    '    with torch.amp.autocast("cuda", dtype=torch.float16, '
-    "enabled=flag_of_the_settings, cache_enabled=False):"
+    '    with autocast("cuda", dtype=torch.float16, enabled=flag_of_the_settings, cache_enabled=False):'
 )
 
 
 def with_region(text: str) -> str:
-    return LONG.replace("from torch.cuda.amp import autocast\n", "").replace(LONG.splitlines()[5], text)
+    return LONG.replace("torch.cuda.amp import", "torch.amp import").replace(LONG.splitlines()[5], text)
 
 
 WIDTHS = {
     110: AS_LONG_AS_IT_IS,
-    88: """    with torch.amp.autocast(
+    88: """    with autocast(
         "cuda", dtype=torch.float16, enabled=flag_of_the_settings, cache_enabled=False
     ):""",
-    72: """    with torch.amp.autocast(
+    72: """    with autocast(
         "cuda",
         dtype=torch.float16,
         enabled=flag_of_the_settings,
@@ -212,6 +208,6 @@ def test_keywords_are_spaced_as_those_beside_them() -> None:
 def test_an_f_string_is_not_broken() -> None:
     line = f"print(f'{'x' * 60}{{GradScaler()}}')\n"
     text = f"import torch\nfrom torch.cuda.amp import GradScaler\n{line}"
-    assert "\n".join(fixed(text).splitlines()[1:]) + "\n" == line.replace(
-        "GradScaler()", 'torch.amp.GradScaler("cuda")'
+    assert "\n".join(fixed(text).splitlines()[2:]) + "\n" == line.replace(
+        "GradScaler()", 'GradScaler("cuda")'
     )
