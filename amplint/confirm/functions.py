@@ -182,8 +182,7 @@ class FunctionMode(TorchFunctionMode):
         regions, on_cpu = self._around(tensors)
         histories = watch.histories.of_each(tensors)
         key = (
-            id(frame.f_code),
-            frame.f_lasti,
+            *watch.sites.key_of(frame),
             function.name,
             id(regions),
             on_cpu,

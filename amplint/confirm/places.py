@@ -130,13 +130,19 @@ class Site(Place):
         return source.lines[line - 1].strip() if source is not None and line <= len(source.lines) else ""
 
 
+_Known = tuple[bool, CodeType | weakref.ref[CodeType], CodeType | None]
+"""Of a code object: whether it is the user's, itself or a reference to it, and what it stands for if it is."""
+
+
 class Sites:
     """Finds the user's code on the stack. ``root`` is what displayed paths are relative to."""
 
     def __init__(self, is_user_file: Callable[[str], bool], root: Path) -> None:
         self._is_user_file = is_user_file
         self._root = root.resolve()
-        self._codes: dict[int, tuple[bool, CodeType | weakref.ref[CodeType]]] = {}
+        self._codes: dict[int, _Known] = {}
+        self._firsts: dict[tuple[str, CodeType], CodeType] = {}
+        """The user's code by file and content: code that is compiled anew stands for that of the first time."""
         self._files: dict[str, bool] = {}
         self._paths: dict[str, str] = {}
         self._places: dict[tuple[int, int], Site] = {}
@@ -180,31 +186,39 @@ class Sites:
 
     def at(self, frame: FrameType) -> Site:
         """The place that a frame is at. Its calls are those of the first time that it was seen."""
-        code = frame.f_code
-        key = (id(code), frame.f_lasti)
+        code, offset = self._first(frame.f_code), frame.f_lasti
+        key = (id(code), offset)
         site = self._places.get(key)
         if site is None:
             calls = tuple(reversed(list(islice(self._outer(frame), _MOST_CALLS))))
-            site = self._places[key] = Site(self.display(code.co_filename), code, frame.f_lasti, calls)
+            site = self._places[key] = Site(self.display(code.co_filename), code, offset, calls)
         return site
+
+    def key_of(self, frame: FrameType) -> tuple[int, int]:
+        """What tells apart the places of the user's code."""
+        return id(self._first(frame.f_code)), frame.f_lasti
+
+    def _first(self, code: CodeType) -> CodeType:
+        """What the user's code stands for: what was compiled from the same text before."""
+        return (self._codes.get(id(code)) or self._learn(code))[2] or code
 
     def chain(self, frame: FrameType) -> tuple[tuple[int, int], ...]:
         """What tells apart the ways on which the user's code comes to a frame."""
-        here = (id(frame.f_code), frame.f_lasti)
-        return (here, *[(id(site.code), site.offset) for site in self._outer(frame)])
+        return (self.key_of(frame), *[(id(site.code), site.offset) for site in self._outer(frame)])
 
     def is_user(self, code: CodeType) -> bool:
         """Whether a code object is the user's."""
         return (self._codes.get(id(code)) or self._learn(code))[0]
 
-    def _learn(self, code: CodeType) -> tuple[bool, CodeType | weakref.ref[CodeType]]:
+    def _learn(self, code: CodeType) -> _Known:
         name, key = code.co_filename, id(code)
         mine = self._files.get(name)
         if mine is None:
             mine = self._files[name] = self._is_user_file(name)
+        first = self._firsts.setdefault((name, code), code) if mine else None
         # an id stays its own: the user's code is kept, as places name it; what else is gone is forgotten
-        kept = code if mine else weakref.ref(code, lambda gone: self._forget(key, gone))
-        self._codes[key] = known = (mine, kept)
+        kept = code if code is first else weakref.ref(code, lambda gone: self._forget(key, gone))
+        self._codes[key] = known = (mine, kept, first)
         return known
 
     def _forget(self, key: int, gone: weakref.ref[CodeType]) -> None:
@@ -215,8 +229,8 @@ class Sites:
     def _outer(self, frame: FrameType) -> Iterator[Site]:
         outer = frame.f_back
         while outer is not None:
-            code = outer.f_code
-            if self.is_user(code):
+            if self.is_user(outer.f_code):
+                code = self._first(outer.f_code)
                 key = (id(code), outer.f_lasti)
                 site = self._callers.get(key)
                 if site is None:

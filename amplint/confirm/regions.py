@@ -189,7 +189,7 @@ class _Watcher:
         made = self.made.get(id(context))
         frame = self.watch.sites.frame(3)
         key = (
-            frame and (id(frame.f_code), frame.f_lasti),
+            frame and self.watch.sites.key_of(frame),
             made and made.site and made.site.key,
             made is None or made.framework,
             context.device,

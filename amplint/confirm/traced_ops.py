@@ -102,8 +102,7 @@ class OpMode(TorchFunctionMode):
         module = thread.modules[-1] if thread.modules else None
         dtype = parts[0].dtype if parts else None
         key = (
-            id(frame.f_code),
-            frame.f_lasti,
+            *self._watch.sites.key_of(frame),
             function.name,
             id(region),
             id(module),

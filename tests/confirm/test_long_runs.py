@@ -102,6 +102,7 @@ def program() -> Callable[[int], None]:
                 half[0].weight.data.mul_(0.5)
                 half[0](x)
             eval(compile("x + 1", "<made>", "eval"), {"x": x.half()})
+            exec(compile("def f(x):\n    return x.half() + 1\nf(x)", __file__, "exec"), {"x": x})
 
     return train
 
