@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from amplint.bounds import TORCH_DEFAULT, WARNS_SINCE, TorchBounds, Version
 from amplint.installed import of_environment, of_lock, of_pixi, of_pixi_lock
@@ -25,10 +26,10 @@ _MOST_DIGITS = 9
 
 def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
     """The torch versions that the project around ``start`` asks for and the file that says so: the nearest
-    pyproject.toml, setup.cfg, setup.py, requirements*.txt, requirements/*.txt, pixi.toml or environment file of conda
-    upwards that names torch with a version, up to the root of the git repository. A lock file counts where none of
-    these beside it says anything: what is declared is what the project is to run with, what is locked only what its
-    authors run."""
+    pyproject.toml, setup.cfg, setup.py, requirements*.txt, constraints*.txt, requirements/*.txt, pixi.toml or
+    environment file of conda upwards that names torch with a version, or a wheel of it, up to the root of the git
+    repository. A lock file counts where none of these beside it says anything: what is declared is what the project is
+    to run with, what is locked only what its authors run."""
     start = start.resolve()
     for directory in (start, *start.parents):
         for path, read in _sources(directory):
@@ -71,7 +72,7 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
         if name in names:
             yield directory / name, read
     for name in sorted(names):
-        if "requirements" in name and name.endswith(".txt"):
+        if ("requirements" in name or "constraints" in name) and name.endswith(".txt"):
             yield directory / name, _requirements
     if "requirements" in names:
         for path in _texts_in(directory / "requirements"):
@@ -168,7 +169,7 @@ def _setup_py(path: Path) -> Iterator[TorchBounds]:
 
 
 def _requirement(text: str) -> Iterator[TorchBounds]:
-    clauses = _clauses_on_torch(text)
+    clauses = _clauses_on_torch(text) or _of_wheel(text)
     bounds = _bounds(clauses, bare="==") if clauses else None
     if bounds is not None:
         yield bounds
@@ -190,6 +191,14 @@ def _clauses_on_torch(text: str) -> str:
     clauses = rest[:end].rstrip().removesuffix(")").rstrip().removesuffix(",")
     wanted = [clause.strip() for clause in clauses.split(",")]
     return clauses if all(clause.startswith(("<", ">", "=", "!", "~")) for clause in wanted) else ""
+
+
+def _of_wheel(text: str) -> str:
+    """The version of torch whose wheel a requirement names: ``https://…/torch-1.8.1%2Bcpu-cp37-none-linux_x86_64.whl``;
+    empty if it names none."""
+    file = text.partition("#")[0].partition(";")[0].strip().rpartition("/")[2]
+    name, version, *tags = [*file.split("-"), ""]
+    return f"=={unquote(version)}" if name == "torch" and len(tags) > 1 and file.endswith(".whl") else ""
 
 
 def _section(table: object, key: str) -> dict[str, Any]:

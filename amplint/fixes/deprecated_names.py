@@ -32,6 +32,8 @@ from amplint.fixes.statements import Statement, comments_of, exchanged, preceded
 from amplint.source.project import module_of
 
 _Node = cst.Name | cst.Attribute
+_WITHOUT_SIX = (2, 0)
+"""The first release of torch without ``torch._six`` (pytorch#94709): code that imports it runs with older ones."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class ReplaceDeprecated(FixBuilder):
     use: Place
     changeable: tuple[Place, ...] = field(default=(), compare=False)
     missing: frozenset[str] = frozenset()
+    assumed: bool = False
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the new call does what the old one did."""
@@ -61,7 +64,7 @@ class ReplaceDeprecated(FixBuilder):
         new = DEPRECATED.get(qualified_name(file, node) or "")
         if new is None:
             return Refusal("the name stands for something else here")
-        change = _Change(files, file)
+        change = _Change(files, file, self.assumed)
         for use in _together(file, node, new.new):
             change.use(use)
         fix = change.fix(f'Write `{new.new}` for the device type "{new.device}"')
@@ -75,7 +78,7 @@ class ReplaceDeprecated(FixBuilder):
 
         def move() -> tuple[frozenset[str], Fix]:
             changeable = [_found(file, place) for place in self.changeable]
-            return _moved(files, file, binding.statement, changeable, self.missing)
+            return _moved(files, file, binding.statement, changeable, self.missing, self.assumed)
 
         try:
             names, fix = files.once(("import", file, binding.statement), move)
@@ -94,10 +97,11 @@ def _moved(
     statement: cst.Import | cst.ImportFrom,
     changeable: Sequence[_Node | None],
     missing: frozenset[str],
+    assumed: bool,
 ) -> tuple[frozenset[str], Fix]:
     """The names of an import that may come from torch.amp, and the fix that has them come from there. Raises
     Refusal."""
-    change = _Change(files, file)
+    change = _Change(files, file, assumed)
     going: list[Binding] = []
     for binding in bindings(file):
         if (
@@ -105,7 +109,7 @@ def _moved(
             and binding.target not in missing
             and _new_source(binding) is not None
         ):
-            uses = _Change(files, file)
+            uses = _Change(files, file, assumed)
             try:
                 uses.uses_of(binding, changeable)
             except Refusal:
@@ -161,9 +165,10 @@ def _together(file: ParsedFile, node: _Node, new: str) -> list[_Node]:
 class _Change:
     """What has to be exchanged in a file for some uses, why somebody has to look at it, and what else is claimed."""
 
-    def __init__(self, files: Files, file: ParsedFile) -> None:
+    def __init__(self, files: Files, file: ParsedFile, assumed: bool) -> None:
         self.files = files
         self.file = file
+        self.assumed = assumed
         self.doubts: list[str] = []
         self.changes: dict[cst.CSTNode, Exchange] = {}
         self.claims: list[Claim] = []
@@ -260,6 +265,8 @@ class _Change:
             self._leave_import(root, binding)
 
     def _change(self, node: _Node, new: Replacement, written: Callable[[str], cst.BaseExpression]) -> None:
+        if self.assumed and new.since > _WITHOUT_SIX and self.files.project.mentions("_six"):
+            self.doubts.append("some file imports `torch._six`, which torch does not have since 2.0")
         names = Names(quoted(self.file, node, new.device), written)
         self.changes.update(changed_use(self.files, self.file, node, names, new, self.doubts))
 

@@ -17,6 +17,8 @@ _TORCH = "torch"
 
 
 _CONDITIONS = (cst.Try, cst.TryStar, cst.If, cst.With, cst.For, cst.While, cst.Match)
+_LADDERS = (cst.Try, cst.TryStar)
+"""In these an import tells the releases of a library apart. In others what stands beside it has it."""
 
 
 def binding_of(file: ParsedFile, root: cst.Name) -> Binding:
@@ -35,10 +37,13 @@ def binding_of(file: ParsedFile, root: cst.Name) -> Binding:
         raise Refusal(f"`{name}` is imported in several places")
     top = [binding for binding in found if binding.at_top(file)]
     binding = (top or found)[0]
+    around = set(file.parents(root))
     for node in file.parents(binding.line):
         if node is scope.node:
             break
-        if isinstance(node, _CONDITIONS):
+        if isinstance(node, _CONDITIONS) and (
+            isinstance(node, _LADDERS) or file.parent(binding.line) not in around
+        ):
             raise Refusal(f"`{name}` is imported under a condition")
     return binding
 

@@ -434,11 +434,14 @@ def _trains_itself(entry: FunctionValue, graph: Graph) -> bool:
 
 
 def _is_about_torch(atom: Symbol) -> bool:
-    """Whether a question is about torch itself."""
-    return any(
-        _is_about_torch(part) if isinstance(part, Symbol) else isinstance(part, str) and _names_torch(part)
-        for part in atom.parts
-    )
+    """Whether a question is about the release of torch: its number, or what it has. What a function of torch answers
+    when the program runs, such as ``torch.distributed.is_available()``, is another matter."""
+    match atom.parts:
+        case ("torch", _, *_):
+            return True
+        case ("has attribute", Symbol(parts=("external", str() as name)), *_):
+            return _names_torch(name)
+    return any(_is_about_torch(part) for part in atom.parts if isinstance(part, Symbol))
 
 
 def _names_torch(name: str) -> bool:

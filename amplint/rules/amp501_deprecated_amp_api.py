@@ -161,7 +161,8 @@ class DeprecatedAmpApi(SyntaxRule):
         for use in uses:
             builder = use.builder
             if isinstance(builder, ReplaceDeprecated):
-                builder = replace(builder, changeable=changeable, missing=missing)
+                assumed = not self.setting.torch_stated
+                builder = replace(builder, changeable=changeable, missing=missing, assumed=assumed)
             report.add(
                 self,
                 use.place,

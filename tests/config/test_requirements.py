@@ -50,6 +50,12 @@ def test_bounds(text: str, bounds: TorchBounds | None) -> None:
         ("torch 2.1", None),
         ("torch ^2.1", None),
         ("torch @ https://example.org/torch-2.1.whl", None),
+        ("torch @ https://example.org/torch-2.1.0-cp311-cp311-linux_x86_64.whl ; x", ((2, 1), (2, 1))),
+        (
+            "https://example.org/whl/cpu/torch-1.8.1%2Bcpu-cp37-cp37m-linux_x86_64.whl  # cpu",
+            ((1, 8), (1, 8)),
+        ),
+        ("https://example.org/torchvision-0.9.1-cp37-cp37m-linux_x86_64.whl", None),
         ("torch[opt", None),
         ("torch", None),
         ("torchvision>=0.1", None),
@@ -77,6 +83,7 @@ SOURCES = {
     ),
     "setup.cfg": ("setup.cfg", "[options]\ninstall_requires =\n    torchvision>=0.1\n    torch>=2.1,<2.7\n"),
     "setup.py": ("setup.py", "raise SystemExit\nsetup(install_requires=['torch>=2.1, <2.7'])\n"),
+    "constraints": ("constraints.txt", "torchvision\ntorch>=2.1,<2.7\n"),
     "requirements": ("requirements-gpu.txt", "torchvision\ntorch>=2.1,<2.7  # why\n"),
 }
 

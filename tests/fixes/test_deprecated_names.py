@@ -451,6 +451,54 @@ def test_a_class_that_is_asked_for_by_its_long_name_is_not_changed_unseen(tmp_pa
     assert said(tmp_path, source).startswith("unsafe: the file asks for the old class")
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        "not torch.distributed.is_available()",
+        "torch.distributed.get_rank() != 0",
+        "torch.cuda.device_count() > 1",
+        "torch.backends.mps.is_available()",
+    ],
+)
+def test_what_torch_answers_at_run_time_is_no_question_about_its_release(tmp_path: Path, test: str) -> None:
+    source = f"import torch\n\n\ndef f():\n    if {test}:\n        return None\n    return torch.cuda.amp.autocast()\n"
+    assert fixed(tmp_path, source) == source.replace("torch.cuda.amp.autocast()", TYPED)
+
+
+_IN_A_BLOCK = (
+    "import torch\n\n\ndef f(scaler=None):\n    {}:\n        from torch.cuda.amp import GradScaler\n\n"
+    "        scaler = GradScaler()\n    {}return scaler\n"
+)
+
+
+def test_an_import_under_a_condition_is_there_for_what_stands_beside_it(tmp_path: Path) -> None:
+    source = _IN_A_BLOCK.format("if scaler is None", "")
+    after = source.replace("torch.cuda.amp import", "torch.amp import").replace(
+        "GradScaler()", 'GradScaler("cuda")'
+    )
+    assert fixed(tmp_path, source) == after
+    beside = source.replace("return scaler", "return GradScaler()")
+    assert fixed(tmp_path, beside) == beside.replace(" = GradScaler()", ' = torch.amp.GradScaler("cuda")')
+    ladder = _IN_A_BLOCK.format("try", "except ImportError:\n        pass\n    ")
+    assert said(tmp_path, ladder) == "none: `GradScaler` is imported under a condition"
+
+
+@pytest.mark.parametrize(
+    ("stated", "verdict"), [(False, "unsafe: some file imports `torch._six`"), (True, "safe")]
+)
+def test_code_that_runs_with_older_torch_alone(tmp_path: Path, stated: bool, verdict: str) -> None:
+    (tmp_path / "other.py").write_text("from torch._six import inf\n", encoding="utf-8")
+    (tmp_path / "program.py").write_text(
+        "import torch\n\ns = torch.cuda.amp.GradScaler()\n", encoding="utf-8"
+    )
+    settings = Settings(
+        root=tmp_path, select=(RULE,), torch=((2, 4), None), torch_from="x" if stated else "the default"
+    )
+    finding = next(iter(check([str(tmp_path)], settings, jobs=1).findings))
+    assert finding.fix is not None
+    assert f"{finding.fix.applicability}: {finding.fix.note}".startswith(verdict)
+
+
 def test_names_that_some_torch_has_not_stay_where_they_are(tmp_path: Path) -> None:
     source = "from torch.cuda.amp import GradScaler, autocast\n\nwith autocast():\n    pass\n"
     (tmp_path / "program.py").write_text(source, encoding="utf-8")
