@@ -145,3 +145,17 @@ def test_the_loss_is_in_the_type_of_its_target() -> None:
     half = torch.rand(4, dtype=torch.float16)
     assert loss(half.float(), half).dtype == torch.float16
     assert loss(half, half.float()).dtype == torch.float32
+
+
+def test_a_call_is_broken_where_a_cast_makes_its_line_too_long(tmp_path: Path) -> None:
+    call = "F.cross_entropy({}, labels, weight=class_weight, ignore_index=ignore_index)"
+    head = (
+        "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+        "def train(x, labels, class_weight, ignore_index):\n"
+        '    with torch.autocast("cuda", dtype=torch.float16):\n        pred = nn.Linear(8, 8)(x)\n    loss = '
+    )
+    source = head + call.format("pred") + "\n    loss.backward()\n"
+    (tmp_path / "program.py").write_text(source, encoding="utf-8")
+    texts, _, problems = fix_folder(tmp_path, "missing-float", unsafe=False, line_length=88)
+    broken = call.format("pred.float()").replace("(pred", "(\n        pred").removesuffix(")") + "\n    )"
+    assert (texts["program.py"], problems) == (head + broken + "\n    loss.backward()\n", [])
