@@ -188,7 +188,7 @@ class _Change:
         """Takes in all uses of a name that is to be imported from elsewhere and stays as it is written. Raises Refusal
         where one of them is not ``changeable``, or where others may mean the old name by it."""
         file = self.file
-        scope = scopes_of(file).around(binding.statement)
+        scope = scopes_of(file).found(binding.name, binding.statement)
         shared = scope is scopes_of(file).module and self.files.project.is_used(file.path, binding.name)
         if shared or is_exported(file, binding):
             raise Refusal("others may import the name")
@@ -215,7 +215,7 @@ class _Change:
             has_new = False
         if has_new:
             raise Refusal("the file imports the new name")
-        if _is_asked_for(file, old, binding):
+        if self.files.once(("asked", file, old, binding), lambda: _is_asked_for(file, old, binding)):
             self.doubts.append("the file asks for the old class, and the new one is no subclass of it")
         self._doubt_others(node, old, binding, besides=file.path)
         self._change(node, new, lambda name: node if name == new.new else self.written(name, node, binding))

@@ -443,6 +443,14 @@ def test_names_are_imported_from_torch_amp(tmp_path: Path, source: str, after: s
     assert fixed(tmp_path, source) == after
 
 
+def test_an_import_of_a_global_name_stays_for_uses_elsewhere(tmp_path: Path) -> None:
+    source = (
+        "import torch\n\n\ndef load():\n    global autocast\n    from torch.cuda.amp import autocast\n\n\n"
+        "def f():\n    with autocast():\n        print(torch)\n\n\ndef g():\n    return [autocast]\n"
+    )
+    assert fixed(tmp_path, source) == source
+
+
 def test_a_class_that_is_asked_for_by_its_long_name_is_not_changed_unseen(tmp_path: Path) -> None:
     source = (
         "import torch\nfrom torch.cuda.amp import GradScaler\n\ns = GradScaler()\n"
