@@ -110,7 +110,7 @@ def test_an_import_comes_to_those_that_are_there(amplint, project: Path) -> None
         "%%bash\nls",
         "from __future__ import annotations\nimport os",
         "from torch.cuda.amp import autocast",
-        "with autocast():\n    pass",
+        "def f():\n    with autocast():\n        pass",
     )
     amplint("--fix", "a.ipynb", fake=False)
     document = json.loads((project / "a.ipynb").read_text(encoding="utf-8"))
@@ -118,8 +118,8 @@ def test_an_import_comes_to_those_that_are_there(amplint, project: Path) -> None
         "%matplotlib inline",
         "%%bash\nls",
         "from __future__ import annotations\nimport os",
-        "import torch",
-        'with torch.amp.autocast("cuda"):\n    pass',
+        "import torch\nfrom torch.amp import autocast",
+        'def f():\n    with autocast("cuda", dtype=torch.float16):\n        pass',
     ]
 
 
