@@ -168,7 +168,7 @@ def _agree(generator: Any, wanted: Any) -> None:
     """Raises RuntimeError, as torch does, if numbers on a device are to come from a generator for another."""
     if generator is None:
         return
-    device = named(torch.get_default_device() if wanted is None else wanted)
+    device = device_of(torch.empty(0)) if wanted is None else named(wanted)
     if device is not None and generator.device.type != device.type:
         raise RuntimeError(
             f"Expected a '{device.type}' device type for generator but found '{generator.device.type}'"

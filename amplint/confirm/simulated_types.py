@@ -62,7 +62,7 @@ def _set_default(original: Any) -> Any:
         found = device_and_dtype(kind)
         if found is None or found[0] is CPU:
             original(kind)
-            if torch.get_default_device().type == "cuda":
+            if device_of(torch.empty(0)).type == "cuda":
                 torch.set_default_device(None)
         else:
             torch.set_default_dtype(found[1])
