@@ -70,3 +70,9 @@ STATE_FUNCTIONS = frozenset(
     old.rpartition(".")[2] for old, new in DEPRECATED.items() if not new.new.startswith("torch.amp.")
 )
 """The names of the functions that ask for the state of autocast or set it."""
+
+OLD_MODULES = frozenset({"torch.cuda.amp", "torch.cpu.amp"})
+"""The modules whose names ``torch.amp`` has."""
+
+WITHOUT_SIX = (2, 0)
+"""The first release without ``torch._six`` (pytorch#94709): code that imports it runs with older ones alone."""

@@ -546,34 +546,18 @@ def _interrupt() -> None:
         signal.pthread_kill(main, signal.SIGALRM)
 
 
+_TELL = """
+arguments custom_functions functions modules probe regions threads training watching weights
+"""
+"""The modules of the probe that make events, which are loaded with it."""
+
+
 def events_told() -> tuple[str, ...]:
     """The kinds of events that some part of the probe makes."""
     from amplint import events
-    from amplint.confirm import (
-        arguments,
-        custom_functions,
-        functions,
-        modules,
-        probe,
-        regions,
-        threads,
-        training,
-        watching,
-        weights,
-    )
+    from amplint.confirm import probe
 
-    parts = (
-        arguments,
-        custom_functions,
-        functions,
-        modules,
-        probe,
-        regions,
-        threads,
-        training,
-        watching,
-        weights,
-    )
+    parts = [sys.modules[f"{probe.__package__}.{name}"] for name in _TELL.split()]
     kinds = {
         name
         for part in parts

@@ -8,7 +8,7 @@ from itertools import dropwhile
 
 import libcst as cst
 
-from amplint.amp.deprecated import DEPRECATED, Replacement
+from amplint.amp.deprecated import DEPRECATED, OLD_MODULES, WITHOUT_SIX, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
@@ -32,8 +32,6 @@ from amplint.fixes.statements import Statement, comments_of, exchanged, preceded
 from amplint.source.project import module_of
 
 _Node = cst.Name | cst.Attribute
-_WITHOUT_SIX = (2, 0)
-"""The first release of torch without ``torch._six`` (pytorch#94709): code that imports it runs with older ones."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ def _new_source(binding: Binding) -> str | None:
         device in binding.name.lower() for device in ("cuda", "gpu", "cpu")
     ):
         return None
-    if old in ("torch.cuda.amp", "torch.cpu.amp"):
+    if old in OLD_MODULES:
         return "torch" if isinstance(binding.statement, cst.ImportFrom) else ""
     new = DEPRECATED[old].new if old in DEPRECATED else ""
     module, _, name = new.rpartition(".")
@@ -265,8 +263,8 @@ class _Change:
             self._leave_import(root, binding)
 
     def _change(self, node: _Node, new: Replacement, written: Callable[[str], cst.BaseExpression]) -> None:
-        if self.assumed and new.since > _WITHOUT_SIX and self.files.project.mentions("_six"):
-            self.doubts.append("some file imports `torch._six`, which torch does not have since 2.0")
+        if self.assumed and new.since > WITHOUT_SIX and self.files.project.mentions("_six"):
+            self.doubts.append("some file names `_six`, and since 2.0 there is no `torch._six` any more")
         names = Names(quoted(self.file, node, new.device), written)
         self.changes.update(changed_use(self.files, self.file, node, names, new, self.doubts))
 

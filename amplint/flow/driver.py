@@ -36,6 +36,7 @@ from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.core.walks import FEWER, FEWEST, Walks
 from amplint.flow.models.own import with_own
 from amplint.flow.models.torch.losses import SCALES_LOSSES
+from amplint.flow.models.torch.releases import asks_for_release
 from amplint.flow.models.torch.steps import is_a_step, only_saved, trains
 from amplint.flow.models.torch.values import OpenRegions, Tensor
 from amplint.flow.project.callgraph import CallGraph
@@ -48,7 +49,6 @@ from amplint.flow.project.questions import Questions
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
-from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import ClassValue, External, FunctionValue, Instance, Value
 from amplint.lowering.lower import lower_module
 from amplint.lowering.program import Program
@@ -332,7 +332,7 @@ class Driver:
             self._any_release = Walks(self.interpreter.registry, self.view, every)
         admitted = self.interpreter.truth_of(file, program)
         some = self._any_release.truth_of(file, program)
-        return admitted, admitted != some or any(map(_is_about_torch, conditions.atoms(some)))
+        return admitted, admitted != some or any(map(asks_for_release, conditions.atoms(some)))
 
     def _guarded(self, entry: FunctionValue, walks: Iterator[Walk]) -> Iterator[Walk]:
         """The walks of an entry point; where amplint itself fails, the others are walked all the same."""
@@ -431,21 +431,6 @@ def _trains_itself(entry: FunctionValue, graph: Graph) -> bool:
     """Whether a script or a training step is entered here: nobody opens a region around it."""
     script = entry.outline is entry.file.outline.module
     return script or any(True for _ in graph.different(frozenset({Backward, OptimizerStepped})))
-
-
-def _is_about_torch(atom: Symbol) -> bool:
-    """Whether a question is about the release of torch: its number, or what it has. What a function of torch answers
-    when the program runs, such as ``torch.distributed.is_available()``, is another matter."""
-    match atom.parts:
-        case ("torch", _, *_):
-            return True
-        case ("has attribute", Symbol(parts=("external", str() as name)), *_):
-            return _names_torch(name)
-    return any(_is_about_torch(part) for part in atom.parts if isinstance(part, Symbol))
-
-
-def _names_torch(name: str) -> bool:
-    return name == "torch" or name.startswith("torch.")
 
 
 def _is_body(function: FunctionValue) -> bool:

@@ -8,7 +8,7 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import TorchVersion
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import choice
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, TRUE, Constant, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -59,6 +59,17 @@ def _compare(api: Api, operator: str, left: Value, right: Value | None, node: No
     plain = _OPPOSITE.get(operator, operator)
     asked = is_true(symbol("torch", plain, version))
     return choice(asked, TRUE, FALSE) if plain == operator else choice(asked, FALSE, TRUE)
+
+
+def asks_for_release(question: Symbol) -> bool:
+    """Whether a question is about the release of torch: its number, or what it has. What a function of torch answers
+    when the program runs, such as ``torch.distributed.is_available()``, is another matter."""
+    match question.parts:
+        case ("torch", _, *_):
+            return True
+        case ("has attribute", Symbol(parts=("external", str() as name)), *_):
+            return name == "torch" or name.startswith("torch.")
+    return any(asks_for_release(part) for part in question.parts if isinstance(part, Symbol))
 
 
 def bounds_of(api: Api) -> Bounds:
