@@ -164,13 +164,13 @@ def with_option(settings: Settings, key: str, value: object, option: str) -> Set
 
 def with_project_torch(settings: Settings, root: Path, files: Sequence[str] = ()) -> Settings:
     """The settings with torch bounds: as configured, else from the dependencies of the project that begins at
-    ``root``; else from a folder with some of its ``files`` that asks for a torch without the newer names; else
-    TORCH_DEFAULT."""
+    ``root``; else from a folder with some of its ``files`` that asks for a torch without the newer names; else from
+    instructions that install such a one; else TORCH_DEFAULT."""
     if settings.torch_from:
         return settings
-    from amplint.requirements import oldest_torch, project_torch
+    from amplint.requirements import instructed_torch, oldest_torch, project_torch
 
-    found = project_torch(root) or oldest_torch(root, files)
+    found = project_torch(root) or oldest_torch(root, files) or instructed_torch(root, files)
     if found is not None:
         return replace(settings, torch=found[0], torch_from=str(found[1]))
     return replace(settings, torch_from="the default")

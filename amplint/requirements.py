@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from amplint.bounds import TORCH_DEFAULT, WARNS_SINCE, TorchBounds, Version
 from amplint.installed import of_environment, of_lock, of_pixi, of_pixi_lock
+from amplint.instructions import releases, texts
 from amplint.toml import loads, text_with
 
 _ANY_MINOR = 99
@@ -45,17 +46,36 @@ def oldest_torch(root: Path, files: Iterable[str]) -> tuple[TorchBounds, Path] |
     """The oldest torch that a folder below the root asks for, with the file that says so, if it is one without the
     newer names of ``torch.amp``: an example that is pinned to torch 1.13 runs with the same code."""
     found: list[tuple[Version, Path]] = []
-    below: set[str] = set()
-    for folder in {os.path.dirname(file) for file in files}:  # noqa: PTH120 (thousands of them)
-        while folder.startswith(f"{root}{os.sep}") and folder not in below:
-            below.add(folder)
-            folder = os.path.dirname(folder)  # noqa: PTH120
-    for directory in map(Path, sorted(below)):
+    for directory in _folders(root, files):
         for path, read in _sources(directory):
             bounds = _joined(read(path))
             if bounds is not None and bounds[0] < WARNS_SINCE:
                 found.append((bounds[0], path))
     return min(((low, None), path) for low, path in found) if found else None
+
+
+def instructed_torch(root: Path, files: Iterable[str]) -> tuple[TorchBounds, Path] | None:
+    """The oldest torch that the project's instructions install or ask for (READMEs, documentation, Dockerfiles,
+    scripts), with the file that says so, if it is one without the newer names of ``torch.amp``. There is no upper
+    bound: a text tells what was tried, not what cannot be."""
+    found = [
+        (release, path)
+        for directory in (root, *_folders(root, files))
+        for path in texts(directory)
+        for release in releases(path)
+        if release < WARNS_SINCE
+    ]
+    return min(((low, None), path) for low, path in found) if found else None
+
+
+def _folders(root: Path, files: Iterable[str]) -> list[Path]:
+    """The folders below the root that have some of the files in or below them."""
+    below: set[str] = set()
+    for folder in {os.path.dirname(file) for file in files}:  # noqa: PTH120 (thousands of them)
+        while folder.startswith(f"{root}{os.sep}") and folder not in below:
+            below.add(folder)
+            folder = os.path.dirname(folder)  # noqa: PTH120
+    return [Path(folder) for folder in sorted(below)]
 
 
 def bounds_of_setting(text: str) -> TorchBounds | None:
@@ -166,6 +186,40 @@ def _setup_py(path: Path) -> Iterator[TorchBounds]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _requirement(node.value)
+        elif isinstance(node, ast.Assert):
+            yield from _asserted(node.test, tree)
+
+
+def _asserted(test: ast.expr, tree: ast.Module) -> Iterator[TorchBounds]:
+    """What ``assert torch_ver >= [1, 8]`` asks for, where that is the version of torch, taken apart."""
+    if not (
+        isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Gt | ast.GtE)
+    ):
+        return
+    wanted = test.comparators[0]
+    numbers = [part.value for part in getattr(wanted, "elts", ()) if isinstance(part, ast.Constant)]
+    if not numbers or not all(isinstance(number, int) for number in numbers):
+        return
+    asked = [test.left]
+    if isinstance(test.left, ast.Name):
+        asked = [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Name) and target.id == test.left.id for target in node.targets)
+        ]
+    if any(_is_version(part) for value in asked for part in ast.walk(value)):
+        yield from _each([f">={'.'.join(map(str, numbers))}"])
+
+
+def _is_version(node: ast.AST) -> bool:
+    """Whether this is ``torch.__version__``."""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "__version__"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "torch"
+    )
 
 
 def _requirement(text: str) -> Iterator[TorchBounds]:

@@ -14,7 +14,7 @@ from amplint.flow.state.values import FALSE, TRUE
 from amplint.lowering.lower import lower_expression
 from amplint.source.bindings import ImportBinding
 from amplint.source.bodies import Body
-from amplint.source.facts import Facts, facts_of
+from amplint.source.facts import Facts, FileFacts, facts_of
 from amplint.source.outline import ClassOutline, FunctionOutline
 from amplint.source.project import ProjectFile
 from amplint.source.slices import Slice
@@ -34,11 +34,20 @@ def pieces(file: ProjectFile) -> Iterable[Slice]:
     found += [lines for lines in file.outline.import_lines if _imports(file, lines)]
     scopes: list[FunctionOutline | ClassOutline] = [*facts.functions, *facts.classes]
     for part in scopes:
-        around = facts.around(part)
-        if isinstance(around, FunctionOutline) or not _reads(facts.of(part), imported):
-            continue
-        found += part.chunks if isinstance(part, ClassOutline) else [(part.line, part.end_line)]
+        if _reads(facts.of(part), imported):
+            whole = _outermost(facts, part)
+            found += whole.chunks if isinstance(whole, ClassOutline) else [(whole.line, whole.end_line)]
     return [file.slice(first, last) for first, last in sorted(set(found))]
+
+
+def _outermost(facts: FileFacts, part: FunctionOutline | ClassOutline) -> FunctionOutline | ClassOutline:
+    """The outermost function around a definition, which is looked at as a whole; the definition itself if none is."""
+    whole, around = part, facts.around(part)
+    while isinstance(around, FunctionOutline | ClassOutline):
+        if isinstance(around, FunctionOutline):
+            whole = around
+        around = facts.around(around)
+    return whole
 
 
 def _reads(facts: Facts, imported: set[str]) -> bool:

@@ -51,6 +51,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
         "findings",
         "identity",
         "installed",
+        "instructions",
         "laps",
         "line_length",
         "patterns",

@@ -74,5 +74,6 @@ STATE_FUNCTIONS = frozenset(
 OLD_MODULES = frozenset({"torch.cuda.amp", "torch.cpu.amp"})
 """The modules whose names ``torch.amp`` has."""
 
-WITHOUT_SIX = (2, 0)
-"""The first release without ``torch._six`` (pytorch#94709): code that imports it runs with older ones alone."""
+GONE = "torch._six"
+"""A module that torch has no longer since 2.0 (pytorch#94709): code that imports it runs with releases that do not warn
+of the old names."""

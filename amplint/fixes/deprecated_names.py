@@ -8,7 +8,7 @@ from itertools import dropwhile
 
 import libcst as cst
 
-from amplint.amp.deprecated import DEPRECATED, OLD_MODULES, WITHOUT_SIX, Replacement
+from amplint.amp.deprecated import DEPRECATED, GONE, OLD_MODULES, Replacement
 from amplint.events import Place
 from amplint.findings import Claim, Fix
 from amplint.fixes.base import Files, FixBuilder, make_fix
@@ -42,7 +42,8 @@ class ReplaceDeprecated(FixBuilder):
     replaced together.
 
     ``changeable`` has all uses of deprecated names in the file that may be changed, this one among them; ``missing``
-    the old names whose new ones some torch that the project asks for has not.
+    the old names whose new ones some torch that the project asks for has not. ``assumed``: nothing says which torch
+    that is.
     """
 
     use: Place
@@ -52,6 +53,10 @@ class ReplaceDeprecated(FixBuilder):
 
     def offer(self, files: Files) -> Fix | Refusal:
         """Safe where the new call does what the old one did."""
+        if self.assumed and files.project.needs(GONE):
+            return Refusal(
+                f"the project imports `{GONE}`: it runs with torch before 2.0, which does not warn"
+            )
         file = files.parsed(self.use.path)
         node = _found(file, self.use)
         if node is None:
@@ -62,7 +67,7 @@ class ReplaceDeprecated(FixBuilder):
         new = DEPRECATED.get(qualified_name(file, node) or "")
         if new is None:
             return Refusal("the name stands for something else here")
-        change = _Change(files, file, self.assumed)
+        change = _Change(files, file)
         for use in _together(file, node, new.new):
             change.use(use)
         fix = change.fix(f'Write `{new.new}` for the device type "{new.device}"')
@@ -76,7 +81,7 @@ class ReplaceDeprecated(FixBuilder):
 
         def move() -> tuple[frozenset[str], Fix]:
             changeable = [_found(file, place) for place in self.changeable]
-            return _moved(files, file, binding.statement, changeable, self.missing, self.assumed)
+            return _moved(files, file, binding.statement, changeable, self.missing)
 
         try:
             names, fix = files.once(("import", file, binding.statement), move)
@@ -95,11 +100,10 @@ def _moved(
     statement: cst.Import | cst.ImportFrom,
     changeable: Sequence[_Node | None],
     missing: frozenset[str],
-    assumed: bool,
 ) -> tuple[frozenset[str], Fix]:
     """The names of an import that may come from torch.amp, and the fix that has them come from there. Raises
     Refusal."""
-    change = _Change(files, file, assumed)
+    change = _Change(files, file)
     going: list[Binding] = []
     for binding in bindings(file):
         if (
@@ -107,7 +111,7 @@ def _moved(
             and binding.target not in missing
             and _new_source(binding) is not None
         ):
-            uses = _Change(files, file, assumed)
+            uses = _Change(files, file)
             try:
                 uses.uses_of(binding, changeable)
             except Refusal:
@@ -163,10 +167,9 @@ def _together(file: ParsedFile, node: _Node, new: str) -> list[_Node]:
 class _Change:
     """What has to be exchanged in a file for some uses, why somebody has to look at it, and what else is claimed."""
 
-    def __init__(self, files: Files, file: ParsedFile, assumed: bool) -> None:
+    def __init__(self, files: Files, file: ParsedFile) -> None:
         self.files = files
         self.file = file
-        self.assumed = assumed
         self.doubts: list[str] = []
         self.changes: dict[cst.CSTNode, Exchange] = {}
         self.claims: list[Claim] = []
@@ -263,8 +266,6 @@ class _Change:
             self._leave_import(root, binding)
 
     def _change(self, node: _Node, new: Replacement, written: Callable[[str], cst.BaseExpression]) -> None:
-        if self.assumed and new.since > WITHOUT_SIX and self.files.project.mentions("_six"):
-            self.doubts.append("some file names `_six`, and since 2.0 there is no `torch._six` any more")
         names = Names(quoted(self.file, node, new.device), written)
         self.changes.update(changed_use(self.files, self.file, node, names, new, self.doubts))
 

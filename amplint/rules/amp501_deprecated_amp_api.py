@@ -86,8 +86,9 @@ the CPU, since the old call always set its own type. The flag of the cache is no
 The fix is safe if the project asks for a torch that has the new name. Where neither the settings nor the project say
 which torch is asked for, 2.4 is assumed, the first release in which the old names warn. It is unsafe for a `partial`
 that may be called with positional arguments, where `**` may hide the dtype, and where some file puts something else in
-the place of the old name. There is no fix where the project admits a torch without the new name, where nothing says
-which torch it asks for and the code stands under a condition that is for older ones, where the
+the place of the old name. There is no fix where the project admits a torch without the new name, or its instructions
+(README, `docs/`, Dockerfiles) install one; where nothing says which torch it asks for, and the code stands under a
+condition that is for older ones or some file needs `torch._six`, which is gone since 2.0; where the
 name is handed on without a call, where `*args` hides the positions, where the name is bound by a ladder of
 imports or under a condition, and where a name of torch is needed and `torch` is the name of something else. Where the
 import stays, so do `isinstance` checks and annotations; a `GradScaler` for which the file asks by the old class even

@@ -276,6 +276,12 @@ class Project:
         """Whether a word occurs in some file of the project. All files are read once for each word."""
         return bool(self._mentioning(word, word))
 
+    def needs(self, module: str) -> bool:
+        """Whether some file imports a module, or a name from it, under no condition: the code does not run without."""
+        last = module.rpartition(".")[2]
+        trees = map(self._tree, self._mentioning(last, last))
+        return any(_imports(node, module) for tree in trees if tree is not None for node in tree.body)
+
     def importers(self, display: str, name: str) -> frozenset[Path]:
         """The files that may import a name from the file that reports call ``display``, judged by the last part of the
         module alone. All files are searched once."""
@@ -389,3 +395,9 @@ class Project:
                 if candidate in self._paths:
                     return candidate
         return self._by_module.get(name)
+
+
+def _imports(node: ast.stmt, module: str) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module == module and not node.level
+    return isinstance(node, ast.Import) and any(alias.name == module for alias in node.names)

@@ -289,6 +289,70 @@ def test_where_the_root_says_nothing_the_oldest_torch_of_a_folder_counts(tmp_pat
     assert with_project_torch(settings, tmp_path, files).torch == ((2, 4), None)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "low"),
+    [
+        ("README.md", "```\npip install torch==1.11.0+cu113 torchvision==0.12.0\n```\n", (1, 11)),
+        ("README.md", "- PyTorch >= 1.9, <= 1.10.2\n- Python 3.8", (1, 9)),
+        ("README.rst", "We use **PyTorch 1.7.1** and timm 0.3.2", (1, 7)),
+        ("INSTALL.md", "conda install pytorch==1.8.1 -c pytorch", (1, 8)),
+        ("docs/en/get_started.md", "conda install pytorch=1.13.1=py3.9_cuda11.7", (1, 13)),
+        ("docker/Dockerfile", "RUN conda install -y pytorch==1.10.1 cudatoolkit=11.3", (1, 10)),
+        ("environment/Dockerfile.gpu", "RUN pip install 'torch==1.5.0'", None),
+        ("install_pytorch17.sh", "conda install -y pytorch==1.7.0", (1, 7)),
+        ("cog.yaml", 'build:\n  python_packages:\n    - "torch==1.8.1"', (1, 8)),
+        ("segmentation.yaml", "dependencies:\n  - pytorch=1.12.1=py3.8_0", (1, 12)),
+        (".github/workflows/test.yml", "      run: pip install torch==1.6.0+cpu", (1, 6)),
+        ("README.md", "Works with PyTorch 2.4 or newer: pip install 'torch>=2.4'", None),
+        ("README.md", "torchvision==1.2, pytorch-lightning==1.7.7, pytorch-cuda=1.8", None),
+        ("README.md", "a PyTorch implementation in 1.5 hours; torch.nn 1.2; torch==3.1; torch==1.x", None),
+        ("notes.md", "torch==1.8", None),
+    ],
+)
+def test_instructions_count_where_nothing_is_declared(
+    tmp_path: Path, name: str, text: str, low: tuple[int, int] | None
+) -> None:
+    (tmp_path / ".git").mkdir()
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    found = with_project_torch(Settings(root=tmp_path), tmp_path)
+    if low is None:
+        assert (found.torch, found.torch_from) == (TORCH_DEFAULT, "the default")
+    else:
+        assert (found.torch, found.torch_from) == ((low, None), str(path))
+    (tmp_path / "requirements.txt").write_text("torch>=2.5\n")
+    assert with_project_torch(Settings(root=tmp_path), tmp_path).torch == ((2, 5), None)
+
+
+def test_the_oldest_instruction_of_all_folders_counts(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "detection").mkdir()
+    (tmp_path / "README.md").write_text("torch==1.13")
+    (tmp_path / "detection" / "README.md").write_text("torch==1.11 or torch==2.1")
+    files = [str(tmp_path / "detection" / "train.py")]
+    assert with_project_torch(Settings(root=tmp_path), tmp_path, files).torch == ((1, 11), None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "bounds"),
+    [
+        (
+            "torch_ver = [int(x) for x in torch.__version__.split('.')[:2]]\nassert torch_ver >= [1, 8], ''",
+            (1, 8),
+        ),
+        ("assert tuple(map(int, torch.__version__.split('.')[:2])) > (1, 10)", (1, 10)),
+        ("ver = sys.version_info\nassert ver >= (3, 7)", None),
+        ("assert torch_ver <= [1, 8]\ntorch_ver = torch.__version__", None),
+        ("assert torch.__version__ >= '1.8'", None),
+    ],
+)
+def test_what_setup_py_asserts_of_torch(tmp_path: Path, lines: str, bounds: tuple[int, int] | None) -> None:
+    (tmp_path / "setup.py").write_text(f"import torch\n{lines}\nsetup(install_requires=['timm'])\n")
+    wanted = None if bounds is None else ((bounds, None), tmp_path / "setup.py")
+    assert project_torch(tmp_path) == wanted
+
+
 def test_an_environment_may_be_named_after_what_it_is_for(tmp_path: Path) -> None:
     (tmp_path / "tft2v_environment.yaml").write_text("dependencies:\n  - pip:\n      - torch==2.0.1+cu118\n")
     assert project_torch(tmp_path) == (((2, 0), (2, 0)), tmp_path / "tft2v_environment.yaml")

@@ -542,7 +542,8 @@ def _steps(count: int) -> None:
 
 
 def _waits(level: Level) -> int:
-    _steps(1)  # the first optimizer imports torch._dynamo, whose import asks tensors for their values (torch 2.6)
+    # the first optimizer imports torch._dynamo, whose import asks tensors for their values (torch 2.6)
+    _steps(1)
     with _Waits() as waits:
         probe = Probe(Tracer(), is_user_file=lambda name: name == __file__, root=Path.cwd(), level=level)
         with probe:

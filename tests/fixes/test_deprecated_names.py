@@ -491,18 +491,36 @@ def test_an_import_under_a_condition_is_there_for_what_stands_beside_it(tmp_path
     assert said(tmp_path, ladder) == "none: `GradScaler` is imported under a condition"
 
 
-@pytest.mark.parametrize(("stated", "verdict"), [(False, "unsafe: some file names `_six`"), (True, "safe")])
-def test_code_that_runs_with_older_torch_alone(tmp_path: Path, stated: bool, verdict: str) -> None:
-    (tmp_path / "other.py").write_text("from torch._six import inf\n", encoding="utf-8")
-    (tmp_path / "program.py").write_text(
-        "import torch\n\ns = torch.cuda.amp.GradScaler()\n", encoding="utf-8"
-    )
+_SIX = "the project imports `torch._six`"
+
+
+@pytest.mark.parametrize(
+    ("source", "stated", "refused"),
+    [
+        ("from torch._six import inf\n", False, True),
+        ("import torch._six\n", False, True),
+        ("from torch._six import inf\n", True, False),
+        (
+            "try:\n    from torch._six import inf\nexcept ImportError:\n    from torch import inf\n",
+            False,
+            False,
+        ),
+        ("from ._six import inf\n", False, False),
+        ("# torch._six\n", False, False),
+    ],
+)
+@pytest.mark.parametrize("old", ["GradScaler", "autocast"])
+def test_code_that_runs_with_older_torch_alone(
+    tmp_path: Path, source: str, stated: bool, refused: bool, old: str
+) -> None:
+    (tmp_path / "other.py").write_text(source, encoding="utf-8")
+    (tmp_path / "program.py").write_text(f"import torch\n\ns = torch.cuda.amp.{old}()\n", encoding="utf-8")
     settings = Settings(
         root=tmp_path, select=(RULE,), torch=((2, 4), None), torch_from="x" if stated else "the default"
     )
     finding = next(iter(check([str(tmp_path)], settings, jobs=1).findings))
-    assert finding.fix is not None
-    assert f"{finding.fix.applicability}: {finding.fix.note}".startswith(verdict)
+    assert (finding.fix is None) is refused
+    assert str(finding.fix_note).startswith(_SIX) is refused
 
 
 def test_names_that_some_torch_has_not_stay_where_they_are(tmp_path: Path) -> None:
