@@ -242,7 +242,14 @@ class _Change:
                 self._hand_on_lines(self.file.parent(line), line)
             self._put(line, rest)
         elif not staying:
-            self._put(line, [_with(line, statement, statement.with_changes(module=_name(source)))])
+            new = _with(line, statement, statement.with_changes(module=_name(source)))
+            below = _sorted_above(self.file, line, source) if is_simple else None
+            if below is None or below in self.changes or line in self.changes:
+                self._put(line, [new])
+            else:
+                moved = new.with_changes(leading_lines=below.leading_lines)
+                self._put(below, [moved, below.with_changes(leading_lines=())])
+                self._put(line, [])
         elif is_simple:
             above = _with(line, statement, _flat(statement, gone).with_changes(module=_name(source)))
             self._put(line, [above, *(part.with_changes(leading_lines=()) for part in rest)])
@@ -425,6 +432,27 @@ def _importing(
                     if not found.relative and file.code(module) == source:
                         return above, found
     return None
+
+
+def _sorted_above(
+    file: ParsedFile, line: cst.SimpleStatementLine, source: str
+) -> cst.SimpleStatementLine | None:
+    """The import below which another one no longer stands in order, once it imports from ``source``: the imports
+    right above it are sorted by their modules. None if they are not, or if it may stay where it is."""
+    around = getattr(file.parent(line), "body", ())
+    above: list[tuple[str, cst.SimpleStatementLine]] = []
+    for part in reversed(around[: list(around).index(line) + 1]):
+        match part:
+            case cst.SimpleStatementLine(body=[cst.ImportFrom(module=cst.CSTNode() as module, relative=[])]):
+                above.insert(0, (file.code(module).lower(), part))
+            case _:
+                break
+        if part.leading_lines:
+            break
+    modules = [module for module, _ in above]
+    if modules != sorted(modules) or any(comments_of(part) for _, part in above):
+        return None
+    return next((part for module, part in above[:-1] if module > source), None)
 
 
 def _merged(
