@@ -242,12 +242,12 @@ class _Change:
                 self._hand_on_lines(self.file.parent(line), line)
             self._put(line, rest)
         elif not staying:
-            new = _with(line, statement, statement.with_changes(module=_name(source)))
+            here = _with(line, statement, statement.with_changes(module=_name(source)))
             below = _sorted_above(self.file, line, source) if is_simple else None
             if below is None or below in self.changes or line in self.changes:
-                self._put(line, [new])
+                self._put(line, [here])
             else:
-                moved = new.with_changes(leading_lines=below.leading_lines)
+                moved = here.with_changes(leading_lines=below.leading_lines)
                 self._put(below, [moved, below.with_changes(leading_lines=())])
                 self._put(line, [])
         elif is_simple:
