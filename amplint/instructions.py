@@ -4,6 +4,7 @@ workflows name with a version. Plain code in linear time; nothing is executed.""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from amplint.toml import text_with
@@ -15,8 +16,7 @@ _COMMANDS = frozenset({".sh", ".yml", ".yaml"})
 _NAMES = frozenset({"torch", "pytorch", "pytorch::pytorch"})
 _OPERATORS = ("===", "==", "~=", ">=", "=", ">")
 _SPACE = str.maketrans(dict.fromkeys("\"'`()[]{}*|,;\\<", " "))
-_DIGITS_OF_A_RELEASE = 2
-"""Of its major and of its minor number at most."""
+_NUMBER = frozenset("0123456789.")
 
 
 def texts(directory: Path) -> Iterator[Path]:
@@ -28,9 +28,9 @@ def texts(directory: Path) -> Iterator[Path]:
     yield from _in(directory / ".github" / "workflows", _COMMANDS)
 
 
-def releases(path: Path) -> Iterator[tuple[int, int]]:
-    """The releases of torch that a text names with a number: ``pip install torch==1.11.0+cu113``, ``pytorch=1.8.1``,
-    ``PyTorch >= 1.8``, ``PyTorch 1.13.1``."""
+def clauses(path: Path) -> Iterator[str]:
+    """What a text says of torch's release, as clauses of a version: "==1.11.0" for ``pip install torch==1.11.0+cu113``,
+    and so for ``pytorch=1.8.1``, ``PyTorch >= 1.8``, ``PyTorch 1.13.1``."""
     for line in text_with(path, "torch", "Torch").splitlines():
         if "orch" in line:
             yield from _in_line(line)
@@ -56,7 +56,7 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _in_line(line: str) -> Iterator[tuple[int, int]]:
+def _in_line(line: str) -> Iterator[str]:
     words = line.translate(_SPACE).split()
     for at, word in enumerate(words):
         name = next((name for name in _NAMES if word.lower() == name), None)
@@ -67,16 +67,15 @@ def _in_line(line: str) -> Iterator[tuple[int, int]]:
             if name is None:
                 continue
             rest = word[len(name) :] + "".join(words[at + 1 : at + 2])
-        release = _release(rest)
-        if release is not None:
-            yield release
+        clause = _clause(rest)
+        if clause:
+            yield clause
 
 
-def _release(text: str) -> tuple[int, int] | None:
-    """The release that a text begins with, after an operator if there is one."""
+def _clause(text: str) -> str:
+    """The operator and the number that a text begins with; empty if it has none with a point in it."""
     operator = next((operator for operator in _OPERATORS if text.startswith(operator)), "")
-    major, point, rest = text.removeprefix(operator).removeprefix("v").partition(".")
-    minor = rest[: next((at for at, character in enumerate(rest) if not character.isdecimal()), len(rest))]
-    if not (point and major in ("1", "2") and minor and len(minor) <= _DIGITS_OF_A_RELEASE):
-        return None
-    return int(major), int(minor)
+    version = "".join(takewhile(lambda character: character in _NUMBER, text.removeprefix(operator)))
+    if not version.partition(".")[2][:1].isdecimal():
+        return ""
+    return f"{'==' if operator == '=' else operator}{version}"

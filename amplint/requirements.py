@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from amplint.bounds import TORCH_DEFAULT, WARNS_SINCE, TorchBounds, Version
 from amplint.installed import of_environment, of_lock, of_pixi, of_pixi_lock
-from amplint.instructions import releases, texts
+from amplint.instructions import clauses, texts
 from amplint.toml import loads, text_with
 
 _ANY_MINOR = 99
@@ -59,11 +59,11 @@ def instructed_torch(root: Path, files: Iterable[str]) -> tuple[TorchBounds, Pat
     scripts), with the file that says so, if it is one without the newer names of ``torch.amp``. There is no upper
     bound: a text tells what was tried, not what cannot be."""
     found = [
-        (release, path)
+        (low, path)
         for directory in (root, *_folders(root, files))
         for path in texts(directory)
-        for release in releases(path)
-        if release < WARNS_SINCE
+        for low, _ in _each(clauses(path))
+        if low < WARNS_SINCE
     ]
     return min(((low, None), path) for low, path in found) if found else None
 
