@@ -458,7 +458,7 @@ class _Watcher:
                 optimizer = self.watch.owners.add(given)
                 self.watch.numbers.optimizer(optimizer, given)
                 modules = self.watch.owners.of_optimizer(given)
-                if scaler._enabled and not _takes_half(scaler):
+                if scaler._enabled and not _takes_half(scaler) and not _takes_scale(given):
                     casts = self._casts(given)
         elif act == "scale":
             given = args[0] if args else kwargs.get("outputs")
@@ -697,6 +697,13 @@ def _how(site: Site) -> str:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _takes_scale(optimizer: Optimizer) -> bool:
+    """Whether an optimizer of the user's unscales the gradients in its own step; torch's fused ones do so, too, and
+    train half parameters as they are."""
+    asks = getattr(optimizer, "_step_supports_amp_scaling", False)
+    return bool(asks) and not type(optimizer).__module__.startswith("torch.optim.")
 
 
 def _takes_half(scaler: Any) -> bool:

@@ -182,3 +182,35 @@ def test_a_class_chosen_by_name_from_a_table(tmp_path: Path) -> None:
                     return F.mse_loss(score, score.new_ones(score.size()))
         """
     assert found(tmp_path, main=text) == {("disabled-region-without-cast", 18)}
+
+
+@pytest.mark.parametrize(
+    ("head", "region"),
+    [
+        ("", "torch.autocast"),
+        ("from functools import partial", 'partial(torch.autocast, "cuda")'),
+        ("def half(kind):\n    return torch.autocast(kind)", "half"),
+        ("", "torch.autocast if flag else suppress"),
+    ],
+)
+def test_a_region_handed_to_a_long_function_in_whose_text_is_nothing_of_it(
+    tmp_path: Path, head: str, region: str
+) -> None:
+    lines = "".join(f"            n{number} = len(batches) + {number}\n" for number in range(20))
+    text = (
+        "import torch\nfrom contextlib import suppress\n"
+        f"{head}\n\n"
+        "def evaluate(model, batches, flag):\n"
+        f"    validate(model, batches, {region})\n\n"
+        "def validate(model, batches, region):\n"
+        "    loss = torch.nn.CrossEntropyLoss()\n"
+        "    model.eval()\n"
+        "    with torch.no_grad():\n"
+        "        for x, target in batches:\n"
+        f"{lines}"
+        '            with region("cuda"):\n'
+        "                y = model(x)\n"
+        "            print(loss(y, target))\n"
+    )
+    rules = {name for name, _ in found(tmp_path, main=text)}
+    assert "missing-float" in rules

@@ -134,9 +134,25 @@ class Interpreter(Instances):
             return False
         if any(map(matters, self.state.ambient.values())) or any(map(matters, given.all)):
             return True
+        if any(map(self._has_effects, given.all)):
+            return True
         if self.project.sure_weight(function) >= Weight.EFFECT:
             return True
         return len(self.active) < LOOKED_INTO and _is_small(function)
+
+    def _has_effects(self, value: Value) -> bool:
+        """Whether calling a value has effects: ``validate(model, amp_autocast=torch.cuda.amp.autocast)``."""
+        match value:
+            case Choice():
+                return self._has_effects(value.then) or self._has_effects(value.other)
+            case Partial():
+                return self._has_effects(value.function)
+            case External():
+                found = self.registry.called(value.name)
+                return found is not None and found[1].weight >= Weight.EFFECT
+            case FunctionValue():
+                return self.project.sure_weight(value) >= Weight.EFFECT
+        return False
 
     def cut(self, function: FunctionValue, given: Arguments, node: ir.Node) -> Value:
         """What a call of a function of the project gives that is not followed: what it may set is forgotten."""

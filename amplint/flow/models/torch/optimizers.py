@@ -87,6 +87,8 @@ _MODULES_HAVE = frozenset(
     }
 )
 """What an object that has it is no optimizer."""
+_TAKES_SCALE = "_step_supports_amp_scaling"
+"""What ``GradScaler.step`` asks an optimizer for."""
 STEPPED = "<stepped>"
 """In place of a method: the object is given to the step or unscale_ of another one."""
 
@@ -130,6 +132,15 @@ def modules_of(api: Api, optimizer: Value | None) -> frozenset[Symbol]:
 def casts(api: Api, optimizer: Value | None) -> tuple[CastParameters, ...]:
     """The casts that the parameters of an optimizer went through."""
     return casts_of(api, modules_of(api, optimizer))
+
+
+def takes_scale(api: Api, optimizer: Value | None, node: Node) -> bool:
+    """Whether an optimizer of the project unscales the gradients in its own step, ``_step_supports_amp_scaling =
+    True``: a scaler leaves them alone, and what type its parameters have is its own affair."""
+    if not isinstance(optimizer, Instance):
+        return False
+    known = api.known_truth(api.attribute(optimizer, _TAKES_SCALE, node))
+    return bool(known) or (known is None and _TAKES_SCALE in api.attributes_of(optimizer))
 
 
 def sharded(api: Api, optimizer: Value | None) -> Place | None:

@@ -13,7 +13,7 @@ from amplint.flow.models.torch import arguments as arguments_of
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, scaled_by
-from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped
+from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped, takes_scale
 from amplint.flow.models.torch.regions import switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
 from amplint.flow.state.symbols import Symbol, symbol
@@ -126,7 +126,7 @@ def used(
         regions(api),
         scaler.identity,
         act,
-        casts=casts(api, optimizer) if plain and optimizer is not None else (),
+        casts=casts(api, optimizer) if plain and not takes_scale(api, optimizer, node) else (),
         enabled=enabled,
         optimizer=identity_of(optimizer),
         modules=modules_of(api, optimizer),
