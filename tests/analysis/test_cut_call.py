@@ -62,3 +62,67 @@ def test_what_is_said_of_a_checkpoint_stays(
     (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
     found = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
     assert [finding.code for finding in found] == ["AMP308"]
+
+
+LONG = """
+import torch
+
+
+def prepare(names):
+    found = []
+    for name in names:
+        if name.endswith("a"):
+            found.append(name)
+        elif name.endswith("b"):
+            found.insert(0, name)
+        else:
+            found.extend(name)
+    return found
+
+
+class Trainer:
+    def __init__(self, model, loader):
+        self.model = model
+        self.loader = loader
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self, epochs):
+        for epoch in range(epochs):
+            self.train_epoch()
+            self.save()
+
+    def train_epoch(self):
+        for x in self.loader:
+            self.optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = self.model(x).sum()
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+    def save(self):
+        states = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        torch.save(states, "last.pt")
+
+
+def main(names, loader):
+    prepare(names)
+    prepare(names[1:])
+    trainer = Trainer(torch.nn.Linear(2, 2), loader)
+    trainer.train(3)
+
+
+main(input(), input())
+"""
+
+
+@pytest.mark.parametrize("most", [20, 30, 40, 8_000])
+def test_what_is_around_a_call_that_was_not_followed_is_judged_by_itself(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``main`` uses its statements up before the trainer has saved anything."""
+    monkeypatch.setattr(walks, "MOST_STEPS", most)
+    (tmp_path / "main.py").write_text(LONG)
+    result = check([str(tmp_path)], Settings(root=tmp_path, select=("ALL",)), jobs=1)
+    assert [finding.name for finding in result.findings] == ["scaler-not-saved"]

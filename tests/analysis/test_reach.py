@@ -214,3 +214,51 @@ def test_a_region_handed_to_a_long_function_in_whose_text_is_nothing_of_it(
     )
     rules = {name for name, _ in found(tmp_path, main=text)}
     assert "missing-float" in rules
+
+
+def test_a_method_that_leads_to_a_region_by_an_object_of_two_classes(tmp_path: Path) -> None:
+    """Deep below the entry point, where functions are followed for their effects alone."""
+    text = """\
+        import torch
+
+        class Plain:
+            def __init__(self, model, optimizer):
+                self.model, self.optimizer = model, optimizer
+
+            def run(self, x):
+                self.optimizer.zero_grad()
+                self.model(x).sum().backward()
+                self.optimizer.step()
+
+        class Mixed(Plain):
+            def run(self, x):
+                self.optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = self.model(x).sum()
+                loss.backward()
+                self.optimizer.step()
+
+        class Trainer:
+            def __init__(self, model, optimizer, amp):
+                self.inner = (Mixed if amp else Plain)(model, optimizer)
+
+            def step(self, x):
+                self.inner.run(x)
+
+            def train(self, batches):
+                for x in batches:
+                    self.step(x)
+
+        def work(model, batches, amp):
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            Trainer(model, optimizer, amp).train(batches)
+
+        def launch(model, batches, amp):
+            work(model, batches, amp)
+
+        def main(model, batches, amp):
+            launch(model, batches, amp)
+
+        main(torch.nn.Linear(2, 2), input(), input())
+        """
+    assert ("missing-grad-scaler", 17) in found(tmp_path, main=text)

@@ -211,3 +211,37 @@ def test_an_f_string_is_not_broken() -> None:
     assert "\n".join(fixed(text).splitlines()[2:]) + "\n" == line.replace(
         "GradScaler()", 'GradScaler("cuda")'
     )
+
+
+def test_a_narrowed_region_leaves_progress_bars_outside() -> None:
+    text = """\
+import torch
+from tqdm import tqdm
+
+model = torch.nn.Linear(2, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda")
+batches = [torch.randn(4, 2, device="cuda")] * 3
+with torch.autocast("cuda", dtype=torch.float16):
+    for epoch in range(2):
+        model.train()
+        bar = tqdm(batches)
+        for x in bar:
+            optimizer.zero_grad()
+            loss = model(x).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        print(torch.exp(loss))
+"""
+    settings = replace(HERE, select=("epoch-wide-autocast", "backward-in-autocast"))
+    fixing = fix(
+        [text_alone(Path("program.py"), settings)],
+        unsafe=True,
+        stdin=Stdin(Path("program.py"), text.encode()),
+    )
+    assert fixing.source is not None
+    after = fixing.source.decode().partition("for epoch")[2]
+    assert (
+        "\n    bar = tqdm(batches)\n    for x in bar:\n        optimizer.zero_grad()\n        with " in after
+    )

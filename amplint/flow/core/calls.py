@@ -403,10 +403,10 @@ def _walked(
     context: Symbol,
     situation: object,
 ) -> Summary:
-    caller, before = m.frame, m.state
+    caller, before, cuts = m.frame, m.state, m.cuts
     caller.names = before.names
     if function.outline is not None:
-        m.reached.add(id(function.outline))
+        m.begun.add(id(function.outline))
     frame = Frame(program, function.file, context, function, function.closure, function.receiver, caller)
     state = before.fork(TRUE)
     state.enter_frame({})
@@ -420,6 +420,8 @@ def _walked(
         del m.active[situation]
         m.frame, after, m.state = caller, m.state, before
         frame.names = after.names
+    if function.outline is not None and m.cuts == cuts:
+        m.reached.add(id(function.outline))
     made = _definition(function)
     if made is not None:
         caller.defined.pop(made, None)

@@ -136,7 +136,7 @@ class Interpreter(Instances):
             return True
         if any(map(self._has_effects, given.all)):
             return True
-        if self.project.sure_weight(function) >= Weight.EFFECT:
+        if self.project.sure_weight(function) >= Weight.EFFECT or self.project.enters(function):
             return True
         return len(self.active) < LOOKED_INTO and _is_small(function)
 

@@ -42,9 +42,14 @@ class Walks(Interpreter):
     def __init__(self, registry: Registry, project: ProjectView, settings: Settings) -> None:
         super().__init__(registry, project, settings)
         self.reached: set[int] = set()
-        """The outlines of the functions that were walked."""
+        """The outlines of the functions that were walked from beginning to end."""
+        self.begun: set[int] = set()
+        """The outlines of all functions that were walked, those around a call for which no statements were left among
+        them: these are judged anew."""
         self.cut_off = False
         """Whether the present entry point has met its budget."""
+        self.cuts = 0
+        """How many calls were not followed because no statements were left."""
         self._walks: Counter[object] = Counter()
         self._most = MOST_STEPS
         self._walked = 0
@@ -243,7 +248,9 @@ class Walks(Interpreter):
     def budget_left(self, program: ir.Program) -> bool:
         """Whether a further call of a function may be followed."""
         self._walks[program.key] += 1
-        if self.steps < self._most and self._walks[program.key] <= MOST_WALKS:
+        left = self.steps < self._most
+        if left and self._walks[program.key] <= MOST_WALKS:
             return True
         self.cut_off = True
+        self.cuts += not left
         return False

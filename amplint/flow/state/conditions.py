@@ -21,7 +21,7 @@ Condition = Value
 """A tree with leaves TRUE and FALSE."""
 
 MOST_ALTERNATIVES = 12
-MOST_ATOMS = 12
+MOST_ATOMS = 10
 """A value depends on so many questions."""
 MOST_ASKED = 64
 """A condition under which something happens is made of so many."""
