@@ -47,7 +47,7 @@ class AddScaler(FixBuilder):
         file = files.parsed(self.step.path)
         step = call_at(file, self.step)
         optimizer, function = receiver_of(step), function_around(file, step)
-        plan = Plan(files)
+        plan = Plan(files, "cuda.amp.GradScaler" if self.old else "amp.GradScaler")
         origins = plan.origins(file, function, optimizer, step, _MOST_CALLS)
         scopes = {(one.file.path, function_around(one.file, one.made)): one.made for one in origins}
         if len(scopes) < len({one.made for one in origins}):
@@ -99,10 +99,12 @@ class Origin:
 
 
 class Plan:
-    """What is to be changed, file by file: nodes that are exchanged, and lines before and after statements."""
+    """What is to be changed, file by file: nodes that are exchanged, and lines before and after statements. ``kind`` is
+    what the class of the scaler is called below torch."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, kind: str = "amp.GradScaler") -> None:
         self.files = files
+        self._kind = kind
         self.nodes: dict[ParsedFile, dict[cst.CSTNode, Replacement]] = {}
         self.before: dict[ParsedFile, dict[cst.CSTNode, list[str]]] = {}
         self.after: dict[ParsedFile, dict[cst.CSTNode, list[str]]] = {}
@@ -189,7 +191,10 @@ class Plan:
     def _take(self, file: ParsedFile, function: cst.FunctionDef, parameter: cst.Param) -> None:
         """Gives a function a parameter for the scaler, beside that of the optimizer."""
         params = function.params
-        new = cst.Param(name=cst.Name(self.name_for(file, "")))
+        torch = torch_name(file, function) if parameter.annotation is not None else None
+        name = cst.Name(self.name_for(file, ""))
+        of_torch = cst.Annotation(cst.parse_expression(f"{torch}.{self._kind}"))
+        new = cst.Param(name=name, annotation=of_torch if torch is not None else None)
         for kind in ("params", "kwonly_params"):
             known = list(getattr(params, kind))
             if parameter in known:

@@ -135,6 +135,23 @@ def test_a_helper_gets_the_scaler_if_all_callers_are_in_sight(
     assert reason in said
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("optimizer, x, y):", "optimizer, scaler, x, y):"),
+        (
+            "optimizer: torch.optim.Optimizer, x, y):",
+            "optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, x, y):",
+        ),
+    ],
+)
+def test_a_parameter_for_the_scaler_is_annotated_like_the_one_beside_it(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    (tmp_path / "program.py").write_text(_HELPER.replace("optimizer, x, y):", old), encoding="utf-8")
+    assert new in fix_folder(tmp_path, "missing-grad-scaler", unsafe=True)[0]["program.py"]
+
+
 def test_a_helper_that_another_file_calls(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("from program import *\nprint(train)\n", encoding="utf-8")
     said = verdict(findings(tmp_path, _HELPER, "missing-grad-scaler"))
