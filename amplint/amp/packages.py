@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 PLAIN = frozenset(
     [
         "abc",
@@ -92,3 +94,6 @@ PLAIN = frozenset(
     ]
 )
 """Packages that make no model which runs in half precision by itself, torch and Python's own among them."""
+
+WITHOUT_TENSORS = PLAIN - sys.stdlib_module_names - {"torch", "torchvision"}
+"""Packages whose functions run no op of torch: a region makes no difference to them."""

@@ -18,6 +18,9 @@ PLAIN = frozenset(
 )
 """The scaler of torch for parameters that every process has whole, for CUDA or for a device that it is told."""
 
+TAKES_SCALE = "_step_supports_amp_scaling"
+"""What ``GradScaler.step`` asks an optimizer for: one that says yes unscales the gradients in its own step."""
+
 SCALERS = PLAIN | frozenset(
     {
         "torch.cpu.amp.GradScaler",

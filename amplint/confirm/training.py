@@ -14,7 +14,7 @@ from torch.nn.utils import clip_grad
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from amplint.amp.scalers import CLIPS, READS
+from amplint.amp.scalers import CLIPS, READS, TAKES_SCALE
 from amplint.confirm import arguments
 from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.places import Site
@@ -458,7 +458,8 @@ class _Watcher:
                 optimizer = self.watch.owners.add(given)
                 self.watch.numbers.optimizer(optimizer, given)
                 modules = self.watch.owners.of_optimizer(given)
-                if scaler._enabled and not _takes_half(scaler) and not _takes_scale(given):
+                takes_scale = act == "step" and _takes_scale(given)
+                if scaler._enabled and not _takes_half(scaler) and not takes_scale:
                     casts = self._casts(given)
         elif act == "scale":
             given = args[0] if args else kwargs.get("outputs")
@@ -702,7 +703,7 @@ def _number(value: Any) -> float | None:
 def _takes_scale(optimizer: Optimizer) -> bool:
     """Whether an optimizer of the user's unscales the gradients in its own step; torch's fused ones do so, too, and
     train half parameters as they are."""
-    asks = getattr(optimizer, "_step_supports_amp_scaling", False)
+    asks = getattr(optimizer, TAKES_SCALE, False)
     return bool(asks) and not type(optimizer).__module__.startswith("torch.optim.")
 
 

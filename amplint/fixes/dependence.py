@@ -124,9 +124,6 @@ _FUNCTIONS = frozenset(
         "set",
         "sorted",
         "reversed",
-        # progress bars
-        "tqdm",
-        "trange",
         # of torch.nn.utils, imported by name; a function called `step` is somebody's own
         *CLIPS,
     }

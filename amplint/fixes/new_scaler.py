@@ -191,15 +191,21 @@ class Plan:
     def _take(self, file: ParsedFile, function: cst.FunctionDef, parameter: cst.Param) -> None:
         """Gives a function a parameter for the scaler, beside that of the optimizer."""
         params = function.params
-        torch = torch_name(file, function) if parameter.annotation is not None else None
-        name = cst.Name(self.name_for(file, ""))
-        of_torch = cst.Annotation(cst.parse_expression(f"{torch}.{self._kind}"))
-        new = cst.Param(name=name, annotation=of_torch if torch is not None else None)
+        annotation = self._annotation(file, function) if parameter.annotation is not None else None
+        new = cst.Param(name=cst.Name(self.name_for(file, "")), annotation=annotation)
         for kind in ("params", "kwonly_params"):
             known = list(getattr(params, kind))
             if parameter in known:
                 changed = params.with_changes(**{kind: put_after(known, known.index(parameter), new)})
                 self._exchange(file, params, changed)
+
+    def _annotation(self, file: ParsedFile, function: cst.FunctionDef) -> cst.Annotation | None:
+        """The class of the scaler, if the file has a name for torch above a function."""
+        try:
+            torch = torch_name(file, function)
+        except Refusal:
+            return None
+        return cst.Annotation(cst.parse_expression(f"{torch}.{self._kind}")) if torch is not None else None
 
     # the scaler
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from amplint.amp.packages import WITHOUT_TENSORS
 from amplint.events import Place
 from amplint.findings import Fix
 from amplint.fixes.base import Files, FixBuilder, Made, make_fix, offered
 from amplint.fixes.custom_functions import unprotected_function
 from amplint.fixes.dependence import acts_in, is_act, needs_region
-from amplint.fixes.imports import function_named, torch_added, torch_name
+from amplint.fixes.imports import function_named, qualified_name, torch_added, torch_name
 from amplint.fixes.names import module_bindings, names_in, roots
 from amplint.fixes.openings import Opening, chain_in, opening, with_item
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -412,12 +413,15 @@ class _Known:
         return False
 
     def _calls_unconcerned(self, node: cst.CSTNode) -> bool:
-        """Whether a node calls, by its name alone, a function of the same file in which nothing needs the
-        region, such as one that sums up numbers for a log."""
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Name):
-            return False
+        """Whether a node calls what knows no tensors, such as a progress bar; or, by its name alone, a function of the
+        same file in which nothing needs the region, such as one that sums up numbers for a log."""
         file = next((file for file in self._files() if file.parent(node) is not None), None)
-        function = function_named(file, node.func.value) if file is not None else None
+        if not isinstance(node, cst.Call) or file is None:
+            return False
+        outside = qualified_name(file, node.func)
+        if outside is not None and outside.partition(".")[0] in WITHOUT_TENSORS:
+            return True
+        function = function_named(file, node.func.value) if isinstance(node.func, cst.Name) else None
         if function is None or function in self._judging:
             return False
         self._judging.append(function)

@@ -233,7 +233,7 @@ class Driver:
         news = self.calls.news(entry, self._reached())
         if news is not None:
             most = self.interpreter.budget(new=news >= Weight.ENTRY)
-            again = id(entry.outline) in self.interpreter.begun
+            again = id(entry.outline) in self.interpreter.cut_short
             most = min(most, FEWER) if again or entry.file in self._in_passing else most
             yield from self._guarded(entry, self._walks_of(entry, most))
         self.interpreter.reached.add(id(entry.outline))

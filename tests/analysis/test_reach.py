@@ -262,3 +262,18 @@ def test_a_method_that_leads_to_a_region_by_an_object_of_two_classes(tmp_path: P
         main(torch.nn.Linear(2, 2), input(), input())
         """
     assert ("missing-grad-scaler", 17) in found(tmp_path, main=text)
+
+
+@pytest.mark.parametrize("unscaled", [False, True])
+def test_an_optimizer_that_takes_the_scale_is_left_alone_by_step_alone(
+    tmp_path: Path, unscaled: bool
+) -> None:
+    """``unscale_`` does not ask the optimizer, and raises."""
+    program = Path(__file__).parents[2] / "fixtures/half-model/good_optimizer_takes_the_scale.py"
+    text = program.read_text(encoding="utf-8")
+    step = "        scaler.step(optimizer)\n"
+    assert step in text
+    if unscaled:
+        text = text.replace(step, f"        scaler.unscale_(optimizer)\n{step}")
+    names = {name for name, _ in found(tmp_path, main=text)}
+    assert names == ({"half-model"} if unscaled else set())

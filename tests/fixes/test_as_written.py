@@ -216,7 +216,7 @@ def test_an_f_string_is_not_broken() -> None:
 def test_a_narrowed_region_leaves_progress_bars_outside() -> None:
     text = """\
 import torch
-from tqdm import tqdm
+from tqdm import tqdm as progress
 
 model = torch.nn.Linear(2, 2).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -225,7 +225,7 @@ batches = [torch.randn(4, 2, device="cuda")] * 3
 with torch.autocast("cuda", dtype=torch.float16):
     for epoch in range(2):
         model.train()
-        bar = tqdm(batches)
+        bar = progress(batches)
         for x in bar:
             optimizer.zero_grad()
             loss = model(x).sum()
@@ -243,5 +243,6 @@ with torch.autocast("cuda", dtype=torch.float16):
     assert fixing.source is not None
     after = fixing.source.decode().partition("for epoch")[2]
     assert (
-        "\n    bar = tqdm(batches)\n    for x in bar:\n        optimizer.zero_grad()\n        with " in after
+        "\n    bar = progress(batches)\n    for x in bar:\n        optimizer.zero_grad()\n        with "
+        in after
     )

@@ -405,8 +405,6 @@ def _walked(
 ) -> Summary:
     caller, before, cuts = m.frame, m.state, m.cuts
     caller.names = before.names
-    if function.outline is not None:
-        m.begun.add(id(function.outline))
     frame = Frame(program, function.file, context, function, function.closure, function.receiver, caller)
     state = before.fork(TRUE)
     state.enter_frame({})
@@ -420,8 +418,8 @@ def _walked(
         del m.active[situation]
         m.frame, after, m.state = caller, m.state, before
         frame.names = after.names
-    if function.outline is not None and m.cuts == cuts:
-        m.reached.add(id(function.outline))
+    if function.outline is not None:
+        (m.reached if m.cuts == cuts else m.cut_short).add(id(function.outline))
     made = _definition(function)
     if made is not None:
         caller.defined.pop(made, None)

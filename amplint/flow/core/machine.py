@@ -257,7 +257,7 @@ class Machine(Api, Protocol):
     # what the parts of the interpreter give each other
 
     reached: set[int]
-    begun: set[int]
+    cut_short: set[int]
     cut_off: bool
     cuts: int
     active: dict[object, tuple[object, ...]]

@@ -43,9 +43,9 @@ class Walks(Interpreter):
         super().__init__(registry, project, settings)
         self.reached: set[int] = set()
         """The outlines of the functions that were walked from beginning to end."""
-        self.begun: set[int] = set()
-        """The outlines of all functions that were walked, those around a call for which no statements were left among
-        them: these are judged anew."""
+        self.cut_short: set[int] = set()
+        """Those of the functions around a call for which no statements were left: they are judged by themselves, unless
+        another walk went through them."""
         self.cut_off = False
         """Whether the present entry point has met its budget."""
         self.cuts = 0

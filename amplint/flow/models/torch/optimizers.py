@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.amp.scalers import TAKES_SCALE
 from amplint.events import CastParameters, OptimizerMade, OptimizerStepped, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
@@ -87,8 +88,6 @@ _MODULES_HAVE = frozenset(
     }
 )
 """What an object that has it is no optimizer."""
-_TAKES_SCALE = "_step_supports_amp_scaling"
-"""What ``GradScaler.step`` asks an optimizer for."""
 STEPPED = "<stepped>"
 """In place of a method: the object is given to the step or unscale_ of another one."""
 
@@ -136,11 +135,11 @@ def casts(api: Api, optimizer: Value | None) -> tuple[CastParameters, ...]:
 
 def takes_scale(api: Api, optimizer: Value | None, node: Node) -> bool:
     """Whether an optimizer of the project unscales the gradients in its own step, ``_step_supports_amp_scaling =
-    True``: a scaler leaves them alone, and what type its parameters have is its own affair."""
+    True``: the step of a scaler leaves them alone then, and what type its parameters have is its own affair."""
     if not isinstance(optimizer, Instance):
         return False
-    known = api.known_truth(api.attribute(optimizer, _TAKES_SCALE, node))
-    return bool(known) or (known is None and _TAKES_SCALE in api.attributes_of(optimizer))
+    known = api.known_truth(api.attribute(optimizer, TAKES_SCALE, node))
+    return bool(known) or (known is None and TAKES_SCALE in api.attributes_of(optimizer))
 
 
 def sharded(api: Api, optimizer: Value | None) -> Place | None:

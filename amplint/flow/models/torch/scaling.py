@@ -126,7 +126,9 @@ def used(
         regions(api),
         scaler.identity,
         act,
-        casts=casts(api, optimizer) if plain and not takes_scale(api, optimizer, node) else (),
+        casts=casts(api, optimizer)
+        if plain and not (act == "step" and takes_scale(api, optimizer, node))
+        else (),
         enabled=enabled,
         optimizer=identity_of(optimizer),
         modules=modules_of(api, optimizer),
