@@ -128,8 +128,8 @@ class Interpreter(Instances):
         return calls.call_function(self.machine, function, arguments, node)
 
     def follows(self, function: FunctionValue, given: Arguments) -> bool:
-        """Whether a call can matter: its function has effects or can meet AMP by the classes on its way, it is small, or
-        what it is given or is around it matters, or has effects when it is called."""
+        """Whether a call can matter: its function has effects or can meet an ENTRY key by the classes on its way, it is
+        small, or what it is given or is around it matters, or has effects when it is called."""
         if self.project.kind_of_method(function) == "abstract":
             return False
         if any(map(matters, self.state.ambient.values())) or any(map(matters, given.all)):
