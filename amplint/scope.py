@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -158,8 +159,10 @@ def _view(
     ]
     given = tuple(sorted(files))
     project = tuple(sorted({*given, *others}))
-    baseline = baseline_of(root, settings)
-    return View(settings, given, project, root, obstacles, is_marked(root, settings), baseline)
+    baseline, marked = baseline_of(root, settings), is_marked(root, settings)
+    if settings.source is None and (marked or not root.is_relative_to(settings.root)):
+        settings = replace(settings, root=root)  # wherever amplint runs, tests are tests
+    return View(settings, given, project, root, obstacles, marked, baseline)
 
 
 def files_around(root: Path, settings: Settings) -> Sequence[str]:

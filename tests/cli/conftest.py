@@ -26,10 +26,11 @@ def amplint(project: Path) -> Run:
         env: Mapping[str, str] | None = None,
         stdin: str | bytes = "",
         fake: bool = True,
+        cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             command(*arguments, fake=fake),
-            cwd=project,
+            cwd=cwd or project,
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             env=environment(**(env or {})),
             capture_output=True,

@@ -303,6 +303,25 @@ def test_tests_benchmarks_and_profiling_code_get_errors_only(amplint, project: P
     assert [finding["path"] for finding in json.loads(done.stdout)] == ["latest.py", "test_a.py"]
 
 
+@pytest.mark.parametrize("place", ["above", "elsewhere", "inside"])
+def test_tests_are_tests_wherever_amplint_runs(amplint, project: Path, place: str) -> None:
+    own = project / "work" / "own"
+    (own / ".git").mkdir(parents=True)
+    (own / "tests").mkdir()
+    (own / "tests" / "a.py").write_text(BAD)
+    (own / "b.py").write_text(BAD)
+    target = project
+    if place == "elsewhere":
+        target = project / "far"
+    elif place == "inside":
+        target = own / "tests"
+    target.mkdir(exist_ok=True)
+    done = amplint("--output-format=json", str(own), cwd=target)
+    assert [Path(finding["path"]).name for finding in json.loads(done.stdout)] == ["b.py"]
+    alone = amplint("--output-format=json", str(own / "tests" / "a.py"), cwd=target)
+    assert json.loads(alone.stdout) == []
+
+
 def test_a_wrong_setting_names_the_file_and_suggests(amplint, project: Path) -> None:
     (project / "pyproject.toml").write_text("[tool.amplint]\nselekt = []\n")
     done = amplint()
