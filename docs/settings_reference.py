@@ -51,7 +51,8 @@ KEYS: dict[str, Key] = {
     ),
     "errors-only": Key(
         "Files in which errors alone are reported. The default is tests, benchmarks and profiling code, by the names "
-        "that pytest, asv and most projects give them.",
+        "that pytest, asv and most projects give them. Patterns see paths from this file on; without such a file, from "
+        "where the project begins, wherever amplint runs.",
         _list(TEXT),
         '["tests/", "bench_*.py"]',
     ),

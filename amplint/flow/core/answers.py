@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Mapping_
 from dataclasses import replace
 from functools import partial
+from operator import is_
 from typing import TypeVar
 
 from amplint.flow.core.api import Arguments, SeveralAmbient
@@ -127,6 +128,8 @@ class Answers(Paths):
             if isinstance(value, FunctionValue) and value.closure is not None:
                 for captured in value.closure.names().values():
                     self._may_be_filled(self.contents(captured))
+        if all(map(is_, held, given.all)):
+            return function(given)
         count = len(given.positional)
         return function(
             Arguments(

@@ -165,7 +165,7 @@ def truth(m: Machine, value: Value) -> Condition:
     """The condition under which a value is true, for values that are no Choice."""
     match value:
         case Constant():
-            return Constant(bool(value.value))
+            return TRUE if value.value else FALSE
         case Unknown():
             if value.kind is None:  # data, such as a list or a tensor, may be false although it is there
                 return asked(is_true(value.symbol))

@@ -278,7 +278,6 @@ def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) ->
 
 
 def with_(m: Machine, node: ir.With) -> None:
-    marks = _marks(m)
     opened: list[tuple[Value, ir.Node]] = []
     before = m.state.ambient
     for item in node.items:
@@ -287,9 +286,15 @@ def with_(m: Machine, node: ir.With) -> None:
         opened.append((value, item.context))
         if item.target is not None:
             m.assign(item.target, bound)
-    m.on_each(partial(m.run, node.body))  # once for each of the regions that a flag chooses from
-    _close(m, opened, before)
-    _on_exits(m, marks, lambda: _close(m, opened, before))
+
+    def walk() -> None:
+        marks = _marks(m)
+        m.run(node.body)
+        _close(m, opened, before)
+        _on_exits(m, marks, lambda: _close(m, opened, before))
+
+    # once for each of the regions that a flag chooses from: that one is left, whatever is forgotten of the flag
+    m.on_each(walk)
 
 
 def _close(m: Machine, opened: list[tuple[Value, ir.Node]], before: dict[type[Ambient], Value]) -> None:

@@ -118,6 +118,12 @@ class Graph:
                     pending.append(item.graph)
 
 
+def _within(item: Happens | Calls, condition: Condition) -> Happens | Calls:
+    """An item as it is seen where a condition holds."""
+    found = within(item.condition, condition)
+    return item if found is item.condition else replace(item, condition=found)
+
+
 S = TypeVar("S", bound=Hashable)
 
 
@@ -202,7 +208,7 @@ class Run(Generic[S]):
         heard = [item for item in graph.items if self._is_heard(item)]
         if any(both(item.condition, graph.end) == FALSE for item in heard):
             return heard, TRUE
-        return [replace(item, condition=within(item.condition, graph.end)) for item in heard], graph.end
+        return [_within(item, graph.end) for item in heard], graph.end
 
     def _is_heard(self, item: Happens | Calls) -> bool:
         if isinstance(item, Happens):
