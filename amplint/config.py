@@ -55,6 +55,8 @@ class Settings:
     """What to check and how. Patterns are those of .gitignore, relative to ``root``."""
 
     root: Path
+    patterns_from: Path | None = None
+    """Where paths begin as patterns for the files of a project see them, if that is not ``root``."""
     source: Path | None = None
     """The configuration file, if there is one."""
     origins: tuple[tuple[str, Path], ...] = field(default=(), compare=False)
@@ -103,9 +105,9 @@ class Settings:
         return lambda path: spec.match_file(self.relative(path))
 
     def relative(self, path: str | Path) -> str:
-        """A path as patterns see it: relative to ``root``, and the name alone outside of it."""
-        path = Path(path).absolute()
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+        """A path as patterns see it: relative to ``patterns_from``, and the name alone outside of it."""
+        path, base = Path(path).absolute(), self.patterns_from or self.root
+        return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.name
 
     @property
     def has_own_wrappers(self) -> bool:

@@ -161,7 +161,7 @@ def _view(
     project = tuple(sorted({*given, *others}))
     baseline, marked = baseline_of(root, settings), is_marked(root, settings)
     if settings.source is None and (marked or not root.is_relative_to(settings.root)):
-        settings = replace(settings, root=root)  # wherever amplint runs, tests are tests
+        settings = replace(settings, patterns_from=root)  # wherever amplint runs, tests are tests
     return View(settings, given, project, root, obstacles, marked, baseline)
 
 

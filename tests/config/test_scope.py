@@ -179,5 +179,5 @@ def test_what_cannot_be_read_elsewhere_is_not_reported(project: Path) -> None:
 
 def test_a_view_of_no_file(tmp_path: Path) -> None:
     (view,) = views([tmp_path], settings_of)
-    assert view == View(Settings(root=tmp_path), (), (), tmp_path)
+    assert view == View(Settings(root=Path.cwd(), patterns_from=tmp_path), (), (), tmp_path)
     assert check_views([view]).checked == 0
