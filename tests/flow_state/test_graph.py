@@ -202,6 +202,16 @@ def test_what_happens_on_both_of_two_ways_is_one_item() -> None:
     assert [item.condition for item in found] == [TRUE, yes, no, TRUE]
 
 
+def test_a_path_that_ends_in_a_call_goes_no_further() -> None:
+    """``if p: report(); raise`` in a function: what its caller does then is done where p is false alone."""
+    p = flag("p")
+    made = graph(happens(1, p), happens(2, negation(p)))
+    made.end = negation(p)
+    ear = Ear(kept)
+    assert Run(KINDS, ear.hear).over(graph(calls(made), happens(3)), ()) == [(2, 3)]
+    assert ear.heard == [((), 1), ((), 2), ((2,), 3)]
+
+
 def test_only_paths_that_come_to_the_end_are_walked() -> None:
     """``if not p: raise``: whether p is true need not be asked at each event that follows."""
     made = graph(happens(1), happens(2, flag("p")), happens(3, both(flag("p"), flag("q"))))

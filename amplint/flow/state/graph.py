@@ -155,6 +155,8 @@ class _Part:
     """What the conditions of all items ask for."""
     end: Condition
     """Under which it is walked."""
+    last: Condition
+    """Under which a path comes to its end, where others are walked, too."""
 
 
 @dataclass(slots=True)
@@ -183,8 +185,9 @@ class Run(Generic[S]):
         part = self._parts.get(graph)
         if part is None:
             items: list[tuple[Happens | Calls, frozenset[Symbol]]] = []
-            asked: frozenset[Symbol] = frozenset()
             heard, end = self._heard_to_the_end(graph)
+            last = graph.end if end == TRUE else TRUE
+            asked = frozenset(map(subject_of, atoms(last)))
             for item in reversed(heard):
                 items.append((item, asked))
                 if isinstance(item, Happens) and type(item.event) in _FRAMES:
@@ -195,9 +198,9 @@ class Run(Generic[S]):
                 if not own <= asked:
                     asked |= own
             if all(isinstance(item, Happens) and type(item.event) in _FRAMES for item, _ in items):
-                items, asked, end = [], frozenset(), TRUE
+                items, asked, end, last = [], frozenset(), TRUE, TRUE
             part = self._parts[graph] = _Part(
-                items[::-1], asked | frozenset(map(subject_of, atoms(end))), end
+                items[::-1], asked | frozenset(map(subject_of, atoms(end))), end, last
             )
         return part
 
@@ -229,6 +232,9 @@ class Run(Generic[S]):
                 paths = self._heard(paths, item, calls, asked)
                 continue
             paths = self._called(paths, item, calls, asked)
+        if part.last != TRUE:
+            ended = [replace(path, condition=both(path.condition, part.last)) for path in paths]
+            paths = self._merged([path for path in ended if path.condition != FALSE], later)
         return paths
 
     def _called(
