@@ -83,7 +83,8 @@ class Answers(Paths):
         for kind, value in self.state.ambient.items():
             if isinstance(value, Choice):
                 return self.each(value, partial(self._surrounded, kind, given, function))
-        values = [within(value, self.state.condition) for value in given.all]
+        plain = [within(value, self.state.condition) for value in given.all]
+        values = [self._told_apart(value) for value in plain]
         several = [index for index, value in enumerate(values) if isinstance(value, Choice)]
         if not several:
             return self._asked_with(given, values, function)
@@ -91,8 +92,17 @@ class Answers(Paths):
         for index in several:
             count *= sum(1 for _ in leaves(values[index]))
         if count > MOST_COMBINATIONS:
-            values = [generalised(value) if isinstance(value, Choice) else value for value in values]
+            values = [generalised(value) if isinstance(value, Choice) else value for value in plain]
         return self._resolved(given, values, several, function)
+
+    def _told_apart(self, value: Value) -> Value:
+        """A list that a flag has filled in different ways: one of several lists."""
+        if isinstance(value, kinds.Sequence) and value.identity is not None:
+            found = self.load(value.identity, "[]")
+            found = within(found, self.state.condition) if found is not None else None
+            if isinstance(found, Choice):
+                return found
+        return value
 
     def _surrounded(
         self, kind: type[Ambient], given: Arguments, function: Callable[[Arguments], Value], one: Value

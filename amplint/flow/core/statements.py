@@ -69,7 +69,7 @@ def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) ->
         return None
     more = m.contents(right)
     known = m.contents(left)
-    items = more.items if isinstance(more, Sequence) else (m.unknown(node),)
+    items = more.items if isinstance(more, Sequence) else (m.iterate(more, node),)
     exact = isinstance(more, Sequence) and more.exact and not m.in_loop
     if isinstance(known, Sequence):
         items, exact = known.items + items, exact and known.exact

@@ -9,7 +9,7 @@ import pytest
 from listening import Holds
 from walking import events_of, of, types_seen
 
-from amplint.events import DType, ModuleCast, OptimizerStepped
+from amplint.events import DType, ModuleCast, OptimizerStepped, ParameterWritten
 
 MADE = """
 left = nn.Parameter(torch.randn(2, 2))
@@ -206,3 +206,42 @@ def test_each_place_and_type_that_data_got_is_told(tmp_path: Path) -> None:
 )
 def test_of_which_type_one_of_several_parameters_is(tmp_path: Path, body: str, seen: str) -> None:
     assert types_seen(events_of(tmp_path, textwrap.dedent(MADE) + body)) == [seen]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "trained = trained + list(model.parameters())",
+        "trained = list(model.parameters()) + trained",
+        "trained += list(model.parameters())",
+        "trained += model.parameters()",
+        "trained += [p for p in model.parameters() if p.requires_grad]",
+        "trained = [*trained, *model.parameters()]",
+    ],
+)
+@pytest.mark.parametrize("first", ["[left]", "[]", "list(other.parameters())"])
+def test_one_list_of_the_parameters_of_several_modules(tmp_path: Path, first: str, more: str) -> None:
+    body = f"other = nn.Linear(2, 2)\nmodel.half()\ntrained = {first}\n{more}"
+    assert stepped_in(tmp_path, body, "trained") == [DType.FLOAT16.value]
+    assert stepped_in(tmp_path, body.replace("model.half()", "pass"), "trained") == []
+
+
+def test_parameters_that_are_put_into_one_list_are_not_written_to(tmp_path: Path) -> None:
+    body = """
+    other = nn.Linear(2, 2)
+    trained = list(other.parameters())
+    with torch.autocast("cuda"):
+        other(x)
+        trained += list(other.parameters())
+    """
+    written = body.replace("trained += list(other.parameters())", "other.weight += 1")
+    assert list(of(events_of(tmp_path, body), ParameterWritten)) == []
+    assert len(list(of(events_of(tmp_path, written), ParameterWritten))) == 1
+
+
+@pytest.mark.parametrize("more", ["trained += [*model.parameters()]", "trained.extend(model.parameters())"])
+def test_a_list_that_a_flag_fills(tmp_path: Path, more: str) -> None:
+    """What is in it where the flag is not set is not in it on other paths."""
+    body = f"trained = [left]\nif x:\n    {more}\nif not x:\n    model.half()"
+    assert stepped_in(tmp_path, body, "trained") == []
+    assert stepped_in(tmp_path, body.replace("if not x", "if x"), "trained") == [DType.FLOAT16.value]

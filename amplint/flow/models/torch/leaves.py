@@ -112,7 +112,11 @@ def _set_item(api: Api, base: Parameters, keys: tuple[Value, ...], value: Value,
 
 @models.into(models.operators, Parameters)
 def _operate(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
-    """``p *= 0.9``."""
+    """``p *= 0.9``; ``list(encoder.parameters()) + list(head.parameters())`` is one list of both."""
+    if operator in ("+", "+=") and any(
+        isinstance(side, Parameters) and not side.one for side in (left, right)
+    ):
+        return Sequence((*_listed(api, left), *_listed(api, right)), exact=False)
     if (
         operator.endswith("=")
         and operator[:-1] in ("+", "-", "*", "/", "**")
@@ -121,6 +125,11 @@ def _operate(api: Api, operator: str, left: Value, right: Value | None, node: No
         write(api, left, "an assignment in place", node)
         return left
     return None
+
+
+def _listed(api: Api, value: Value | None) -> tuple[Value, ...]:
+    held = api.contents(value) if value is not None else None
+    return held.items if isinstance(held, Sequence) else () if held is None else (held,)
 
 
 @models.method(Parameters, "requires_grad_")
