@@ -287,6 +287,8 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
     code = 0
     try:
         for _ in changes(look):
+            # main switches it off, for a run that ends soon; before the report, since finalizers lose a Ctrl-C
+            gc.collect()
             click.clear()
             try:
                 with as_failures():
@@ -294,7 +296,6 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
             except Failure as error:
                 code = error.exit_code
                 error.show()
-            gc.collect()  # which main switches off, for a run that ends soon
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
     except KeyboardInterrupt:
         click.echo(err=True)
