@@ -5,6 +5,7 @@ from __future__ import annotations
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.python.items import collected
 from amplint.flow.models.torch.casts import CASTS, cast, moved, target_of
 from amplint.flow.models.torch.operations import write
 from amplint.flow.models.torch.shapes import shape_of
@@ -116,7 +117,8 @@ def _operate(api: Api, operator: str, left: Value, right: Value | None, node: No
     if operator in ("+", "+=") and any(
         isinstance(side, Parameters) and not side.one for side in (left, right)
     ):
-        return Sequence((*_listed(api, left), *_listed(api, right)), exact=False)
+        sides = (api.contents(side) for side in (left, right) if side is not None)
+        return Sequence(tuple(one for side in sides for one in collected(api, side, node)[0]), exact=False)
     if (
         operator.endswith("=")
         and operator[:-1] in ("+", "-", "*", "/", "**")
@@ -125,11 +127,6 @@ def _operate(api: Api, operator: str, left: Value, right: Value | None, node: No
         write(api, left, "an assignment in place", node)
         return left
     return None
-
-
-def _listed(api: Api, value: Value | None) -> tuple[Value, ...]:
-    held = api.contents(value) if value is not None else None
-    return held.items if isinstance(held, Sequence) else () if held is None else (held,)
 
 
 @models.method(Parameters, "requires_grad_")
