@@ -727,6 +727,7 @@ class CalledByName(Event):
     """A method was called on an object of which nothing is known. Only the flow tells of it."""
 
     method: str
+    given: GivenArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -743,6 +744,11 @@ class LoopEnded(Event):
     tells of it."""
 
     loop: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Handled(Event):
+    """An exception was caught that may never be raised, and its handler was left. Only the flow tells of it."""
 
 
 @dataclass(frozen=True, slots=True)

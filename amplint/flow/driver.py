@@ -257,7 +257,7 @@ class Driver:
         and that no walk has reached otherwise."""
         while self._called:
             name, event = self._called.popitem()
-            for method in self.calls.methods(name):
+            for method in self.calls.methods(name, event.given):
                 if id(method.outline) in self.interpreter.reached:
                     continue
                 yield from self._guarded(method, self._walk_inside(method, event, Call(event.place, name)))

@@ -2,10 +2,11 @@
 
 ## What it does
 
-Reports `torch.jit.trace` and `torch.jit.trace_module` of a module that takes gradients in a region with the weight
-cache on, and `torch.jit.script` of a function that an autocast context decorates.
+Reports `torch.jit.trace` and `torch.jit.trace_module` of a module in sight that takes gradients, in a region with the
+weight cache on, and `torch.jit.script` of a function that an autocast context decorates.
 
-Silent with `cache_enabled=False`, for frozen modules, for scripted functions with `with torch.autocast(...)` inside,
+Silent with `cache_enabled=False`, for frozen modules, for modules that were made or handed over out of sight (they may
+have been frozen, cast or quantized to be traced), for scripted functions with `with torch.autocast(...)` inside,
 and for traced or scripted modules that are only called in a region, which works. Silent with `check_trace=False`, too,
 where the module runs once; that it has run before in the same region, which raises all the same, is not looked at.
 

@@ -52,7 +52,7 @@ def train(model, data, target):
 
 
 def found(folder: Path, trainer: str, method: str = "batch_loss", **more: str) -> list[Finding]:
-    texts = {"trainer": trainer, "model": MODEL.format(method=method), **more}
+    texts = {"trainer": trainer, "model": MODEL.format(method=method)} | more
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     return check([str(folder)], Settings(root=folder), jobs=1).findings
@@ -139,3 +139,39 @@ def test_what_is_of_no_use_has_to_be_so_for_every_caller(tmp_path: Path) -> None
         "model.other_loss", "Head().other_loss"
     )
     assert [finding.name for finding in found(tmp_path, known, head=USELESS)] == ["useless-float"]
+
+
+OTHER = """
+class Meter:
+    def {method}(self, data, target):
+        return data
+"""
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        IN_REGION.format(method="batch_loss").replace("batch_loss(data, target)", "batch_loss(data)"),
+        IN_REGION.format(method="batch_loss").replace(
+            "batch_loss(data, target)", "batch_loss(data, target, mask=1)"
+        ),
+    ],
+    ids=["too few", "another name"],
+)
+def test_a_method_that_does_not_take_the_arguments_is_not_meant(tmp_path: Path, trainer: str) -> None:
+    assert "batch_loss(data, target)" not in trainer
+    assert not found(tmp_path, trainer)
+
+
+def test_a_method_of_classes_that_are_not_related_may_be_anything(tmp_path: Path) -> None:
+    assert not found(tmp_path, IN_REGION.format(method="batch_loss"), meter=OTHER.format(method="batch_loss"))
+    related = OTHER.format(method="batch_loss").replace("return data", "raise NotImplementedError")
+    heirs = MODEL.format(method="batch_loss").replace("nn.Module", "Meter, nn.Module")
+    base = f"from meter import Meter\n{heirs}"
+    assert [
+        one.name for one in found(tmp_path, IN_REGION.format(method="batch_loss"), meter=related, model=base)
+    ] == ["bce-in-autocast"]
+
+
+def test_forward_says_nothing(tmp_path: Path) -> None:
+    assert not found(tmp_path, IN_REGION.format(method="forward"), "forward")

@@ -146,6 +146,18 @@ def test_a_part_is_judged_as_part_of_its_model_alone(tmp_path: Path) -> None:
     assert findings(tmp_path, **registered(net)) == []
 
 
+def test_what_a_function_makes_for_a_model_is_a_part_of_it(tmp_path: Path) -> None:
+    """The head is made by a function, which the model calls."""
+    made = NET.replace("self.head = Head()", "self.head = make_head()").replace(
+        "self.head(x)", "self.calm(x)"
+    )
+    made += (
+        "\n    @torch.autocast('cuda', enabled=False)\n    def calm(self, x):\n        return self.head(x.float())\n"
+        "\n\ndef make_head():\n    return Head()\n"
+    )
+    assert findings(tmp_path, **registered(made)) == []
+
+
 def test_a_model_that_is_known_is_no_candidate_for_another_one(tmp_path: Path) -> None:
     """The walk that goes through a model inside a region has judged it."""
     files = registered(NET)

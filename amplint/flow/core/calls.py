@@ -200,7 +200,7 @@ def _by_method(
 def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node: Node) -> Value:
     method = _method_of(receiver, name)
     if method is not None:
-        m.on_each(partial(m.registry.hooks.unresolved, m, method, node))
+        m.on_each(partial(m.registry.hooks.unresolved, m, method, given, node))
     result = m.unfollowed(replace(given, receiver=receiver), False, node)
     if isinstance(receiver, Unknown) and not given.all and name != "__call__":
         # the same question to the same object

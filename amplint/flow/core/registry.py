@@ -67,6 +67,9 @@ class Hooks:
     def ended(self, api: Api, node: Node) -> None:
         """A loop ended of which not all rounds were walked."""
 
+    def handled(self, api: Api, node: Node) -> None:
+        """An exception was caught, and its handler was left, by whatever way."""
+
     def returned(self, api: Api, node: Node) -> None:
         """An entry point came to its end."""
 
@@ -76,7 +79,7 @@ class Hooks:
     def left(self, api: Api, before: dict[type[Ambient], Value], node: Node) -> None:
         """A context manager of the project that is a generator is left: ambient values go back to what they were."""
 
-    def unresolved(self, api: Api, method: str, node: Node) -> None:
+    def unresolved(self, api: Api, method: str, given: Arguments, node: Node) -> None:
         """A method is called on an object of which nothing is known."""
 
     def opaque(self, api: Api, arguments: Arguments, effects: bool, node: Node) -> Value | None:

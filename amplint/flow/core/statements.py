@@ -10,7 +10,7 @@ from amplint.flow.core.comparisons import compare
 from amplint.flow.core.displays import MOST_ITEMS
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import asked, either, negation
+from amplint.flow.state.conditions import asked, both, either, negation
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -345,6 +345,10 @@ def try_(m: Machine, node: ir.Try) -> None:
         m.frame.branches += 1
         m.branch(negation(raised), node, lambda: _tried(m, node), lambda: _handled(m, node, before, 0))
         m.frame.branches -= 1
+        after = m.state
+        m.state = before.fork(both(before.condition, raised))
+        m.registry.hooks.handled(m, node)
+        m.state = after
     if node.last:
         if not m.dead():
             m.run(node.last)

@@ -2,7 +2,7 @@
 
 * ``graph.callers(definition)``: the definitions that the text shows to call it; with ``possible=True`` also those that
   call a method of its name on an object out of sight.
-* ``graph.methods(name)``: the methods that a call may mean of which only the name is known.
+* ``graph.methods(name, given)``: the methods that a call may mean of which only the name is known.
 * ``graph.roots()``: where to begin: the definitions that reach an ENTRY key and that nobody in sight calls, of a circle
   that nobody enters the first one. Module bodies come before functions, files in the order of their paths.
 * ``graph.news(root, reached)``: what a walk from there may meet that no other one has met.
@@ -15,10 +15,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
+from amplint.events import GivenArguments
 from amplint.flow.core.registry import About, Weight
+from amplint.flow.project.classes import Base
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, definitions_in
 from amplint.flow.project.effects import Effects
+from amplint.flow.project.signatures import takes
 from amplint.flow.state.values import ClassValue, FunctionValue
 from amplint.source.facts import facts_of
 from amplint.source.project import ProjectFile
@@ -54,9 +57,10 @@ class CallGraph:
                     pending.append(before)
         return sorted(found, key=self._place)
 
-    def methods(self, name: str) -> list[FunctionValue]:
-        """The methods of a name that only classes of the project give: those of all its files, whether they are judged
-        or not. None where a model or a type of Python knows the name as well, since then it may be anything."""
+    def methods(self, name: str, given: GivenArguments) -> list[FunctionValue]:
+        """The methods of a name that take the arguments, of all files of the project, whether these are judged or not.
+        None where a model or a type of Python knows the name as well, or where classes that are not related do: then it
+        may be anything."""
         if self._effects.keys.of_method(name) != About() or name in _OF_PYTHON:
             return []
         edges = self._effects.edges
@@ -66,8 +70,19 @@ class CallGraph:
             return []
         files = [file for path in sorted(paths) if (file := project.load(path)) is not None]
         values = (ClassValue(file, part) for file in files for part in facts_of(file.outline).classes)
-        found = (edges.classes.methods(value).get(name) for value in values)
-        return [method for method in found if method is not None and not _is_abstract(method)]
+        found = {
+            value: method
+            for value in values
+            if (method := edges.classes.methods(value).get(name)) is not None
+        }
+        fitting = [
+            value for value, method in found.items() if method.outline is not None and takes(method, given)
+        ]
+        families = [
+            frozenset(base for base in edges.classes.bases(value) if base in found) for value in fitting
+        ]
+        related = not families or bool(frozenset[Base].intersection(*families))
+        return [found[value] for value in fitting if not _is_abstract(found[value])] if related else []
 
     def roots(self) -> list[FunctionValue]:
         """Where the project is entered."""

@@ -2,8 +2,9 @@
 
 ``candidates.forwards(file, given)`` gives the forwards of the modules that a call with such arguments may mean. A class
 is a candidate if code that the file imports, directly or not, names it outside of modules: a factory, a registry, a
-table, a decorator. What only other modules name is a part of these, and is walked with them. What a function of another
-package has made can be such a class only if the class was registered there: ``@timm.models.register_model``.
+table, a decorator. What other modules name, in a function that they call too, is a part of these, and is walked with
+them. What a function of another package has made can be such a class only if the class was registered there:
+``@timm.models.register_model``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from amplint.events import GivenArguments
 from amplint.flow.project.edges import Definition, Edges, definitions_in
+from amplint.flow.project.signatures import takes
 from amplint.flow.state.values import ClassValue, External, FunctionValue, Value
 from amplint.source.facts import facts_of
 from amplint.source.outline import children, dotted
@@ -46,7 +48,7 @@ class Candidates:
         fitting = dict.fromkeys(
             method
             for value, method in zip(known, found, strict=True)
-            if isinstance(method, FunctionValue) and _takes(method, given)
+            if isinstance(method, FunctionValue) and takes(method, given)
             if not given.package or given.package in self._registered_in(value)
         )
         return list(fitting) if len(fitting) <= MOST_CLASSES else []
@@ -58,7 +60,7 @@ class Candidates:
         for value in modules:
             inside |= set(self._edges.classes.methods(value).values())
         parts: set[Value] = {base for value in modules for base in self._edges.classes.bases(value)[1:]}
-        parts |= set(self._named_by(inside))
+        parts |= self._made_by(inside)
         outside = [part for one in files for part in definitions_in(self._edges, one) if part not in inside]
         named = set(self._named_by(outside))
         return [
@@ -79,6 +81,18 @@ class Candidates:
         found = self._edges.names.resolve(file, name) if name is not None else None
         found = self._edges.names.followed(found) if found is not None else None
         return found.name.partition(".")[0] if isinstance(found, External) else ""
+
+    def _made_by(self, definitions: Iterable[Definition]) -> set[Value]:
+        """What definitions name, by themselves or in functions that they call."""
+        found: set[Value] = set()
+        pending = [*definitions]
+        while pending:
+            for part in self._edges.of(pending.pop()).sure:
+                if part not in found:
+                    found.add(part)
+                    if isinstance(part, FunctionValue):
+                        pending.append(part)
+        return found
 
     def _named_by(self, definitions: Iterable[Definition]) -> Iterator[Definition]:
         """What definitions name, each by itself."""
@@ -149,19 +163,3 @@ def _modules_of(name: str) -> Iterator[str]:
     while name.strip("."):
         yield name
         name = name.rpartition(".")[0]
-
-
-def _takes(forward: FunctionValue, given: GivenArguments) -> bool:
-    """Whether a forward can be called in this way."""
-    outline = forward.outline
-    if outline is None or outline.abstract or outline.arguments is None:
-        return False
-    arguments = outline.arguments
-    positional = [part.arg for part in (*arguments.posonlyargs, *arguments.args)][1:]
-    needed = positional[: len(positional) - len(arguments.defaults)]
-    named = {*positional, *(part.arg for part in arguments.kwonlyargs)}
-    if arguments.vararg is None and given.positional > len(positional):
-        return False
-    if arguments.kwarg is None and not given.keywords <= named:
-        return False
-    return given.more or {*positional[: given.positional], *given.keywords} >= set(needed)

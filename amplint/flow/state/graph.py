@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from amplint.events import Event, FunctionEnded, LoopEnded, LoopIterated, Place
+from amplint.events import Event, FunctionEnded, Handled, LoopEnded, LoopIterated, Place
 from amplint.flow.state.atoms import subject_of
 from amplint.flow.state.conditions import (
     MOST_ASKED,
@@ -124,6 +124,10 @@ def _within(item: Happens | Calls, condition: Condition) -> Happens | Calls:
     return item if found is item.condition else replace(item, condition=found)
 
 
+def _is_handled(item: Happens | Calls) -> bool:
+    return isinstance(item, Happens) and type(item.event) is Handled
+
+
 S = TypeVar("S", bound=Hashable)
 
 
@@ -137,6 +141,10 @@ class _Path(Generic[S]):
 _FRAMES = frozenset({LoopIterated, LoopEnded, FunctionEnded})
 """Events that tell how often others happen: a call with no others changes no state, and answers are not kept for
 them alone."""
+
+
+_SILENT = _FRAMES | {Handled}
+"""Events that change no state."""
 
 
 _Situation = tuple[Graph, S, Condition, frozenset[Symbol]]
@@ -197,7 +205,7 @@ class Run(Generic[S]):
                     own |= self._part(item.graph).asks
                 if not own <= asked:
                     asked |= own
-            if all(isinstance(item, Happens) and type(item.event) in _FRAMES for item, _ in items):
+            if all(isinstance(item, Happens) and type(item.event) in _SILENT for item, _ in items):
                 items, asked, end, last = [], frozenset(), TRUE, TRUE
             part = self._parts[graph] = _Part(
                 items[::-1], asked | frozenset(map(subject_of, atoms(end))), end, last
@@ -208,8 +216,15 @@ class Run(Generic[S]):
         """What is heard of a graph, and the condition under which it is walked. Where all of it also happens on paths
         that come to the end of the function, these alone are walked: what has to hold for that need not be asked
         again and again."""
-        heard = [item for item in graph.items if self._is_heard(item)]
-        if any(both(item.condition, graph.end) == FALSE for item in heard):
+        heard: list[Happens | Calls] = []
+        for item in graph.items:
+            if _is_handled(item):
+                # what was tried does something: that no exception was raised is taken for granted from here on
+                if any(both(one.condition, item.condition) == FALSE for one in heard):
+                    heard.append(item)
+            elif self._is_heard(item):
+                heard.append(item)
+        if any(both(item.condition, graph.end) == FALSE for item in heard if not _is_handled(item)):
             return heard, TRUE
         return [_within(item, graph.end) for item in heard], graph.end
 
@@ -228,14 +243,23 @@ class Run(Generic[S]):
             paths = [path for path in ended if path.condition != FALSE]
         for item, after in part.items:
             asked = later | after
-            if isinstance(item, Happens):
+            if _is_handled(item):
+                paths = self._without(paths, item.condition, asked)
+            elif isinstance(item, Happens):
                 paths = self._heard(paths, item, calls, asked)
-                continue
-            paths = self._called(paths, item, calls, asked)
+            else:
+                paths = self._called(paths, item, calls, asked)
         if part.last != TRUE:
             ended = [replace(path, condition=both(path.condition, part.last)) for path in paths]
             paths = self._merged([path for path in ended if path.condition != FALSE], later)
         return paths
+
+    def _without(
+        self, paths: list[_Path[S]], condition: Condition, asked: frozenset[Symbol]
+    ) -> list[_Path[S]]:
+        """The paths on which a condition does not hold."""
+        left = [replace(path, condition=both(path.condition, negation(condition))) for path in paths]
+        return self._merged([path for path in left if path.condition != FALSE], asked)
 
     def _called(
         self, paths: list[_Path[S]], item: Calls, calls: tuple[Place, ...], asked: frozenset[Symbol]

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from amplint.events import Place
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 
 if TYPE_CHECKING:
     from amplint.lowering.program import Program
@@ -26,10 +26,12 @@ class Value:
     """Base of all values.
 
     ``matters``: a call that is given such a value is followed, however little is in its text.
+    ``is_of_own_class``: its class is none of Python's and derives from none of them but ``object``.
     """
 
     __slots__ = ()
     matters: ClassVar[bool] = False
+    is_of_own_class: ClassVar[bool] = False
 
     def another(self) -> Value:
         """The value as a loop takes it out of a collection of which not all is known: another one in each round."""
@@ -85,6 +87,10 @@ class Unknown(Value):
 
     symbol: Symbol
     kind: str | None = None
+
+    def another(self) -> Value:
+        """It, as one of several of which a loop takes another one in each round."""
+        return self if is_one_of_many(self.symbol) else Unknown(symbol(ONE_OF_MANY, self.symbol), self.kind)
 
 
 @dataclass(frozen=True, slots=True)

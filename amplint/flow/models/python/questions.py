@@ -105,6 +105,8 @@ def _is_one(api: Api, value: Value, kind: Value, node: Node) -> Value:
             if api.knows(check):
                 return api.call(External(check), Arguments((value,), (), (node,)), node)
         if kind.name in TYPES:
+            if value.is_of_own_class:
+                return Constant(TYPES[kind.name] is object)
             known = _is_builtin(value, TYPES[kind.name])
             if known is not None:
                 return Constant(known)

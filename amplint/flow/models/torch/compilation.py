@@ -16,6 +16,7 @@ from amplint.flow.state.values import (
     Decorated,
     External,
     FunctionValue,
+    Instance,
     Partial,
     Value,
 )
@@ -111,9 +112,11 @@ def _graph(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 
 def _tell(api: Api, name: str, first: Value, node: Node, *, again: bool = True) -> None:
-    """Tells that a callable is recorded, or that what follows is."""
+    """Tells that a callable is recorded, or that what follows is. What the parameters of a module from out of sight are
+    nobody knows: it may have been quantized, cast or frozen to be recorded."""
     identity = api.identity_of(first)
-    trains = identity is not None and is_module(api, first) and takes_gradients(api, identity)
+    known = isinstance(first, Instance) and is_module(api, first)
+    trains = known and identity is not None and takes_gradients(api, identity)
     place = _decorated_at(api, first)
     api.emit(Captured(api.place(node), regions(api), CAPTURES[name], trains, place, again))
 

@@ -179,11 +179,16 @@ def _tell(
     return identity
 
 
-def _given(api: Api, value: Unknown, arguments: Arguments) -> GivenArguments:
+def given_by(arguments: Arguments) -> GivenArguments:
+    """What a call hands over, as events tell it."""
     names = frozenset(name for name, _ in arguments.keywords)
+    return GivenArguments(len(arguments.positional), names, arguments.unclear)
+
+
+def _given(api: Api, value: Unknown, arguments: Arguments) -> GivenArguments:
     notes = [api.note(one, FromPackage) for one in (value.symbol, *made_from(value.symbol))]
     package = next((note.package for note in notes if note is not None), "")
-    return GivenArguments(len(arguments.positional), names, arguments.unclear, package)
+    return replace(given_by(arguments), package=package)
 
 
 def _cast_by_hand(value: Value) -> bool:

@@ -8,6 +8,7 @@ from amplint.events import (
     AmpHidden,
     CalledByName,
     FunctionEnded,
+    Handled,
     LoopEnded,
     LoopIterated,
     ObjectMade,
@@ -19,6 +20,7 @@ from amplint.flow.core.registry import Hooks, Registry
 from amplint.flow.models.frameworks.scales import may_step
 from amplint.flow.models.torch import losses, optimizers
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.forwards import given_by
 from amplint.flow.models.torch.regions import back_to
 from amplint.flow.models.torch.values import GradientMode, OpenRegions
 from amplint.flow.state.store import Ambient
@@ -43,6 +45,10 @@ class _Lifecycle(Hooks):
         """A loop ended of which not all rounds were walked."""
         api.emit(LoopEnded(api.place(node), regions(api), api.place(node).key))
 
+    def handled(self, api: Api, node: Node) -> None:
+        """A handler was left."""
+        api.emit(Handled(api.place(node), ()))
+
     def returned(self, api: Api, node: Node) -> None:
         """An entry point came to its end."""
         api.emit(FunctionEnded(api.place(node), regions(api)))
@@ -66,11 +72,12 @@ class _Lifecycle(Hooks):
         if isinstance(mode, GradientMode):
             api.surround(mode)
 
-    def unresolved(self, api: Api, method: str, node: Node) -> None:
-        """A method is called by its name alone: what it does in a region that is open is judged with it."""
+    def unresolved(self, api: Api, method: str, given: Arguments, node: Node) -> None:
+        """A method is called by its name alone: what it does in a region that is open is judged with it. Every module
+        has a ``forward``: that name says nothing."""
         region = enabled_region(regions(api))
-        if region is not None and not region.assumed and region.through is None:
-            api.emit(CalledByName(api.place(node), regions(api), method))
+        if method != "forward" and region is not None and not region.assumed and region.through is None:
+            api.emit(CalledByName(api.place(node), regions(api), method, given_by(given)))
 
     def opaque(self, api: Api, arguments: Arguments, effects: bool, node: Node) -> Value | None:
         """A call is not followed."""

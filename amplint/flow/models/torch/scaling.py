@@ -16,8 +16,9 @@ from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, s
 from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped, takes_scale
 from amplint.flow.models.torch.regions import switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
+from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, Choice, Constant, Instance, Note, Unknown, Value
+from amplint.flow.state.values import NONE, TRUE, UNBOUND, Choice, Constant, Instance, Note, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -43,10 +44,7 @@ _OWNERS: tuple[type[Value] | str, ...] = (Scaler, SCALER, *sorted(SCALERS))
 @models.call(*SCALERS, weight=Weight.ENTRY)
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``torch.amp.GradScaler("cuda", enabled=flag)``."""
-    flag = arguments.keyword("enabled")
-    enabled = api.known_truth(flag) if flag is not None else True
-    # the flag counts although this path knows it: it is why there is a scaler
-    switched = enabled is None or (enabled and isinstance(flag, (Unknown, Choice)))
+    enabled, switch = _switched(api, _flag(arguments))
     identity = api.fresh(node)
     arguments_of.tell(api, name, parameters_of(name), arguments, node)
     api.emit(ScalerMade(api.place(node), regions(api), identity, enabled, api.is_built_each_round))
@@ -56,8 +54,36 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     else:
         api.drop_note(identity, UnitScale)
     half = name in TAKES_HALF_PARAMETERS
-    switch = flag if switched else None
     return Scaler(identity, enabled, half, switch, api.place(node), initial, initial == 1.0)
+
+
+def _flag(arguments: Arguments) -> Value:
+    flag = arguments.keyword("enabled")
+    return flag if flag is not None else TRUE
+
+
+def _switched(api: Api, flag: Value) -> tuple[bool | None, Value | None]:
+    """Whether a scaler is on, and the flag that decides it."""
+    enabled = api.known_truth(flag)
+    # the flag counts although this path knows it: it is why there is a scaler
+    switched = enabled is None or (enabled and isinstance(flag, (Unknown, Choice)))
+    return enabled, flag if switched else None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWith(Note):
+    """The flag that the constructor of torch was given for an object of a class that derives from its scaler."""
+
+    flag: Value
+
+
+@models.call(*(f"{name}.__init__" for name in sorted(SCALERS)), weight=Weight.EFFECT)
+def _initialised(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``super().__init__(enabled=flag)`` in the constructor of a class that derives from torch's scaler."""
+    hidden = arguments.unclear and arguments.keyword("enabled") is None
+    if isinstance(arguments.receiver, Instance) and not hidden:
+        api.set_note(arguments.receiver.identity, MadeWith(_flag(arguments)))
+    return NONE
 
 
 def _initial_scale(arguments: Arguments, parameters: tuple[str, ...]) -> float | None:
@@ -76,12 +102,18 @@ def _annotated(own: Symbol) -> Value:
     return Unknown(own, SCALER)
 
 
-def as_scaler(value: Value) -> Scaler:
+def _noted_flag(note: Value) -> Value:
+    return note.flag if isinstance(note, MadeWith) else UNBOUND
+
+
+def as_scaler(api: Api, value: Value) -> Scaler:
     """A scaler, whatever is known of it."""
     if isinstance(value, Unknown):
         return Scaler(value.symbol)
     if isinstance(value, Instance):
-        return Scaler(value.identity, takes_half=True, initial=None)
+        flag = apply(_noted_flag, api.noted(value.identity, MadeWith) or UNBOUND)
+        enabled, switch = _switched(api, flag) if UNBOUND not in set(leaves(flag)) else (None, None)
+        return Scaler(value.identity, enabled, takes_half=True, switch=switch, initial=None)
     assert isinstance(value, Scaler)
     return value
 
@@ -160,7 +192,7 @@ def _for_all(*names: str, tags: tuple[str, ...] = ()) -> Callable[[MethodModel],
 @_for_all("scale", tags=(SCALES_LOSSES,))
 def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.scale(loss)``."""
-    scaler, loss = as_scaler(base), arguments.get(0, "outputs")
+    scaler, loss = as_scaler(api, base), arguments.get(0, "outputs")
     event = used(api, scaler, name, node, loss=loss)
     if loss is None:
         loss = api.unknown(node)
@@ -171,14 +203,14 @@ def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
 def _unscale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.unscale_(optimizer)``."""
     optimizer = arguments.get(0, "optimizer")
-    used(api, as_scaler(base), name, node, optimizer=optimizer)
+    used(api, as_scaler(api, base), name, node, optimizer=optimizer)
     return NONE
 
 
 @_for_all("step")
 def _step(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.step(optimizer)``."""
-    scaler, optimizer, closure = as_scaler(base), arguments.get(0, "optimizer"), _closure(arguments)
+    scaler, optimizer, closure = as_scaler(api, base), arguments.get(0, "optimizer"), _closure(arguments)
     used(api, scaler, name, node, optimizer=optimizer, closure=closure)
     stepped(api, optimizer, node, scaler=scaler.identity, closure=bool(closure))
     return NONE
@@ -193,7 +225,7 @@ def _closure(arguments: Arguments) -> str:
 @_for_all("update")
 def _update(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.update()``."""
-    scaler = as_scaler(base)
+    scaler = as_scaler(api, base)
     used(api, scaler, name, node, new_scale=arguments.get(0, "new_scale") not in (None, NONE))
     api.drop_note(scaler.identity, UnitScale)
     return NONE
@@ -202,21 +234,21 @@ def _update(api: Api, base: Value, name: str, arguments: Arguments, node: Node) 
 @_for_all("get_scale", tags=(SCALES_LOSSES,))
 def _get_scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.get_scale()``."""
-    scaler = as_scaler(base)
+    scaler = as_scaler(api, base)
     used(api, scaler, name, node)
     return Scale(scaler.identity)
 
 
 @_for_all("state_dict")
 def _state_dict(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
-    scaler = as_scaler(base)
+    scaler = as_scaler(api, base)
     used(api, scaler, name, node)
     return StateDict(SCALER, scaler.identity, api.place(node))
 
 
 @_for_all("load_state_dict")
 def _load_state_dict(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
-    scaler = as_scaler(base)
+    scaler = as_scaler(api, base)
     used(api, scaler, name, node)
     api.drop_note(scaler.identity, UnitScale)
     return NONE
@@ -225,7 +257,7 @@ def _load_state_dict(api: Api, base: Value, name: str, arguments: Arguments, nod
 @_for_all("is_enabled")
 def _is_enabled(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.is_enabled()``: the flag that it was made with."""
-    scaler = as_scaler(base)
+    scaler = as_scaler(api, base)
     if scaler.switch is not None:
         return api.truth(scaler.switch)
     if scaler.enabled is not None:
@@ -243,15 +275,15 @@ def _other(api: Api, scaler: Scaler, name: str, arguments: Arguments, node: Node
 def _attribute(api: Api, base: Value, name: str, node: Node) -> Value | None:
     """The code asks a scaler itself for its scale, or in which stages its optimizers are."""
     if name == _STAGES:
-        used(api, as_scaler(base), "stages", node)
+        used(api, as_scaler(api, base), "stages", node)
         return api.unknown(node)
     if name == "_scale":
-        used(api, as_scaler(base), "get_scale", node)
-        return Scale(as_scaler(base).identity)
+        used(api, as_scaler(api, base), "get_scale", node)
+        return Scale(as_scaler(api, base).identity)
     return None
 
 
 @models.into(models.havocs, *_OWNERS)
 def _given(api: Api, base: Value, node: Node) -> None:
     """A scaler is given to code that is not followed."""
-    used(api, as_scaler(base), "cut" if api.is_cut else "given", node)
+    used(api, as_scaler(api, base), "cut" if api.is_cut else "given", node)

@@ -22,6 +22,8 @@ MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
 class DTypeValue(Value):
     """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``."""
 
+    is_of_own_class: ClassVar[bool] = True
+
     dtype: DType
     of_tensor: bool = field(default=False, compare=False)
 
@@ -35,6 +37,8 @@ class DTypeValue(Value):
 class TypeInfo(Value):
     """``torch.finfo(dtype)``; None where the type is not known."""
 
+    is_of_own_class: ClassVar[bool] = True
+
     dtype: DType | None
 
 
@@ -42,6 +46,8 @@ class TypeInfo(Value):
 class DeviceValue(Value):
     """A ``torch.device``: its type if that is known, "cuda" or "cpu", and the string that it was made of. ``symbol``
     stands for one of which the type is not known."""
+
+    is_of_own_class: ClassVar[bool] = True
 
     device: str | None = None
     text: str | None = None
@@ -87,6 +93,11 @@ class Tensor(Value):
     def matters(self) -> bool:  # type: ignore[override]
         """Whether a call that is given it is followed."""
         return self.is_half
+
+    @property
+    def is_of_own_class(self) -> bool:  # type: ignore[override]
+        """Not where it may be a tuple or dict of tensors."""
+        return not self.whole_output
 
     def moved(self) -> Tensor:
         """The same data in another shape."""
@@ -174,6 +185,7 @@ class StateDict(Value):
 class Optimizer(Value):
     """An optimizer and the modules whose parameters it updates."""
 
+    is_of_own_class: ClassVar[bool] = True
     matters: ClassVar[bool] = True
     identity: Symbol
     modules: frozenset[Symbol] = frozenset()
@@ -188,6 +200,7 @@ class Scaler(Value):
     """A gradient scaler. ``enabled`` is None where a flag decides that nothing is known of; ``switch`` is that
     flag."""
 
+    is_of_own_class: ClassVar[bool] = True
     matters: ClassVar[bool] = True
     identity: Symbol
     enabled: bool | None = None
@@ -202,6 +215,8 @@ class Scaler(Value):
 @dataclass(frozen=True, slots=True)
 class Scheduler(Value):
     """A learning-rate scheduler. ``optimizer`` identifies the one whose rate it sets."""
+
+    is_of_own_class: ClassVar[bool] = True
 
     identity: Symbol
     optimizer: Symbol | None = None
@@ -247,6 +262,7 @@ class Gradient(Value):
 class Autocast(Value):
     """An autocast context that was made. ``enabled`` is None where a flag decides; ``switch`` is that flag."""
 
+    is_of_own_class: ClassVar[bool] = True
     matters: ClassVar[bool] = True
     place: Place
     identity: Symbol
@@ -267,6 +283,8 @@ class Autocast(Value):
 class GradientSwitch(Value):
     """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(on)``. ``before`` is how it was before
     the call of the last one, which switches at once and goes back when it is left as a context."""
+
+    is_of_own_class: ClassVar[bool] = True
 
     on: bool
     before: bool | None = None
