@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from amplint.events import Backward, CacheCleared, Event, LoopIterated, Place
+from amplint.events import Backward, CacheCleared, Event, Handled, LoopIterated, Place
 from amplint.findings import Span
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import Condition, asked, both, negation
@@ -229,3 +229,22 @@ def test_what_happens_only_before_an_error_is_heard() -> None:
     ear = Ear(kept)
     Run(KINDS, ear.hear).over(graph(calls(made)), ())
     assert [line for _, line in ear.heard] == [1, 2]
+
+
+def test_what_was_tried_is_taken_to_have_been_done() -> None:
+    """``try: a() except: b()`` and what follows: b is heard, and no path goes on without a."""
+    raised = flag("raised")
+    left = Happens(raised, Handled(place(3), ()))
+    ear = Ear(kept)
+    tried = graph(happens(1, negation(raised)), happens(2, raised), left, happens(4))
+    assert Run(KINDS, ear.hear).over(tried, ()) == [(1, 4)]
+    assert 2 in {line for _, line in ear.heard}
+
+
+def test_what_was_tried_does_not_matter_where_it_does_nothing() -> None:
+    raised = flag("raised")
+    left = Happens(raised, Handled(place(3), ()))
+    assert set(Run(KINDS, Ear(kept).hear).over(graph(happens(2, raised), left, happens(4)), ())) == {
+        (2, 4),
+        (4,),
+    }
