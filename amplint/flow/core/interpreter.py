@@ -42,7 +42,8 @@ _TIDY = 64
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
 SMALL = 12
-"""A function of so few statements is followed for what it returns, whether it has effects or not."""
+"""A function of so few statements is followed for what it returns, whether it has effects or not; a property at any
+depth."""
 
 
 class Interpreter(Instances):
@@ -138,7 +139,8 @@ class Interpreter(Instances):
             return True
         if self.project.sure_weight(function) >= Weight.EFFECT or self.project.enters(function):
             return True
-        return len(self.active) < LOOKED_INTO and _is_small(function)
+        attribute = self.project.kind_of_method(function) in ("property", "cached property")
+        return (attribute or len(self.active) < LOOKED_INTO) and _is_small(function)
 
     def _has_effects(self, value: Value) -> bool:
         """Whether calling a value has effects: ``validate(model, amp_autocast=torch.cuda.amp.autocast)``."""

@@ -21,7 +21,7 @@ from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Optimizer, Prepared, Wrapped
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Value
+from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Note, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -221,11 +221,16 @@ def _run_steps(api: Api, module: Value, precision: Value, node: Node) -> Value:
 
 
 def _run_each(api: Api, module: Value, context: Value, node: Node) -> Value:
-    """A module that steps its optimizers by itself is left to those who walk its step alone."""
+    """A module that steps its optimizers by itself is left to those who walk its step alone. One that may do either is
+    taken on the path on which it does not."""
     if not isinstance(module, Instance) or module.made_of is None:
         return NONE
-    if api.known_truth(api.attribute(module, "automatic_optimization", node)) is False:
-        return NONE
+    automatic = api.truth(api.attribute(module, "automatic_optimization", node))
+    return api.each(automatic, lambda on: _walk_steps(api, module, context, node) if on == TRUE else NONE)
+
+
+def _walk_steps(api: Api, module: Instance, context: Value, node: Node) -> Value:
+    assert module.made_of is not None
     for step, around in (("training_step", ()), ("validation_step", (External("torch.no_grad"),))):
         if api.find_method(module.made_of, step) is None:
             continue

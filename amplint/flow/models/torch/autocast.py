@@ -11,7 +11,7 @@ from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch import arguments as given
 from amplint.flow.models.torch import regions as opened
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.values import Autocast, DeviceValue, DTypeValue
+from amplint.flow.models.torch.values import TYPE_OF_MODULE, Autocast, DeviceValue, DTypeValue
 from amplint.flow.state.values import (
     NONE,
     BoundMethod,
@@ -105,8 +105,12 @@ def _device_of(value: Value | None) -> str | None:
 
 
 def _dtype_of(value: Value | None) -> tuple[DType | None, bool]:
+    """The type that a region is given. In that of a module, ``dtype=model.dtype``, nothing becomes half that is not so
+    already."""
     if value is None or value == NONE:
         return None, False
+    if isinstance(value, Unknown) and value.kind == TYPE_OF_MODULE:
+        return DType.FLOAT32, True
     return (value.dtype if isinstance(value, DTypeValue) else None), True
 
 

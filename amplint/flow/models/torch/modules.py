@@ -12,6 +12,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.casts import target_of
 from amplint.flow.models.torch.values import (
     MODULE,
+    TYPE_OF_MODULE,
     Buffers,
     CompiledNote,
     Frozen,
@@ -32,7 +33,7 @@ from amplint.flow.models.torch.weights import (
     written,
 )
 from amplint.flow.state.conditions import apply, leaves
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -229,7 +230,9 @@ def _attribute(api: Api, base: Instance, name: str, node: Node) -> Value | None:
 
 @models.into(models.attributes, MODULE)
 def _of_unknown(api: Api, base: Unknown, name: str, node: Node) -> Value | None:
-    """``wrapped.module``."""
+    """``wrapped.module``, ``model.dtype``."""
+    if name == "dtype":
+        return Unknown(symbol("attribute", base.symbol, name), TYPE_OF_MODULE)
     return base if name == "module" and api.note(base.symbol, Parallel) is not None else None
 
 

@@ -12,6 +12,7 @@ from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, symbol
 from amplint.flow.state.values import Instance, Note, Unknown, Value
 
 MODULE, OPTIMIZER, SCALER = "module", "optimizer", "scaler"
+TYPE_OF_MODULE = "type of a module"
 """The kinds of unknowns: what the code does with an object from out of sight."""
 
 
