@@ -516,9 +516,11 @@ class Framework:
 
     setting: str
     prepares: str
-    clips: str
+    clips: str = ""
     stands_for: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The functions of torch that it has methods of the same names for, with what these take."""
+    hook: str = ""
+    """The method of the user's in which it has divided the gradients, where none of its own does so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class ClipThroughFramework(FixBuilder):
     def offer(self, files: Files) -> Fix | Refusal:
         """Unsafe: the method unscales the gradients of all optimizers, and may do so once for each step."""
         taken = dict(self.framework.stands_for)
+        if self.framework.hook:
+            return Refusal(f"the clip belongs into `{self.framework.hook}`")
         if not taken:
             return Refusal(f"`{self.framework.clips}` takes other arguments")
         if self.clip.path != self.backward.path:

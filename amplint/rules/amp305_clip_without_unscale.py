@@ -10,7 +10,7 @@ prepared, where an argument says in which precision to train: as a warning unles
 
 Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit or norm in a piece of
 code that asks for `scaler.get_scale()`; parameters of another optimizer; the branch without scaler; and the
-clipping methods of accelerate, Fabric and Lightning, which unscale by themselves.
+clipping methods of accelerate and Fabric, which unscale by themselves, and Lightning's.
 
 ## Why is this bad
 
@@ -161,12 +161,18 @@ class ClipWithoutUnscale(ProtocolRule):
             (step.place, "the gradients are divided by the scale only here"),
         )
         builder = ClipThroughFramework(place, scaled.place, scaled.framework)
+        framework = scaled.framework
+        help = (
+            f"Clip in the method `{framework.hook}`, which is called once they are divided."
+            if framework.hook
+            else f"Call `{framework.clips}()`, which divides them before."
+        )
         report.add(
             self,
             place,
             message,
             why=f"The optimizer divides them only when it steps. {effect}",
-            help=f"Call `{scaled.framework.clips}()`, which divides them before.",
+            help=help,
             level=level,
             trail=trail,
             builder=builder,

@@ -15,13 +15,13 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
-from amplint.flow.models.frameworks.scales import prepared, region_by, tell_precision
+from amplint.flow.models.frameworks.scales import precision_of, prepared, region_by, tell_precision
 from amplint.flow.models.torch import checkpoints
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Optimizer, Prepared, Wrapped
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Note, Value
+from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Mapping, Note, Sequence, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -58,6 +58,8 @@ FABRIC = "fabric"
 """The kind of unknown objects that are used as a Fabric is."""
 _SCALED: frozenset[object] = frozenset({16, "16", "16-mixed"})
 _FRAMEWORK = Framework('precision="16-mixed"', "fabric.setup", "fabric.clip_gradients")
+_CONFIGURED = "what configure_optimizers gave"
+_MANUAL = Framework('precision="16-mixed"', "self.optimizers", hook="on_before_optimizer_step")
 _TYPES: dict[object, DType] = {
     16: DType.FLOAT16,
     "16": DType.FLOAT16,
@@ -167,8 +169,8 @@ roles.give_kind(models, FABRIC, OF_FABRIC)
 
 def _optimizers(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``self.optimizers()``: what the trainer has made of those that ``configure_optimizers`` gave it."""
-    found = roles.optimizers_of(framework)
-    roles.prepare(api, found, Prepared())
+    found = roles.held_by(api, framework, _CONFIGURED) or roles.optimizers_of(framework)
+    roles.prepare(api, found, prepared(api, framework, None) if precision_of(api, framework) else Prepared())
     return found
 
 
@@ -217,16 +219,40 @@ def _run_steps(api: Api, module: Value, precision: Value, node: Node) -> Value:
         return NONE
     context = framework_region(api, node, enabled=True if known else None, cache_enabled=False)
     context = replace(context, dtype=_TYPES.get(name), framework=not known)
-    return api.each(module, lambda one: _run_each(api, one, context, node))
+    return api.each(module, lambda one: _run_each(api, one, precision, context, node))
 
 
-def _run_each(api: Api, module: Value, context: Value, node: Node) -> Value:
-    """A module that steps its optimizers by itself is left to those who walk its step alone. One that may do either is
-    taken on the path on which it does not."""
+def _run_each(api: Api, module: Value, precision: Value, context: Value, node: Node) -> Value:
+    """The steps of a module. Of one that steps its optimizers by itself the scaler alone is looked at: that its
+    backward pass runs in the region of the trainer is not its own doing."""
     if not isinstance(module, Instance) or module.made_of is None:
         return NONE
     automatic = api.truth(api.attribute(module, "automatic_optimization", node))
-    return api.each(automatic, lambda on: _walk_steps(api, module, context, node) if on == TRUE else NONE)
+
+    def run(on: Value) -> Value:
+        if on == TRUE:
+            return _walk_steps(api, module, context, node)
+        arguments = Arguments((), (("precision", precision),), ())
+        tell_precision(api, module.identity, arguments, precision, _SCALED, node, _MANUAL)
+        configured = api.call(api.attribute(module, "configure_optimizers", node), Arguments(), node)
+        api.store(module.identity, _CONFIGURED, api.each(configured, _optimizers_in))
+        return api.call(api.attribute(module, "training_step", node), Arguments(unclear=True), node)
+
+    return api.each(automatic, run)
+
+
+def _optimizers_in(configured: Value) -> Value:
+    """The optimizers that ``configure_optimizers`` gives, alone or in a list, perhaps beside schedulers."""
+    match configured:
+        case Sequence(items=(Sequence() as found, Sequence()), exact=True):
+            return _optimizers_in(found)
+        case Sequence(items=(one,), exact=True):
+            return _optimizers_in(one)
+        case Sequence():
+            return replace(configured, items=tuple(map(_optimizers_in, configured.items)))
+        case Mapping():
+            return configured.get("optimizer") or configured
+    return configured
 
 
 def _walk_steps(api: Api, module: Instance, context: Value, node: Node) -> Value:
