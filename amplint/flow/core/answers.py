@@ -12,8 +12,9 @@ from typing import TypeVar
 from amplint.flow.core.api import Arguments, SeveralAmbient
 from amplint.flow.core.paths import Paths
 from amplint.flow.state import values as kinds
-from amplint.flow.state.conditions import Condition, apply, leaves, select, within
+from amplint.flow.state.conditions import Condition, apply, atoms, leaves, select, within
 from amplint.flow.state.store import Ambient, generalised
+from amplint.flow.state.symbols import is_of_a_round
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -96,11 +97,12 @@ class Answers(Paths):
         return self._resolved(given, values, several, function)
 
     def _told_apart(self, value: Value) -> Value:
-        """A list that a flag has filled in different ways: one of several lists."""
+        """A list that a flag has filled in different ways: one of several lists. What a loop asks of each of many
+        things tells no lists apart."""
         if isinstance(value, kinds.Sequence) and value.identity is not None:
             found = self.load(value.identity, "[]")
             found = within(found, self.state.condition) if found is not None else None
-            if isinstance(found, Choice):
+            if isinstance(found, Choice) and not any(map(is_of_a_round, atoms(found))):
                 return found
         return value
 

@@ -12,7 +12,7 @@ from amplint.flow.core.registry import CallModel, MethodModel
 from amplint.flow.state.conditions import Condition, atoms, both, without
 from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.store import Ambient, Key
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import AT, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -388,9 +388,7 @@ def _is_plain(m: Machine, value: Value) -> bool:
     if isinstance(value, Unknown) and value.kind is not None:
         return False
     return (
-        isinstance(value, (Unknown, Number))
-        and value.symbol.parts[0] == "at"
-        and not m.is_noted(value.symbol)
+        isinstance(value, (Unknown, Number)) and value.symbol.parts[0] == AT and not m.is_noted(value.symbol)
     )
 
 

@@ -29,7 +29,7 @@ from amplint.flow.state.conditions import (
 )
 from amplint.flow.state.graph import Happens, together
 from amplint.flow.state.store import Key, State, join, join_values, keep_apart, rejoined
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import AT, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -106,11 +106,11 @@ class Paths:
 
     def unknown(self, node: Node, kind: str | None = None) -> Unknown:
         """An unknown value that comes about at this node."""
-        return Unknown(symbol("at", self.frame.context, node.number, *self.frame.rounds), kind)
+        return Unknown(symbol(AT, self.frame.context, node.number, *self.frame.rounds), kind)
 
     def number(self, node: Node) -> Number:
         """A number that is not known."""
-        return Number(symbol("at", self.frame.context, node.number, *self.frame.rounds))
+        return Number(symbol(AT, self.frame.context, node.number, *self.frame.rounds))
 
     # paths
 

@@ -25,7 +25,7 @@ MOST_ATOMS = 10
 """A value depends on so many questions."""
 MOST_ASKED = 64
 """A condition under which something happens is made of so many."""
-MOST_NODES = 256
+MOST_NODES = 1024
 """A condition under which something happens has so many nodes."""
 
 

@@ -82,6 +82,9 @@ COMPUTED = "computed"
 """How symbols begin of what an operator gives: ``symbol(COMPUTED, "*", left, right)``."""
 NUMBER = "number"
 """How the name of a number is marked that was computed with something unknown."""
+AT = "at"
+"""How symbols begin of what comes about at a node: ``symbol(AT, context, node, *rounds)``, with the numbers of the
+rounds of the loops around it."""
 ONE_OF_MANY = "one of many"
 """Marks the symbol of what a loop takes out of a collection that is not known: another one in each round."""
 
@@ -108,6 +111,13 @@ _EQUAL_TO_INTEGERS = frozenset({bool, float})
 def is_one_of_many(name: Symbol) -> bool:
     """Whether a symbol stands for another object in each round of a loop."""
     return any(ONE_OF_MANY in one.parts for one in (name, *made_from(name)))
+
+
+@lru_cache(maxsize=4096)
+def is_of_a_round(name: Symbol) -> bool:
+    """Whether a symbol stands for something else in each round of a loop: one of many, or what came about there."""
+    parts = (name, *made_from(name))
+    return is_one_of_many(name) or any(one.parts[0] == AT and len(one.parts) > 3 for one in parts)
 
 
 def made_from(whole: Hashable) -> set[Symbol]:
