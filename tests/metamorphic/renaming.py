@@ -32,7 +32,9 @@ _BY_NAME = frozenset(
 """Functions that take names for strings."""
 _OVERRIDDEN = frozenset(
     {"forward", "backward", "setup_context", "jvp", "step", "closure", "zero_grad", "state_dict"}
+    | {"training_step", "configure_optimizers", "on_before_optimizer_step", "automatic_optimization"}
 )
+"""What torch and Lightning call or read of classes of the program."""
 
 
 def renamed(trees: Trees, known: frozenset[str]) -> None:

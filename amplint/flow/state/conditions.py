@@ -23,7 +23,7 @@ Condition = Value
 MOST_ALTERNATIVES = 12
 MOST_ATOMS = 10
 """A value depends on so many questions."""
-MOST_ASKED = 64
+MOST_ASKED = 128
 """A condition under which something happens is made of so many."""
 MOST_NODES = 1024
 """A condition under which something happens has so many nodes."""
