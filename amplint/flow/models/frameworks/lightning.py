@@ -20,6 +20,7 @@ from amplint.flow.models.torch import checkpoints
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Optimizer, Prepared, Wrapped
+from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Mapping, Note, Sequence, Value
 from amplint.lowering.program import Node
@@ -170,8 +171,13 @@ roles.give_kind(models, FABRIC, OF_FABRIC)
 def _optimizers(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``self.optimizers()``: what the trainer has made of those that ``configure_optimizers`` gave it."""
     found = roles.held_by(api, framework, _CONFIGURED) or roles.optimizers_of(framework)
-    roles.prepare(api, found, prepared(api, framework, None) if precision_of(api, framework) else Prepared())
-    return found
+    note = prepared(api, framework, None) if precision_of(api, framework) else Prepared()
+
+    def take(one: Value) -> Value:
+        roles.prepare(api, one, note)
+        return one
+
+    return api.each(found, take)
 
 
 OF_MODULE = {
@@ -232,10 +238,13 @@ def _run_each(api: Api, module: Value, precision: Value, context: Value, node: N
     def run(on: Value) -> Value:
         if on == TRUE:
             return _walk_steps(api, module, context, node)
+        found = api.call(api.attribute(module, "configure_optimizers", node), Arguments(), node)
+        configured = api.each(found, _optimizers_in)
+        if not all(map(_are_known, leaves(configured))):
+            return NONE
         arguments = Arguments((), (("precision", precision),), ())
         tell_precision(api, module.identity, arguments, precision, _SCALED, node, _MANUAL)
-        configured = api.call(api.attribute(module, "configure_optimizers", node), Arguments(), node)
-        api.store(module.identity, _CONFIGURED, api.each(configured, _optimizers_in))
+        api.store(module.identity, _CONFIGURED, configured)
         return api.call(api.attribute(module, "training_step", node), Arguments(unclear=True), node)
 
     return api.each(automatic, run)
@@ -253,6 +262,16 @@ def _optimizers_in(configured: Value) -> Value:
         case Mapping():
             return configured.get("optimizer") or configured
     return configured
+
+
+def _are_known(optimizers: Value) -> bool:
+    """Whether each of them will be known for one of the trainer's when it steps."""
+    match optimizers:
+        case Sequence(exact=True):
+            return all(map(_are_known, optimizers.items))
+        case Optimizer() | Instance():
+            return True
+    return False
 
 
 def _walk_steps(api: Api, module: Instance, context: Value, node: Node) -> Value:
