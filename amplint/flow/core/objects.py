@@ -117,11 +117,6 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
     another method may have set it since."""
     if not m.is_of_unknown_age(base) or (base.identity, name) in m.state.heap:
         return value
-    if value == NONE:
-        found = m.set_elsewhere(base, name)
-        if found is not None:
-            m.settle(base, name, found)
-        return found if found is not None else value
     later: list[Value] = []
 
     def since(one: Value) -> Value:
@@ -132,7 +127,10 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
             later.append(found if found is not None else one)
         return later[0]
 
-    return m.each(value, since)
+    found = m.each(value, since)
+    if value == NONE and found != NONE:
+        m.settle(base, name, found)
+    return found
 
 
 def _inherited(m: Machine, base: Instance, name: str, node: Node) -> Value:
