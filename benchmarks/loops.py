@@ -2,13 +2,13 @@
 
     pip install -e . torch denoising-diffusion-pytorch video-diffusion-pytorch x-transformers \
         vector-quantize-pytorch monai pytorch-ignite lightning accelerate fastai transformers
-    python benchmarks/loops.py [--own]
+    python benchmarks/loops.py [--own] [--on-cuda]
 
 Each program of ``benchmarks/loops`` only makes data and calls the package's trainer. The package is linted, and
 its findings are judged by two steps of the run. The programs `own_*.py` are right loops of one's own, with a framework
 or without: each is run as it is, and with mistakes put into it by one edit each. There the program is linted, not the
 package, and what counts is whether the run says the mistake's rule, and nothing of the right program. `--own`: these
-alone.
+alone. `--on-cuda`: on the CUDA device that is there, instead of a simulated one.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ PACKAGES = {
     "x_transformer_mos": "x_transformers",
 }
 SEEN = ("confirmed", "missed")
+ON_CUDA = "--on-cuda" in sys.argv
 MISTAKES = {
     "own_accelerate": [
         ("accelerator.clip_grad_norm_(", "torch.nn.utils.clip_grad_norm_(", "clip-without-unscale"),
@@ -106,7 +107,15 @@ def confirmed(linted: str | Path, program: Path, *before: str) -> dict[str, obje
     """What ``amplint confirm`` says, as JSON."""
     command = [sys.executable, "-W", "ignore", "-m", "amplint", "confirm", "--output-format", "json"]
     steps = [] if linted == program else ["--steps", "2"]
-    command += ["--device", "simulated-cuda", str(linted), *steps, "--", *before, str(program)]
+    command += [
+        "--device",
+        "cuda" if ON_CUDA else "simulated-cuda",
+        str(linted),
+        *steps,
+        "--",
+        *before,
+        str(program),
+    ]
     finished = subprocess.run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
     )

@@ -1,7 +1,9 @@
 """Do fixes mend? For each rule with a fix a mistake is put into five right programs; the right one, the broken one and
 the fixed one train for fifty steps on simulated CUDA.
 
-    python benchmarks/mending.py [RULE...]
+    python benchmarks/mending.py [--on-cuda] [RULE...]
+
+With --on-cuda they train on the CUDA device that is there.
 
 A broken program differs from the right one if it raises, if a loss is off by more than float16 explains, or if what it
 keeps of types and counts is something else; the fixed one follows if it does not. Prints a table by rule, with how the
@@ -22,8 +24,12 @@ from functools import cache
 from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "confirm"))
+
 from measure import describe_machine, table
 from mistakes import MISTAKES, UNSEEN, Mistake
+from run_observed import leave_regions
 from training_programs import VARIANTS
 
 from amplint.config import Settings
@@ -31,6 +37,7 @@ from amplint.confirm.simulation import SimulatedCuda
 from amplint.fixing import fix
 from amplint.scope import alone
 
+ON_CUDA = "--on-cuda" in sys.argv
 ABSOLUTE, RELATIVE = 0.02, 0.05
 """How far a loss may be off: products in float16 have eleven bits, and fifty steps add up what they lose."""
 
@@ -59,10 +66,12 @@ def run(text: str) -> Outcome:
         warnings.simplefilter("always")
         torch.manual_seed(0)
         try:
-            with SimulatedCuda():
+            with contextlib.nullcontext() if ON_CUDA else SimulatedCuda():
                 exec(compile(text, "<program>", "exec"), names)
         except Exception as error:
             return Outcome(error=f"{type(error).__name__}: {error}".splitlines()[0][:80])
+        finally:
+            leave_regions()
     seen = [str(part) for part in names["seen"]]  # type: ignore[attr-defined]
     deprecated = {str(part.category.__name__) for part in told if part.category is FutureWarning}
     return Outcome(tuple(names["losses"]), (*seen, *sorted(deprecated)))  # type: ignore[arg-type]
@@ -143,4 +152,4 @@ def main(wanted: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main([name for name in sys.argv[1:] if name != "--on-cuda"]))

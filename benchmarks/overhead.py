@@ -1,12 +1,13 @@
 """Times training steps as users have them: a program by itself, under a bare simulation, and under the whole of
 ``amplint confirm`` and ``amplint trace``.
 
-    python benchmarks/overhead.py [--rounds N] [--models NAME...] [--devices cuda cpu] [--ways confirm trace]
+    python benchmarks/overhead.py [--rounds N] [--models NAME...] [--devices cuda cpu gpu] [--ways confirm trace]
 
 Each program is a process of its own, on one thread; it says itself how much of the processor's time a step took, with
 all that amplint does in that process. The processes stand by each other and take turns of a few steps, so that what
 else slows the machine down slows all of them; the figure is the median of the ratios of neighbouring turns, with their
-quartiles. A region for CUDA is simulated: there simulation is compared with simulation.
+quartiles. A region for CUDA is simulated: there simulation is compared with simulation. `gpu` is the
+CUDA device that is there.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ STEPS = {"MLP 8x64": 20, "MLP 8x256": 12, "CNN": 8, "transformer": 3}
 WARM = 6
 """Turns that are not counted."""
 SIMULATED = "--simulated"
+REGIONS = {"cuda": "float16, simulated CUDA", "cpu": "bfloat16, CPU", "gpu": "float16, CUDA"}
+TORCH = {"gpu": "cuda"}
+"""What torch calls a device where it is called something else here."""
 _STEADY = {
     "OMP_NUM_THREADS": "1",
     "MALLOC_TOP_PAD_": "100000000",
@@ -41,7 +45,7 @@ step of the CNN."""
 
 def commands(device: str) -> dict[str, list[str]]:
     """How the program is started, by what it is compared as."""
-    on = ["--device", "simulated-cuda" if device == "cuda" else "cpu"]
+    on = ["--device", {"cuda": "simulated-cuda", "gpu": "cuda"}.get(device, device)]
     own = [sys.executable, "-m", "amplint"]
     alone = [sys.executable, str(PROGRAM)]
     return {
@@ -59,7 +63,7 @@ class Process:
         os.mkfifo(turns)
         os.mkfifo(told)
         self._process = subprocess.Popen(
-            [*command, model, device, str(STEPS[model]), str(turns), str(told)],
+            [*command, model, TORCH.get(device, device), str(STEPS[model]), str(turns), str(told)],
             stdout=subprocess.DEVNULL,
             cwd=ROOT,
             env={**os.environ, **_STEADY},
@@ -115,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--models", nargs="*", choices=ASKED, default=list(ASKED))
-    parser.add_argument("--devices", nargs="*", choices=("cuda", "cpu"), default=("cuda", "cpu"))
+    parser.add_argument("--devices", nargs="*", choices=REGIONS, default=("cuda", "cpu"))
     parser.add_argument("--ways", nargs="*", choices=("confirm", "trace"), default=("confirm", "trace"))
     options = parser.parse_args()
     print("| program | region | plain step | `confirm` / plain | asked | `trace` / plain | asked |")
@@ -126,9 +130,8 @@ def main() -> None:
             rounds = turns(ways, model, device, options.rounds)
             plain = median(part["plain"] for part in rounds)
             told = [ratio(rounds, way) if way in ways else "" for way in ("confirm", "trace")]
-            region = "float16, simulated CUDA" if device == "cuda" else "bfloat16, CPU"
             print(
-                f"| {model} | {region} | {plain:.2f} ms | {told[0]} | {ASKED[model]} | {told[1]} | 3 |",
+                f"| {model} | {REGIONS[device]} | {plain:.2f} ms | {told[0]} | {ASKED[model]} | {told[1]} | 3 |",
                 flush=True,
             )
 

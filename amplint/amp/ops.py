@@ -162,11 +162,13 @@ def policy_of(op: str, device: str = "cuda", torch: Bounds = EVERY) -> Policy | 
     return Policy(policy) if policy is not None else None
 
 
-def weights_meet_half(op: str, torch: Bounds = EVERY) -> str | None:
+def weights_meet_half(op: str, torch: Bounds = EVERY, device: str = "cuda") -> str | None:
     """What happens outside regions when a half operand meets the float32 weights of an op: "raises", "accepts" (a
     half result) or "promotes" (a float32 result). None if it has no weights, or the releases differ. Measured on
-    the CPU."""
-    found: str | None = _agreed("ops", plain_name(op), "weights", torch)
+    the CPU; where a CUDA device does something else the table says so."""
+    name = plain_name(op)
+    there = _agreed("ops", name, "weights_on_cuda", torch) if device == "cuda" else None
+    found: str | None = there or _agreed("ops", name, "weights", torch)
     return found
 
 

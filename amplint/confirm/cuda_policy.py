@@ -43,10 +43,11 @@ _AFTER = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.AutocastCPU)
 _CPU_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
 
-class Switch(Protocol):
-    """Whether autocast is on."""
+class Switches(Protocol):
+    """For which devices autocast is on."""
 
-    enabled: bool
+    cpu: bool
+    cuda: bool
 
 
 class WeightCache:
@@ -85,10 +86,10 @@ class WeightCache:
 
 
 class CudaPolicy:
-    """Installs the policy, until ``close``. ``cpu`` knows whether the code has switched autocast on for the CPU."""
+    """Installs the policy, until ``close``. ``enabled`` knows for which devices the code has switched autocast on."""
 
-    def __init__(self, cpu: Switch) -> None:
-        self._cpu = cpu
+    def __init__(self, enabled: Switches) -> None:
+        self._enabled = enabled
         self.cache = WeightCache()
         self._library = torch.library.Library("aten", "IMPL", "AutocastCPU")
         self._is_enabled = torch.is_autocast_enabled
@@ -129,9 +130,10 @@ class CudaPolicy:
     def _region_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The device of the region that an op is for: autocast is for tensors on the device that it is on for."""
         on_cuda, on_cpu = involved(args, kwargs)
-        if on_cuda and self._is_enabled("cuda"):
+        # torch itself says that it is on wherever the parts of an op are to meet it, see composites
+        if on_cuda and self._enabled.cuda and self._is_enabled("cuda"):
             return "cuda"
-        return "cpu" if on_cpu and self._cpu.enabled else ""
+        return "cpu" if on_cpu and self._enabled.cpu else ""
 
     def _only_on_cpu(self, name: str, op: Any) -> Callable[..., Any]:
         """CUDA lets the op pass: what it calls in turn meets autocast."""

@@ -293,7 +293,7 @@ class FunctionMode(TorchFunctionMode):
             return None
         if self._accumulates(function, site, call.tensors):
             return Op(site, regions, "accumulate", operands[-1:], operands[-1].dtype, None, "accumulation")
-        weights, weights_raise = self._weights(function, call.tensors)
+        weights, weights_raise = self._weights(call)
         if function.weights is not None:
             operands = tuple(part for part in operands if not part.parameter)
         interesting = any(part.dtype is not None and part.dtype.is_half for part in operands)
@@ -334,8 +334,10 @@ class FunctionMode(TorchFunctionMode):
         function, site, args, kwargs = call.function, call.site, call.args, call.kwargs
         number = _SCATTERS[function.name]
         value = args[number] if len(args) > number else kwargs.get("src", kwargs.get("source"))
-        if not isinstance(value, Tensor) or value.numel() == 1:
+        if not isinstance(value, Tensor):
             return None
+        if value.numel() == 1 and value.device.type not in DEVICES_LIKE_CUDA:
+            return None  # it fills a mask, whatever its type
         if function.name == "__setitem__" and not _indexes(args[1]):
             return None
         of = self.watch.histories.of
@@ -361,11 +363,12 @@ class FunctionMode(TorchFunctionMode):
             target = operand(place, args[0], call.histories[0])
         return Filled(site, call.regions, target, float(value), function.name)
 
-    def _weights(self, function: Function, tensors: list[Tensor]) -> tuple[DType | None, bool]:
-        if function.weights is None:
+    def _weights(self, call: Call) -> tuple[DType | None, bool]:
+        if call.function.weights is None:
             return None, False
-        weight = next((tensor for tensor in tensors if isinstance(tensor, Parameter)), None)
-        return (named(weight.dtype) if weight is not None else None), function.weights == "raises"
+        weight = next((tensor for tensor in call.tensors if isinstance(tensor, Parameter)), None)
+        meeting = call.function.weights_on_cpu if call.on_cpu else call.function.weights
+        return (named(weight.dtype) if weight is not None else None), meeting == "raises"
 
     def _history(self, call: Call, dtype: torch.dtype) -> History | None:
         """That of a result."""

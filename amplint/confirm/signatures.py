@@ -92,6 +92,7 @@ class Function:
     cpu: Policy | None
     sensitivity: str | None
     weights: str | None
+    weights_on_cpu: str | None
     casts: bool
     method: bool
     keeps_scale: bool
@@ -132,6 +133,7 @@ def _named(func: Any, name: str) -> Function:
         None if filler else ops.policy_of(plain, "cpu", TORCH),
         ops.sensitivity_of(plain),
         ops.weights_meet_half(plain, TORCH),
+        ops.weights_meet_half(plain, TORCH, "cpu"),
         name in CASTS or name in ("to", "type"),
         method,
         plain in KEEPS | COMBINES | JOINS or plain in _ARITHMETIC,
@@ -142,7 +144,9 @@ def _named(func: Any, name: str) -> Function:
 
 
 def _view(name: str) -> Function:
-    return Function(name, name, False, Policy.VIEW, Policy.VIEW, None, None, False, False, True, False, False)
+    return Function(
+        name, name, False, Policy.VIEW, Policy.VIEW, None, None, None, False, False, True, False, False
+    )
 
 
 GRADIENT = _view("grad")

@@ -3,6 +3,7 @@ float32."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -11,8 +12,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from amplint.confirm.composites import in_parts
+from amplint.confirm.composites import calls_others, in_parts, parts_meet_autocast
 from amplint.confirm.placement import common, spread
+from amplint.confirm.refusals import refuse
 
 
 def seen_in_thread(original: Any) -> Any:
@@ -35,6 +37,9 @@ def seen_in_thread(original: Any) -> Any:
     return start
 
 
+_AS_IT_IS = contextlib.nullcontext()
+
+
 class SimulatedOps(TorchDispatchMode):
     """Sees each op: keeps in mind on which device its result is, and computes in float32, and rounds, where the CPU
     has no half-precision kernel and CUDA has one."""
@@ -48,8 +53,10 @@ class SimulatedOps(TorchDispatchMode):
             return done
         with torch._C.DisableTorchFunction():
             device = common(func, args, kwargs)
+            refuse(func, args)
         try:
-            result = func(*args, **kwargs)
+            with parts_meet_autocast() if calls_others(func) else _AS_IT_IS:
+                result = func(*args, **kwargs)
         except RuntimeError as error:
             if not _lacks_kernel(func, str(error)):
                 if not _has_kernel(func):
@@ -101,7 +108,10 @@ _LACKING = (
     "could not create a primitive",
     "FFT doesn't support tensors of type: Half",
 )
-_NOT_ON_CUDA = ("linalg_", "_linalg_", "cholesky", "geqrf", "ormqr", "_ctc_loss", "lu_", "triangular_solve")
+_NOT_ON_CUDA = (
+    *("linalg_", "_linalg_", "cholesky", "geqrf", "ormqr", "_ctc_loss", "lu_", "triangular_solve"),
+    *("polar", "special_erfcx", "special_log_ndtr", "special_ndtri", "special_zeta"),
+)
 
 
 def _lacks_kernel(func: Any, message: str) -> bool:

@@ -32,7 +32,7 @@ class SimulatedCuda:
     def __init__(self) -> None:
         self._patches = Patches()
         self._policy: CudaPolicy | None = None
-        self._cpu = _CpuState()
+        self._enabled = _Enabled()
         self._mode: SimulatedOps | None = None
 
     def __enter__(self) -> SimulatedCuda:
@@ -50,7 +50,7 @@ class SimulatedCuda:
             raise RuntimeError("there is a CUDA device; nothing needs to be simulated")
         # torch imports it at the first op under a dispatch mode, and torch 2.6 cannot with function modes off
         import_module("torch._dynamo")
-        self._policy = CudaPolicy(self._cpu)
+        self._policy = CudaPolicy(self._enabled)
         self._policy.install()
         try:
             self._autocast(self._policy)
@@ -94,7 +94,7 @@ class SimulatedCuda:
         patches = self._patches
         set_enabled, is_enabled = torch.set_autocast_enabled, torch.is_autocast_enabled
         clear = torch.clear_autocast_cache
-        cpu = self._cpu
+        enabled = self._enabled
 
         def set_autocast_enabled(*args: Any) -> None:
             device = args[0].partition(":")[0] if isinstance(args[0], str) else "cuda"
@@ -103,15 +103,17 @@ class SimulatedCuda:
                 before = is_enabled("cpu")
                 set_enabled(*args)  # refuses what is no flag
                 set_enabled("cpu", before)
-                cpu.enabled = args[-1]
+                enabled.cpu = args[-1]
             else:
                 set_enabled(*args)
+            if device == "cuda":
+                enabled.cuda = args[-1]
             if device in ("cpu", "cuda"):
-                set_enabled("cpu", cpu.enabled or is_enabled("cuda"))
+                set_enabled("cpu", enabled.cpu or is_enabled("cuda"))
 
         def is_autocast_enabled(*args: Any, **kwargs: Any) -> bool:
             device = args[0] if args else kwargs.get("device_type", "cuda")
-            return cpu.enabled if device.partition(":")[0] == "cpu" else is_enabled(device)
+            return enabled.cpu if device.partition(":")[0] == "cpu" else is_enabled(device)
 
         def clear_autocast_cache() -> None:
             policy.cache.clear()
@@ -120,7 +122,7 @@ class SimulatedCuda:
         patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
         patches.set(torch, "is_autocast_enabled", is_autocast_enabled)
         patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
-        patches.set(torch, "is_autocast_cpu_enabled", lambda: cpu.enabled)
+        patches.set(torch, "is_autocast_cpu_enabled", lambda: enabled.cpu)
         patches.set(torch, "set_autocast_cpu_enabled", functools.partial(set_autocast_enabled, "cpu"))
         patches.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
 
@@ -144,19 +146,11 @@ class SimulatedCuda:
                 self._patches.set(torch.accelerator, name, value)
 
 
-class _CpuState:
-    """Whether the code has switched autocast on for the CPU, in this thread."""
+class _Enabled(threading.local):
+    """For which devices the code has switched autocast on, in this thread."""
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-
-    @property
-    def enabled(self) -> bool:
-        return bool(getattr(self._local, "enabled", False))
-
-    @enabled.setter
-    def enabled(self, value: bool) -> None:
-        self._local.enabled = value
+    cpu = False
+    cuda = False
 
 
 def _without_devices(original: Any) -> Any:

@@ -17,7 +17,8 @@ before the capture.
 
 `make_graphed_callables` begins with a test of `torch.is_autocast_cache_enabled()` and raises `RuntimeError:
 make_graphed_callables does not support the autocast caching. Please set `cache_enabled=False`.` (source of torch
-2.13.0). Copies of weights are kept until the outermost region is left.
+2.13.0; seen on a device with 2.11). Copies of weights are kept until the outermost region is left: there a graph that
+was captured in a region after a forward gave the same output after each weight had been set to 1.
 
 ## Example
 

@@ -37,7 +37,11 @@ Measured with torch 2.13.0 on the CPU:
 | float16 | SGD, Adam | `ValueError: Attempting to unscale FP16 gradients.` from `unscale_` or `step` |
 | float16 | with `fused=True` | no error: trains float16 weights, silently |
 | one `nn.PReLU().half()` in a float32 model | SGD | the same `ValueError` |
-| bfloat16 | SGD, Adam | no error, and no use: bfloat16 has the range of float32 |
+| bfloat16, on CUDA | SGD, Adam | `NotImplementedError` from `unscale_` or `step`, see below |
+| bfloat16, on the CPU | SGD, Adam | no error, and no use: bfloat16 has the range of float32 |
+
+With CUDA's scaler bfloat16 ends in `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'`:
+seen on a device with torch 2.11, and torch 2.14.1 has no such kernel either.
 
 * A float16 or bfloat16 parameter of 1.0 that gets a thousand SGD updates of 1e-4 is still 1.0. In float32
   it is 0.9.
@@ -152,7 +156,10 @@ class HalfModel(FlowRule):
 
     level = Level.ERROR
     shown_by = (ModuleCast,)
-    raises = r"Attempting to unscale (FP16|BFloat16|bf16)"
+    raises = (
+        r"Attempting to unscale FP16|"
+        r"_amp_foreach_non_finite_check_and_unscale_cuda\W* not implemented for 'BFloat16'"
+    )
 
     def start(self) -> Hashable:
         return State()
@@ -244,7 +251,10 @@ class HalfModel(FlowRule):
             advice = "Keep the parameters in float32; autocast chooses the half-precision ops."
         else:
             dtype = "bfloat16"
-            why = "bfloat16 needs no loss scaling, and unscaling bfloat16 gradients raises before torch 2.4."
+            why = (
+                "On CUDA `unscale_` and `step` raise `NotImplementedError`: a scaler cannot unscale bfloat16 "
+                "gradients. They need no scaling."
+            )
             advice = "Keep the parameters in float32 under autocast, or drop the scaler."
         report.add(
             self,

@@ -25,7 +25,7 @@ Measured with torch 2.13.0 on the CPU:
   Multiplying by a power of two is exact.
 * With `growth_interval=1`, so that a short run shows what a long one does: from a scale of 2^122 on, every
   second step overflows and is skipped, for a loss near 100.
-* Parameters in bfloat16 are another matter, see half-model: torch before 2.4 cannot unscale them.
+* Parameters in bfloat16 are another matter, see half-model: on CUDA a scaler cannot unscale them.
 
 ## Example
 

@@ -32,10 +32,12 @@ from op_samples import (
     AMBIGUOUS_METHODS,
     MODULES,
     MOVES,
+    REFUSED_ON_CUDA,
     SAMPLES,
     SENSITIVE,
     UNMEASURABLE_IN_OLD_RELEASES,
     UNMEASURABLE_ON_CUDA,
+    Filled,
     Sample,
     Tensors,
 )
@@ -118,14 +120,16 @@ def _call(function: Callable[..., Any], sample: Sample, tensors: Tensors) -> Out
         return Outcome("raises", f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
-def measure(device: str, function: Callable[..., Any], sample: Sample) -> str | None:
-    """The policy of a callable under autocast on a device, or None where it does not run."""
+def measure(
+    device: str, function: Callable[..., Any], sample: Sample, make: type[Tensors] = Tensors
+) -> str | None:
+    """The policy of a callable under autocast on a device, or None where it does not run. ``make``: the operands."""
     half = torch.float16 if device == "cuda" else torch.bfloat16
     outcome: dict[str, Outcome] = {}
     operands = 0
     for first, rest in ("ff", "hh", "hf", "fh"):
         kinds = {FLOAT: torch.float32, HALF: half}
-        tensors = Tensors(device, kinds[first], kinds[rest])
+        tensors = make(device, kinds[first], kinds[rest])
         outcome[first + rest] = _call(function, sample, tensors)
         operands = max(operands, tensors.made)
     floats, halves, half_first, half_rest = (outcome[key] for key in ("ff", "hh", "hf", "fh"))
@@ -159,15 +163,17 @@ def cuda_tensors() -> Any:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def measure_all(device: str, wanted: Iterable[str]) -> dict[str, str]:
-    """The policy of each wanted op that runs on a device, UNKNOWN where its spellings disagree."""
+def measure_all(device: str, wanted: Iterable[str], *, real: bool = False) -> dict[str, str]:
+    """The policy of each wanted op that runs on a device, UNKNOWN where its spellings disagree. ``real``: on the CUDA
+    device that is there, instead of fake tensors."""
     names = frozenset(wanted)
     found: dict[str, str] = {}
-    with torch.no_grad(), cuda_tensors() if device == "cuda" else contextlib.nullcontext():
+    fake = device == "cuda" and not real
+    with torch.no_grad(), cuda_tensors() if fake else contextlib.nullcontext():
         for sample, group in SAMPLES:
             for name in names.intersection(group.split()):
                 for _, function in spellings(name):
-                    policy = measure(device, function, sample)
+                    policy = measure(device, function, sample, Filled if real else Tensors)
                     if policy is None:
                         continue
                     if policy == "untouched" and name in MOVES:
@@ -237,44 +243,50 @@ def weighted_modules() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     }
 
 
-def run_module(name: str, dtype: torch.dtype, *, autocast: bool) -> Outcome:
-    """The type of a float32 module's output for an input of this type, on the CPU."""
+def run_module(name: str, dtype: torch.dtype, *, autocast: bool, device: str = "cpu") -> Outcome:
+    """The type of a float32 module's output for an input of this type."""
     module, inputs = weighted_modules()[name]
-    cast = [value.to(dtype) if value.is_floating_point() else value for value in inputs]
+    cast = [value.to(device, dtype) if value.is_floating_point() else value.to(device) for value in inputs]
     try:
-        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
-            return Outcome(_kind(module(*cast)))
+        with torch.no_grad(), torch.autocast(device, dtype=torch.bfloat16, enabled=autocast):
+            return Outcome(_kind(module.to(device)(*cast)))
     except (RuntimeError, ValueError) as error:
         return Outcome("raises", str(error).splitlines()[0])
 
 
-def weights_meet_half(name: str) -> str:
-    """What a module with float32 weights does with a half input outside autocast, on the CPU: raises,
-    accepts (a half result) or promotes (a float32 result). UNKNOWN if float16 and bfloat16 differ."""
-    outcomes = {run_module(name, dtype, autocast=False).kind for dtype in (torch.float16, torch.bfloat16)}
+def weights_meet_half(name: str, device: str = "cpu") -> str:
+    """What a module with float32 weights does with a half input outside autocast: raises, accepts (a half result)
+    or promotes (a float32 result). UNKNOWN if float16 and bfloat16 differ."""
+    outcomes = {
+        run_module(name, dtype, autocast=False, device=device).kind
+        for dtype in (torch.float16, torch.bfloat16)
+    }
     if len(outcomes) != 1:
         return UNKNOWN
     return {"raises": "raises", HALF: "accepts", FLOAT: "promotes"}[outcomes.pop()]
 
 
-def module_policy_on_cpu(name: str) -> str:
-    """The policy of an op that is only measured as a module. An LSTM in float32 raises on a processor for which oneDNN
-    has no bfloat16 kernel: autocast has cast what it was given."""
-    floats, halves = (run_module(name, dtype, autocast=True) for dtype in (torch.float32, torch.bfloat16))
-    without = run_module(name, torch.float32, autocast=False)
+def module_policy(name: str, device: str = "cpu") -> str:
+    """The policy of an op that is only measured as a module. On the CPU an LSTM in float32 raises on a processor for
+    which oneDNN has no bfloat16 kernel: autocast has cast what it was given."""
+    floats, halves = (
+        run_module(name, dtype, autocast=True, device=device) for dtype in (torch.float32, torch.bfloat16)
+    )
+    without = run_module(name, torch.float32, autocast=False, device=device)
     if floats.kind == HALF or (floats.kind == "raises" and without.kind == FLOAT):
         return "lower"
     return "float32" if halves.kind == FLOAT else "untouched"
 
 
-def lacks(name: str) -> str | None:
-    """For which half-precision types an op raises on the CPU: "half", "float16", "bfloat16" or None. None too
-    where it raises on float32."""
+def lacks(name: str, device: str = "cpu") -> str | None:
+    """For which half-precision types an op raises: "half", "float16", "bfloat16" or None. None too where it raises on
+    float32."""
     function = next((function for _, function in spellings(name)), None)
 
     def raises(dtype: torch.dtype) -> bool:
         try:
-            function(*operands_of_kernel(name, dtype))  # type: ignore[misc]
+            operands = operands_of_kernel(name, dtype)
+            function(*(it.to(device) if isinstance(it, Tensor) else it for it in operands))  # type: ignore[misc]
         except RuntimeError:
             return True
         return False
@@ -306,7 +318,7 @@ def measured_ops() -> Section:
     weighted = weighted_modules()
     on_cpu = measure_all("cpu", names)
     for name in sorted(set(weighted) - set(on_cpu)):
-        on_cpu[name] = module_policy_on_cpu(name)
+        on_cpu[name] = module_policy(name)
     on_cuda = cuda_policies(measure_all("cuda", names), on_cpu)
     found: Section = {}
     for name in sorted({*on_cuda, *on_cpu}):
@@ -314,6 +326,7 @@ def measured_ops() -> Section:
             "cuda": on_cuda.get(name),
             "cpu": on_cpu.get(name),
             "weights": weights_meet_half(name) if name in weighted else None,
+            "weights_on_cuda": "raises" if name in REFUSED_ON_CUDA else None,
             "lacks": lacks(name) if name in WITHOUT_HALF_KERNELS else None,
         }
         found[name] = {key: fact for key, fact in facts.items() if fact is not None}

@@ -41,6 +41,17 @@ class Tensors:
         return torch.ones(shape, dtype=torch.bool, device=self.device)
 
 
+class Filled(Tensors):
+    """Operands with values in (0, 1) on every device: fake tensors have none, kernels take them."""
+
+    def __call__(self, *shape: int) -> Tensor:
+        """As in the class above."""
+        dtype = self.first if self.made == 0 else self.rest
+        self.made += 1
+        filled = torch.rand(shape, generator=torch.Generator().manual_seed(self.made)) * 0.98 + 0.01
+        return filled.to(self.device, dtype)
+
+
 Sample = Callable[[Tensors], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
@@ -204,7 +215,10 @@ SAMPLES: list[tuple[Sample, str]] = [
     (_sample(lambda t: (t(4, 4), t(4, 4))), "cholesky_solve triangular_solve"),
     (_sample(lambda t: (t(4, 4), t(4))), "orgqr linalg.householder_product"),
     (_sample(lambda t: (t(4, 4), t(4), t(4, 4))), "ormqr"),
-    (_sample(lambda t: (t(4, 4), t(4, 4), torch.arange(1, 5, dtype=torch.int32))), "lu_solve"),
+    (
+        _sample(lambda t: (t(4, 4), t(4, 4), torch.arange(1, 5, dtype=torch.int32, device=t.device))),
+        "lu_solve",
+    ),
     (_sample(lambda t: (t(4, 2, 2), 1)), "linalg.tensorinv"),
     (_sample(lambda t: (t(4, 4), t(4))), "linalg.tensorsolve"),
     (_sample(lambda t: (t(4, 2),)), "view_as_complex"),
@@ -273,6 +287,8 @@ UNMEASURABLE_ON_CUDA = {
     "linalg.lstsq": ("untouched", "data-dependent shape; not in the header"),
     "ldexp": ("float32", "multiplies by a pow, which the meta kernel of fake tensors does not call"),
     "mvlgamma": ("float32", "ends in a sum, which the meta kernel of fake tensors does not call"),
+    "heaviside": ("untouched", "the meta kernel promotes, which the others refuse; not in the header"),
+    "trace": ("float32", "ends in a sum, which the meta kernel of fake tensors does not call"),
     "pinverse": ("lower", "linalg.pinv by another name"),
     "linalg.pinv": ("lower", "ends in a matmul, which the meta kernel of fake tensors does not call"),
     "affine_grid": ("lower", "a bmm, which the meta kernel of fake tensors does not call"),
@@ -298,6 +314,10 @@ UNMEASURABLE_ON_CUDA = {
     "lerp": ("untouched", "the meta kernel promotes before 2.6, which the others refuse; not in the header"),
 }
 """Policies that fake CUDA tensors cannot show, or show wrongly, and where they come from instead."""
+
+REFUSED_ON_CUDA = frozenset({"group_norm", "layer_norm"})
+"""Ops that take half with float32 weights on the CPU and raise on CUDA. No fake tensor shows it: seen on a device with
+torch 2.11."""
 
 UNMEASURABLE_IN_OLD_RELEASES = {
     "scaled_dot_product_attention": "lower",

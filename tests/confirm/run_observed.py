@@ -68,6 +68,19 @@ def as_main(main: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
+def leave_regions() -> None:
+    """Switches autocast off, as at the start, which a simulation does by itself: a program may leave it on."""
+    while torch.autocast_increment_nesting() > 1:
+        torch.autocast_decrement_nesting()
+        torch.autocast_decrement_nesting()
+    torch.autocast_decrement_nesting()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(True)
+    for device in ("cuda", "cpu"):
+        torch.set_autocast_enabled(device, False)
+    torch.set_autocast_dtype("cuda", torch.float16)
+
+
 def run(program: Path, *, on_cuda: bool = False) -> tuple[list[tuple[str, int, str]], str | None, list[str]]:
     """Findings, exception, errors of the probe."""
     main = program if program.is_file() else program / "main.py"
@@ -83,6 +96,8 @@ def run(program: Path, *, on_cuda: bool = False) -> tuple[list[tuple[str, int, s
                 runpy.run_path(str(main), run_name="__main__")
         except BaseException as error:
             raised = repr(error)
+        finally:
+            leave_regions()
     found = {(part.path, part.span.line, part.name) for part in findings_of(judge.report.standing)}
     return sorted(found), raised, probe.errors
 

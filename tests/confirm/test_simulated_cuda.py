@@ -192,6 +192,11 @@ def test_every_overload_with_a_kernel_on_cuda_has_a_policy() -> None:
         (lambda half: nn.functional.cross_entropy(half, half[0].long()), torch.float32),
         (lambda half: half.float() @ half.float(), torch.float16),
         (lambda half: half.sqrt(), torch.float16),
+        (lambda half: half.mvlgamma(1), torch.float32),
+        (
+            lambda half: nn.functional.affine_grid(half[None].float()[..., [0, 0, 0]], [1, 1, 2, 2]),
+            torch.float16,
+        ),
         (lambda half: half.softmax(0, dtype=torch.float16), torch.float16),
         (lambda half: half.clone().exp_(), torch.float16),
         (lambda half: half.double() @ half.double(), torch.float64),

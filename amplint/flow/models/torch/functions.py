@@ -158,11 +158,16 @@ def _finished(api: Api, result: Value, arguments: Arguments, node: Node) -> Valu
     return leaf(api, result, node) if arguments.keyword("requires_grad") == TRUE else result
 
 
+_WEIGHT = {"layer_norm": 2, "group_norm": 2}
+"""Where the weights are given, if not behind the input."""
+
+
 def _weights(api: Api, name: str, values: tuple[Value, ...]) -> tuple[DType | None, bool]:
     """The type of the weights of ``F.linear(x, self.weight)``, and whether it raises where operands are of another
     one."""
-    meeting = meets_half(api, name)
-    weight = current(api, values[1]) if meeting is not None and len(values) > 1 else None
+    meeting = meets_half(api, name, values)
+    position = _WEIGHT.get(name, 1)
+    weight = current(api, values[position]) if meeting is not None and len(values) > position else None
     if isinstance(weight, Tensor) and weight.parameter_of is not None and weight.raised is None:
         return weight.dtype, meeting == "raises"
     return None, False

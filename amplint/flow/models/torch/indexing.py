@@ -49,7 +49,7 @@ def _set_item(api: Api, base: Tensor, keys: tuple[Value, ...], value: Value, nod
     write(api, base, "[…] =", node)
     if isinstance(value, Tensor):
         target = node.value if isinstance(node, Subscript) else node
-        put_ = _is_put(keys, node.keys if isinstance(node, Subscript) else ()) and value.trait != "scalar"
+        put_ = _is_put(keys, node.keys if isinstance(node, Subscript) else ()) and not _may_fill(value)
         event = IndexPut(
             api.place(node),
             regions(api),
@@ -59,6 +59,12 @@ def _set_item(api: Api, base: Tensor, keys: tuple[Value, ...], value: Value, nod
         )
         api.emit(event)
     return True
+
+
+def _may_fill(value: Tensor) -> bool:
+    """Whether torch fills a mask with a value, whatever its type: with one element that is on the CPU, or may be."""
+    born_in = value.born_in.device if value.born_in is not None else None
+    return value.trait == "scalar" and (value.device or born_in) != "cuda"
 
 
 def _is_put(keys: tuple[Value, ...], written: tuple[Expression, ...]) -> bool:

@@ -12,9 +12,9 @@ from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import hold, items_of
 from amplint.flow.models.torch.operations import Run, apply, meets_half
 from amplint.flow.models.torch.shapes import tell_sizes
-from amplint.flow.models.torch.values import ParametersCast, Tensor
+from amplint.flow.models.torch.values import ParametersCast, Tensor, WithoutWeights
 from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
-from amplint.flow.state.values import NONE, ClassValue, External, Instance, Sequence, Value
+from amplint.flow.state.values import NONE, TRUE, ClassValue, External, Instance, Sequence, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -28,6 +28,8 @@ CONTAINERS = frozenset(
         "torch.nn.ParameterDict",
     }
 )
+_AFFINE = {"layer_norm": (2, "elementwise_affine"), "group_norm": (3, "affine")}
+"""What says that a layer has weights."""
 _TABLES = frozenset({"embedding", "embedding_bag"})
 _PAIR = frozenset({"gru", "rnn", "rnn_tanh", "rnn_relu"})
 _STATE_OF_TWO = frozenset({"lstm"})
@@ -52,6 +54,9 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
         hold(api, instance.identity, name, arguments)
     elif name in ops.MODULES:
         tell_sizes(api, arguments)
+        position, keyword = _AFFINE.get(ops.MODULES[name], (0, ""))
+        if keyword and arguments.get(position, keyword) not in (None, TRUE):
+            api.set_note(instance.identity, WithoutWeights())
     asked = arguments.keyword("dtype")
     if asked is not None and asked != NONE:
         dtype = dtype_in(asked)
@@ -91,8 +96,7 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
     op = ops.MODULES.get(name)
     if op is None:
         return None
-    meeting = meets_half(api, op)
-    if meeting is not None:
+    if op in ops.KINDS_OF_WEIGHTS:
         trains = takes_gradients(api, value.identity)
         _tell(api, value, node, trains=trains, opaque=True)
     operands = list(zip(arguments.positional, arguments.nodes, strict=False))
@@ -104,8 +108,10 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
         ]
     if not operands:
         return api.unknown(node)
-    weights = weight_dtype(api, value.identity) if meeting is not None and not _is_lent(api, value) else None
     values, nodes = tuple(part for part, _ in operands), tuple(part for _, part in operands)
+    meeting = meets_half(api, op, values)
+    known = meeting is not None and not _is_lent(api, value) and not api.notes(value.identity, WithoutWeights)
+    weights = weight_dtype(api, value.identity) if known else None
     run = Run(op, values, nodes, weights, meeting == "raises")
     result = apply(api, run, node)
     if op in _TABLES:

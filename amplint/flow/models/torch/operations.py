@@ -78,12 +78,17 @@ def policy_of(api: Api, name: str, region: Region | None) -> Policy | None:
     return ops.policy_of(name, "cuda" if device in DEVICES_LIKE_CUDA else "cpu", bounds_of(api))
 
 
-def meets_half(api: Api, name: str) -> str | None:
+def meets_half(api: Api, name: str, values: tuple[Value, ...]) -> str | None:
     """What happens outside regions where a half operand meets the float32 weights of an op: "raises", "accepts",
     "promotes", or "differs" from release to release. None if the op has no weights."""
-    return (
-        None if name not in ops.KINDS_OF_WEIGHTS else ops.weights_meet_half(name, bounds_of(api)) or "differs"
+    if name not in ops.KINDS_OF_WEIGHTS:
+        return None
+    first = next((value for value in values if isinstance(value, Tensor)), None)
+    born_in = first.born_in if first is not None else None
+    device = (first.device if first is not None else None) or (
+        born_in.device if born_in is not None else None
     )
+    return ops.weights_meet_half(name, bounds_of(api), device or api.settings.device) or "differs"
 
 
 def operand(api: Api, value: Value, node: Node) -> Operand:

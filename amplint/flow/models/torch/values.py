@@ -375,6 +375,11 @@ class ParametersCast(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutWeights(Note):
+    """A layer was made without weights of its own, or may have been: ``nn.LayerNorm(8, elementwise_affine=flag)``."""
+
+
+@dataclass(frozen=True, slots=True)
 class CastsMade(Note):
     """Modules were cast on one of the paths that led here. ``unclear``: which of the modules that are known share
     their parameters with those that were cast is not known."""
