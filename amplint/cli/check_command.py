@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -273,7 +274,17 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
     if paths == ["-"]:
         raise Failure("--watch needs files: standard input does not change")
 
+    interrupted = False
+
+    def interrupt(number: int, frame: object) -> None:
+        # the exception is lost where a finalizer runs
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
     def look() -> dict[str, Any]:
+        if interrupted:
+            raise KeyboardInterrupt
         try:
             given = _views(paths, settings_from(paths, options), options, None)
         except (ConfigError, MissingPathError) as error:
@@ -285,10 +296,10 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
         }
 
     code = 0
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         for _ in changes(look):
-            # main switches it off, for a run that ends soon; before the report, since finalizers lose a Ctrl-C
-            gc.collect()
+            gc.collect()  # main switches it off, for a run that ends soon
             click.clear()
             try:
                 with as_failures():
@@ -299,6 +310,8 @@ def _watch(paths: list[str], options: dict[str, Any]) -> int:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
     except KeyboardInterrupt:
         click.echo(err=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
     return code
 
 

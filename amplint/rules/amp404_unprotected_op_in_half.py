@@ -182,7 +182,9 @@ def _raises(event: Op, operand: Operand, torch: Bounds) -> Harm | None:
         return Harm(f"`{name}` has no kernel for this dtype", "It raises RuntimeError.", _CAST, Level.ERROR)
     if bfloat16 and event.sensitivity in ("fourier", "spectrum"):
         return Harm(f"`{name}` does not take this dtype", "It raises RuntimeError.", _CAST, Level.ERROR)
-    if event.sensitivity == "fourier":
+    if (
+        event.sensitivity == "fourier" and operand.half_by_user is None
+    ):  # who casts by hand chooses the lengths, too
         why = "It raises RuntimeError for lengths that are no power of two, and computes in complex32 for the others."
         return Harm(f"`{name}` takes few lengths in it", why, _CAST)
     return None

@@ -1,7 +1,7 @@
 """Stands in for the analysis where the tests are about what is around it.
 
 It reports a line that holds BAD as backward-in-autocast, with a trail to the first line that holds autocast;
-WAIT reads a FIFO; CRASH is what it says.
+WAIT reads a FIFO; CRASH is what it says; INTERRUPTED is a Ctrl-C that arrives in a finalizer, where Python drops it.
 
 What can be fixed is a word too: UNTIDY becomes TIDY by a safe fix, RISKY becomes TIDY by an unsafe one.
 BROKEN, EATEN and SPREADING have safe fixes that break the syntax, lose a comment and bring a BAD. TWIN_A becomes
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,8 +82,15 @@ class Analysis:
                 continue
             for waiting in re.findall(r"WAIT (.+)", file.text):
                 Path(waiting).read_text()
+            if "INTERRUPTED" in file.text:
+                _Interrupted()
             judged.findings += _judge(file)
         return judged
+
+
+class _Interrupted:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _judge(file: SourceFile) -> list[Finding]:

@@ -71,6 +71,14 @@ def test_it_checks_again_when_a_file_changes_or_comes(project: Path) -> None:
     assert watching.stop() == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is no signal there")
+def test_an_interrupt_that_python_drops_ends_it(project: Path) -> None:
+    (project / "a.py").write_text(BAD + "INTERRUPTED\n")
+    watching = Watching(project, "--output-format", "concise", ".")
+    watching.until("Found 1")
+    assert watching.process.wait(timeout=WAIT) == 1
+
+
 @pytest.mark.parametrize("option", ["--fix", "--diff", "--show-files", "--output-file=x", "--add-ignore=x"])
 def test_it_only_shows(amplint: Run, option: str) -> None:
     done = amplint("--watch", option, ".")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp.regions import ENTRIES
-from amplint.events import DType, GeneratorDecorated, RegionDropped
+from amplint.events import DType, GeneratorDecorated, RegionDropped, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch import arguments as given
 from amplint.flow.models.torch import regions as opened
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.values import TYPE_OF_MODULE, Autocast, DeviceValue, DTypeValue
+from amplint.flow.state.atoms import equals
+from amplint.flow.state.conditions import asked, negation
+from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import (
     NONE,
     BoundMethod,
@@ -66,7 +69,7 @@ def make(api: Api, name: str, arguments: Arguments, node: Node) -> Autocast:
     named = arguments.by_name(entry.parameters)
     device = entry.device
     if device is None and not entry.framework:
-        device = _device_of(named.get("device_type"))
+        device = _device_of(api, named.get("device_type"))
     dtype, dtype_given = _dtype_of(named.get("dtype"))
     enabled, switch = _enabled(api, named.get("enabled"), arguments)
     cache = named.get("cache_enabled")
@@ -93,14 +96,29 @@ def _enabled(api: Api, flag: Value | None, arguments: Arguments) -> tuple[bool |
     return known, flag if known is None or isinstance(flag, (Unknown, Choice)) else None
 
 
-def _device_of(value: Value | None) -> str | None:
+def _device_of(api: Api, value: Value | None) -> str | None:
     match value:
         case Constant(value=str() as text):
             return text.split(":")[0]
-        case DeviceValue():
+        case DeviceValue() if value.device is not None or value.symbol is None:
             return value.device
+        case Unknown() | DeviceValue() if value.symbol is not None:
+            return _asked_for(api, value.symbol)
         case Text() if ":" in value.start:
             return value.start.split(":")[0]
+    return None
+
+
+def _asked_for(api: Api, symbol: Symbol) -> str | None:
+    """The device that the code has asked for on this path, ``if device_type == "cpu":``. A run is on one device: a path
+    on which another one is asked for in a region goes no further."""
+    for device in ("cuda", "cpu", "mps"):
+        is_it = asked(equals(symbol, Constant(device)))
+        if api.known_truth(is_it) is True:
+            around = enabled_region(regions(api))
+            if around is not None and around.device not in (None, device):
+                api.assume(negation(is_it))
+            return device
     return None
 
 

@@ -52,7 +52,7 @@ def _dtype(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     region = _innermost(api, _device(name, _DTYPE, arguments))
     if region is None or region.dtype is None:
         return api.unknown(node)
-    return DTypeValue(region.dtype, of_tensor=True)
+    return DTypeValue(region.dtype, of_tensor=True, of_autocast=True)
 
 
 @models.call("torch.is_autocast_cache_enabled")

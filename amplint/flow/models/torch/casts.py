@@ -107,7 +107,7 @@ def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = Tru
     return Tensor(to, device=before.device)
 
 
-def cast_like(api: Api, value: Value, to: DType, node: Node) -> Value:
+def cast_like(api: Api, value: Value, to: DType, node: Node) -> Tensor:
     """A cast to the type that another tensor has, which is half."""
     before = current(api, value)
     before = before if isinstance(before, Tensor) else Tensor()
@@ -155,9 +155,10 @@ def moved(api: Api, base: Tensor, target: Target, node: Node) -> Value:
 def _cast_to(api: Api, base: Value, dtype: DTypeValue, node: Node) -> Value:
     if not dtype.of_tensor:
         return cast(api, base, dtype.dtype, node, spelt_out=_names_dtype(node))
-    if dtype.dtype.is_half:
-        return cast_like(api, base, dtype.dtype, node)
-    return cast(api, base, dtype.dtype, node, spelt_out=False)
+    if not dtype.dtype.is_half:
+        return cast(api, base, dtype.dtype, node, spelt_out=False)
+    half = cast_like(api, base, dtype.dtype, node)
+    return replace(half, asked=True) if dtype.of_autocast else half
 
 
 def _names_dtype(node: Node) -> bool:

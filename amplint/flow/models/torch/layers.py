@@ -28,6 +28,9 @@ CONTAINERS = frozenset(
         "torch.nn.ParameterDict",
     }
 )
+_CALLED_BY_FORWARD = ("_conv_forward",)
+"""Methods in which the forward of a layer does what it does: a class of the project that has its own does something
+else."""
 _AFFINE = {"layer_norm": (2, "elementwise_affine"), "group_norm": (3, "affine")}
 """What says that a layer has weights."""
 _TABLES = frozenset({"embedding", "embedding_bag"})
@@ -83,6 +86,8 @@ def layer_of(api: Api, value: Instance) -> str | None:
     """The class of torch.nn whose forward an object has; None if that is one of the project, or out of sight."""
     if value.made_of is None:
         return value.external
+    if any(api.find_method(value.made_of, name) is not None for name in _CALLED_BY_FORWARD):
+        return None
     names = [base.name for base in api.bases(value.made_of) if isinstance(base, External)]
     return next((name for name in names if name in ops.MODULES or name == "torch.nn.Sequential"), None)
 

@@ -17,6 +17,7 @@ from amplint.events import (
     Op,
     Operand,
     Region,
+    Regions,
     Trait,
     WeightCast,
     enabled_region,
@@ -78,17 +79,28 @@ def policy_of(api: Api, name: str, region: Region | None) -> Policy | None:
     return ops.policy_of(name, "cuda" if device in DEVICES_LIKE_CUDA else "cpu", bounds_of(api))
 
 
+def device_of(tensors: Iterable[Tensor]) -> str | None:
+    """The device of the first tensor of which one is known: it was put there, or a region for it made it half."""
+    born = ((one.device, one.born_in.device if one.born_in is not None else None) for one in tensors)
+    return next((device or other for device, other in born if device or other), None)
+
+
+def regions_for(api: Api, tensors: Iterable[Tensor]) -> Regions:
+    """The regions that have a say in an op: a region is for the tensors on its device."""
+    around = regions(api)
+    device = device_of(tensors) if any(region.device != around[0].device for region in around) else None
+    if device is None:
+        return around
+    return tuple(region for region in around if region.device in (None, device))
+
+
 def meets_half(api: Api, name: str, values: tuple[Value, ...]) -> str | None:
     """What happens outside regions where a half operand meets the float32 weights of an op: "raises", "accepts",
     "promotes", or "differs" from release to release. None if the op has no weights."""
     if name not in ops.KINDS_OF_WEIGHTS:
         return None
-    first = next((value for value in values if isinstance(value, Tensor)), None)
-    born_in = first.born_in if first is not None else None
-    device = (first.device if first is not None else None) or (
-        born_in.device if born_in is not None else None
-    )
-    return ops.weights_meet_half(name, bounds_of(api), device or api.settings.device) or "differs"
+    device = device_of(value for value in values if isinstance(value, Tensor)) or api.settings.device
+    return ops.weights_meet_half(name, bounds_of(api), device) or "differs"
 
 
 def operand(api: Api, value: Value, node: Node) -> Operand:
@@ -121,8 +133,9 @@ def apply(api: Api, run: Run, node: Node) -> Value:
     run = replace(
         run, values=tuple(with_numbers(api, parameters.current(api, value)) for value in run.values)
     )
-    region = enabled_region(regions(api))
-    policy = policy_of(api, run.plain, innermost(regions(api)))
+    around = regions_for(api, run.tensors)
+    region = enabled_region(around)
+    policy = policy_of(api, run.plain, innermost(around))
     if policy is None:
         return api.unknown(node)
     if region is not None and policy is Policy.BANNED and _on_the_cpu(run):
@@ -142,9 +155,9 @@ def apply(api: Api, run: Run, node: Node) -> Value:
         result = replace(result, trait=_trait(api, run, result, node))
     if result is not None:
         result = replace(result, name=name_of_result(run.plain, run.values))
-    _tell_of_weights(api, run, policy, region, node)
+    _tell_of_weights(api, run, policy, around, node)
     if _is_told(run, policy, region):
-        result = _told(api, run, policy, region, result, node)
+        result = _told(api, run, policy, around, result, node)
     return result if result is not None else api.unknown(node)
 
 
@@ -154,13 +167,14 @@ def name_of_result(op: str, values: Iterable[Value | None]) -> Symbol | None:
     return symbol("result", op, *names) if all(name is not None for name in names) else None
 
 
-def _tell_of_weights(api: Api, run: Run, policy: Policy, region: Region | None, node: Node) -> None:
+def _tell_of_weights(api: Api, run: Run, policy: Policy, around: Regions, node: Node) -> None:
+    region = enabled_region(around)
     if policy is not Policy.LOWER or region is None or not region.cache_enabled:
         return
     for value in run.tensors:
         owner = value.parameter_of
         if owner is not None and value.dtype is DType.FLOAT32 and parameters.takes_gradients(api, owner):
-            api.emit(WeightCast(api.place(node), regions(api), owner))
+            api.emit(WeightCast(api.place(node), around, owner))
 
 
 def _is_told(run: Run, policy: Policy, region: Region | None) -> bool:
@@ -171,7 +185,7 @@ def _is_told(run: Run, policy: Policy, region: Region | None) -> bool:
 
 
 def _told(
-    api: Api, run: Run, policy: Policy, region: Region | None, result: Tensor | None, node: Node
+    api: Api, run: Run, policy: Policy, around: Regions, result: Tensor | None, node: Node
 ) -> Tensor | None:
     """Tells of an op; gives its result with where it was computed in half precision."""
     nodes = (*run.nodes, *(node for _ in run.values[len(run.nodes) :]))
@@ -181,7 +195,7 @@ def _told(
     api.emit(
         Op(
             api.place(node),
-            regions(api),
+            around,
             run.plain,
             operands,
             result.dtype if result is not None else None,
@@ -199,7 +213,7 @@ def _told(
     )
     if result is None or not result.is_half or policy is Policy.VIEW:
         return result
-    if sensitivity == "softmax" and region is None:
+    if sensitivity == "softmax" and enabled_region(around) is None:
         return replace(result, softened=api.place(node))
     return replace(result, softened=softened) if softened is not None else result
 

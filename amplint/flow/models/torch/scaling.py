@@ -217,9 +217,15 @@ def _step(api: Api, base: Value, name: str, arguments: Arguments, node: Node) ->
 
 
 def _closure(arguments: Arguments) -> str:
-    if len(arguments.positional) > 1 and arguments.positional[1] != NONE:
+    """How a closure is given, "" if none is. What is handed on from out of sight, ``closure=None``, may be none."""
+    if len(arguments.positional) > 1 and not _may_be_none(arguments.positional[1]):
         return "positional"
-    return "keyword" if arguments.keyword("closure") not in (None, NONE) else ""
+    given = arguments.keyword("closure")
+    return "keyword" if given is not None and not _may_be_none(given) else ""
+
+
+def _may_be_none(value: Value) -> bool:
+    return value == NONE or isinstance(value, Unknown)
 
 
 @_for_all("update")

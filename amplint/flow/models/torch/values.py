@@ -21,12 +21,14 @@ TYPE_OF_MODULE = "type of a module"
 
 @dataclass(frozen=True, slots=True)
 class DTypeValue(Value):
-    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``."""
+    """A ``torch.dtype``. ``of_tensor``: it was asked of a tensor or a weight, as in ``x.dtype``; ``of_autocast``: of
+    autocast, as in ``torch.get_autocast_dtype("cuda")``."""
 
     is_of_own_class: ClassVar[bool] = True
 
     dtype: DType
     of_tensor: bool = field(default=False, compare=False)
+    of_autocast: bool = field(default=False, compare=False)
 
     @property
     def matters(self) -> bool:  # type: ignore[override]
