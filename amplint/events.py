@@ -129,6 +129,8 @@ class Region:
     """Whether the code has asked if autocast is on, and it was, so that a region out of sight is open around it."""
     switch: Hashable = field(default=None, compare=False)
     """Stands for the flag that switches the region, where it is not known."""
+    chosen: tuple[str, ...] = field(default=(), compare=False)
+    """Which of ``enabled`` and ``dtype`` an expression decides, known or not."""
     through: Call | None = field(default=None, compare=False)
     """The call of a method, on an object of which nothing is known, that is taken to get here from inside the
     region."""

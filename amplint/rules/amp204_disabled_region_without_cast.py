@@ -133,9 +133,8 @@ class DisabledRegionWithoutCast(FlowRule):
         if harm is None:
             return state
         assumed = event.regions[0].assumed
-        if assumed and (harm.raises or region.conditional):
-            # a path on which every run under autocast raised would have been noticed, and a flag that switches the
-            # region off would be a second guess after the caller's region
+        if assumed and harm.raises:
+            # a path on which every run under autocast raised would have been noticed
             return state
         key = _told(region, harm)
         if key in state:

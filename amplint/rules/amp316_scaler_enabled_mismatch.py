@@ -142,7 +142,8 @@ class ScalerEnabledMismatch(FlowRule):
             if region.switch == event.switch or self.context.are_of_one(region.switch, event.switch):
                 return
             how = "another flag"
-        elif region.dtype is DType.FLOAT16 and region.switch is None:
+        elif region.dtype is DType.FLOAT16 and region.switch is None and not region.chosen:
+            # an expression for the type may be of the flag, too
             how = "no flag"
         else:
             return

@@ -84,7 +84,21 @@ def make(api: Api, name: str, arguments: Arguments, node: Node) -> Autocast:
         switch,
         cache.value if isinstance(cache, Constant) and isinstance(cache.value, bool) else None,
         entry.framework,
+        _chosen(entry.parameters, arguments),
     )
+
+
+def _chosen(parameters: tuple[str, ...], arguments: Arguments) -> tuple[str, ...]:
+    """Which of ``enabled`` and ``dtype`` are given by an expression: no literal, and no attribute such as that of
+    torch."""
+    written = dict(zip(parameters, arguments.nodes, strict=False)) | dict(arguments.keyword_nodes)
+    flag, dtype = written.get("enabled"), written.get("dtype")
+    found = []
+    if flag is not None and not isinstance(flag, ir.LiteralNode):
+        found.append("enabled")
+    if dtype is not None and not isinstance(dtype, (ir.LiteralNode, ir.Attribute)):
+        found.append("dtype")
+    return tuple(found)
 
 
 def _enabled(api: Api, flag: Value | None, arguments: Arguments) -> tuple[bool | None, Value | None]:

@@ -73,6 +73,7 @@ def region_of(api: Api, context: Autocast, node: Node) -> Region:
         framework=context.framework,
         inner=not around and knows_of_autocast(api),
         switch=switch_of(context.switch),
+        chosen=context.chosen,
     )
 
 

@@ -34,6 +34,8 @@ UNSCALES = "unscales gradients"
 _STAGES = "_per_optimizer_states"
 """torch's own record of what each optimizer has gone through since the last update."""
 _GIVEN = ("given", "cut")
+_ANYWAY = ("state_dict", "load_state_dict")
+"""What is done with a scaler that is off, too."""
 _OWNERS: tuple[type[Value] | str, ...] = (Scaler, SCALER, *sorted(SCALERS))
 """What has the methods of a scaler: known ones, unknown ones, objects of classes that derive from torch's."""
 
@@ -123,12 +125,16 @@ class TakenOn(Note):
     """The flag of a scaler was taken to be on, since nothing was known of it."""
 
 
-def _enabled(api: Api, scaler: Scaler) -> tuple[bool | None, bool]:
+def _enabled(api: Api, scaler: Scaler, act: str) -> tuple[bool | None, bool]:
     """Whether a scaler that is used is on, and whether a condition on this path has asked for its flag. One that
-    nothing is known of is taken to be on."""
+    nothing is known of is taken to be on; this path is only one of those on which it is if the act needs that."""
+    if act in _GIVEN:
+        return scaler.enabled, False
     if scaler.switch is None:
         return scaler.enabled, False
     on = api.known_truth(scaler.switch)
+    if on is None and act in _ANYWAY:
+        return True, False
     if on is None:
         api.assume(api.truth(scaler.switch))
         api.set_note(scaler.identity, TakenOn())
@@ -152,7 +158,7 @@ def used(
 ) -> ScalerUsed:
     """Tells that a scaler is asked to do something."""
     plain = not scaler.takes_half
-    enabled, decided = _enabled(api, scaler) if act not in _GIVEN else (scaler.enabled, False)
+    enabled, decided = _enabled(api, scaler, act)
     event = ScalerUsed(
         api.place(node),
         regions(api),

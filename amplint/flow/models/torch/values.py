@@ -277,6 +277,8 @@ class Autocast(Value):
     switch: Value | None = None
     cache_enabled: bool | None = None
     framework: bool = False
+    chosen: tuple[str, ...] = ()
+    """Which of ``enabled`` and ``dtype`` were given by an expression: how it comes out may be known."""
     decorates: bool = False
     """Whether it was put around a function: then the region stands where the context was made, and each call enters
     the same object."""
