@@ -79,7 +79,7 @@ def policy_of(api: Api, name: str, region: Region | None) -> Policy | None:
     return ops.policy_of(name, "cuda" if device in DEVICES_LIKE_CUDA else "cpu", bounds_of(api))
 
 
-def device_of(tensors: Iterable[Tensor]) -> str | None:
+def device_of_operands(tensors: Iterable[Tensor]) -> str | None:
     """The device of the first tensor of which one is known: it was put there, or a region for it made it half."""
     born = ((one.device, one.born_in.device if one.born_in is not None else None) for one in tensors)
     return next((device or other for device, other in born if device or other), None)
@@ -88,7 +88,9 @@ def device_of(tensors: Iterable[Tensor]) -> str | None:
 def regions_for(api: Api, tensors: Iterable[Tensor]) -> Regions:
     """The regions that have a say in an op: a region is for the tensors on its device."""
     around = regions(api)
-    device = device_of(tensors) if any(region.device != around[0].device for region in around) else None
+    device = (
+        device_of_operands(tensors) if any(region.device != around[0].device for region in around) else None
+    )
     if device is None:
         return around
     return tuple(region for region in around if region.device in (None, device))
@@ -99,7 +101,7 @@ def meets_half(api: Api, name: str, values: tuple[Value, ...]) -> str | None:
     "promotes", or "differs" from release to release. None if the op has no weights."""
     if name not in ops.KINDS_OF_WEIGHTS:
         return None
-    device = device_of(value for value in values if isinstance(value, Tensor)) or api.settings.device
+    device = device_of_operands(value for value in values if isinstance(value, Tensor)) or api.settings.device
     return ops.weights_meet_half(name, bounds_of(api), device) or "differs"
 
 
