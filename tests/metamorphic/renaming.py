@@ -165,16 +165,17 @@ class _Survey:
     def _is_free(self, node: ast.ClassDef) -> bool:
         """Whether no framework calls methods of a class by their names."""
         return all(
-            ast.unparse(base).rpartition(".")[2] in ("Module", "object") or self._is_of_program(base)
+            ast.unparse(base).rpartition(".")[2] in ("Module", "object") or self._is_of_program(base, node)
             for base in node.bases
         )
 
-    def _is_of_program(self, base: ast.expr) -> bool:
+    def _is_of_program(self, base: ast.expr, of: ast.ClassDef) -> bool:
+        """Whether a base of a class is another class of the program: ``class Linear(nn.Linear)`` is none of its own."""
         name = ast.unparse(base).rpartition(".")[2]
         classes = [
             node for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
         ]
-        return any(node.name == name and self._is_free(node) for node in classes)
+        return any(node.name == name and node is not of and self._is_free(node) for node in classes)
 
     def _fields(self, nodes: Iterable[ast.AST]) -> set[str]:
         """The fields of dataclasses and named tuples: parameters and attributes at once."""
