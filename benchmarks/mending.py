@@ -24,16 +24,12 @@ from functools import cache
 from pathlib import Path
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "confirm"))
-
 from measure import describe_machine, table
 from mistakes import MISTAKES, UNSEEN, Mistake
-from run_observed import leave_regions
 from training_programs import VARIANTS
 
 from amplint.config import Settings
-from amplint.confirm.simulation import SimulatedCuda
+from amplint.confirm.simulation import SimulatedCuda, leave_regions
 from amplint.fixing import fix
 from amplint.scope import alone
 

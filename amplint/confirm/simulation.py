@@ -75,16 +75,7 @@ class SimulatedCuda:
             self._policy.close()
             self._policy = None
         current.index = 0
-        # regions that the code never left
-        while torch.autocast_increment_nesting() > 1:
-            torch.autocast_decrement_nesting()
-            torch.autocast_decrement_nesting()
-        torch.autocast_decrement_nesting()
-        torch.clear_autocast_cache()
-        torch.set_autocast_cache_enabled(True)
-        for device, dtype in (("cuda", torch.float16), ("cpu", torch.bfloat16)):
-            torch.set_autocast_enabled(device, False)
-            torch.set_autocast_dtype(device, dtype)
+        leave_regions()
 
     # autocast -----------------------------------------------------------------------------------------------
 
@@ -144,6 +135,19 @@ class SimulatedCuda:
         for name, value in ACCELERATOR.items():
             if hasattr(torch, "accelerator") and hasattr(torch.accelerator, name):
                 self._patches.set(torch.accelerator, name, value)
+
+
+def leave_regions() -> None:
+    """Puts autocast back to how torch begins, whatever a program left open: ``leave_regions()`` after a run."""
+    while torch.autocast_increment_nesting() > 1:
+        torch.autocast_decrement_nesting()
+        torch.autocast_decrement_nesting()
+    torch.autocast_decrement_nesting()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(True)
+    for device, dtype in (("cuda", torch.float16), ("cpu", torch.bfloat16)):
+        torch.set_autocast_enabled(device, False)
+        torch.set_autocast_dtype(device, dtype)
 
 
 class _Enabled(threading.local):

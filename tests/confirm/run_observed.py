@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from amplint.confirm.probe import Level, Probe
-from amplint.confirm.simulation import SimulatedCuda
+from amplint.confirm.simulation import SimulatedCuda, leave_regions
 from amplint.events import Event
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report
@@ -68,19 +68,6 @@ def as_main(main: Path) -> Iterator[None]:
                 del sys.modules[name]
 
 
-def leave_regions() -> None:
-    """Switches autocast off, as at the start, which a simulation does by itself: a program may leave it on."""
-    while torch.autocast_increment_nesting() > 1:
-        torch.autocast_decrement_nesting()
-        torch.autocast_decrement_nesting()
-    torch.autocast_decrement_nesting()
-    torch.clear_autocast_cache()
-    torch.set_autocast_cache_enabled(True)
-    for device in ("cuda", "cpu"):
-        torch.set_autocast_enabled(device, False)
-    torch.set_autocast_dtype("cuda", torch.float16)
-
-
 def run(program: Path, *, on_cuda: bool = False) -> tuple[list[tuple[str, int, str]], str | None, list[str]]:
     """Findings, exception, errors of the probe."""
     main = program if program.is_file() else program / "main.py"
@@ -97,7 +84,7 @@ def run(program: Path, *, on_cuda: bool = False) -> tuple[list[tuple[str, int, s
         except BaseException as error:
             raised = repr(error)
         finally:
-            leave_regions()
+            leave_regions()  # a simulation does so by itself, a device does not
     found = {(part.path, part.span.line, part.name) for part in findings_of(judge.report.standing)}
     return sorted(found), raised, probe.errors
 

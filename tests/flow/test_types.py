@@ -373,6 +373,27 @@ def test_an_op_is_heard_with_its_operands(holds: Holds) -> None:
     assert op.result is DType.FLOAT32
 
 
+@pytest.mark.parametrize(
+    ("norm", "weights", "raises"),
+    [
+        ("nn.LayerNorm(2)(h)", DType.FLOAT32, True),
+        ("nn.GroupNorm(1, 2)(h)", DType.FLOAT32, True),
+        ("nn.LayerNorm(2, elementwise_affine=False)(h)", None, True),
+        ("nn.GroupNorm(1, 2, 1e-5, x)(h)", None, True),
+        ("F.layer_norm(h, (2,), nn.LayerNorm(2).weight)", DType.FLOAT32, True),
+        ("F.layer_norm(h, (2,))", None, False),
+    ],
+)
+def test_norms_outside_a_region_have_weights_that_raise_on_cuda(
+    holds: Holds, norm: str, weights: DType | None, raises: bool
+) -> None:
+    for device in ("cuda", "cpu"):
+        text = program("pass", region=f'torch.autocast("{device}", dtype=torch.float16)') + f"    {norm}\n"
+        (op,) = [event for event in holds(text).of(Op) if event.name.endswith("_norm")]
+        assert op.weights is weights
+        assert op.weights_raise is (raises and device == "cuda")
+
+
 def test_writing_into_a_tensor_is_heard(holds: Holds) -> None:
     tape = holds(program("w[x > 0] = h"))
     assert [(put.target.dtype, put.value.dtype) for put in tape.of(IndexPut)] == [

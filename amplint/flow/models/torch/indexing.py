@@ -9,7 +9,7 @@ from amplint.events import DType, Filled, IndexPut, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.operations import operand, policy_of, write
+from amplint.flow.models.torch.operations import device_of_operands, operand, policy_of, write
 from amplint.flow.models.torch.values import Tensor
 from amplint.flow.models.torch.weights import current
 from amplint.flow.state.values import NONE, Constant, Sequence, Value
@@ -63,8 +63,7 @@ def _set_item(api: Api, base: Tensor, keys: tuple[Value, ...], value: Value, nod
 
 def _may_fill(value: Tensor) -> bool:
     """Whether torch fills a mask with a value, whatever its type: with one element that is on the CPU, or may be."""
-    born_in = value.born_in.device if value.born_in is not None else None
-    return value.trait == "scalar" and (value.device or born_in) != "cuda"
+    return value.trait == "scalar" and device_of_operands((value,)) != "cuda"
 
 
 def _is_put(keys: tuple[Value, ...], written: tuple[Expression, ...]) -> bool:
