@@ -52,8 +52,10 @@ def defined_names(data: bytes) -> set[str]:
 
 def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]]) -> bool:
     """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
-    folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``."""
+    folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``. A name with a dot before it
+    is that of an attribute."""
     words = identifiers(data)
+    words |= {name for name in wanted if name.startswith(b".") and name[1:] in words and name in data}
     met = wanted.keys() if STAR in data else words & wanted.keys()
     if not met:
         return False

@@ -84,6 +84,12 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import kept\nkept.step()"}, ["b.py"]),
         ({"b.py": "from a import plain\nplain()"}, []),
         ({"b.py": "from a import Base\nclass C(Base): ..."}, []),
+        ({"b.py": "from a import Base\nBase().fit()"}, ["b.py"]),
+        ({"b.py": "from a import Inherits\nInherits().fit()"}, ["b.py"]),
+        ({"b.py": "from a import Base\nBase().plain()"}, []),
+        ({"b.py": "from a import Base\nBase()()"}, []),
+        ({"b.py": "from a import Base\nfit(Base())"}, []),
+        ({"b.py": "from c import Other\nOther().fit()"}, []),
         ({"b.py": "region()"}, []),
         ({"b.py": "from a import region\nprint 'region'"}, []),
     ],
@@ -96,6 +102,9 @@ def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str],
         kept = torch.amp.GradScaler()
         class Base:
             def fit(self): torch.autocast()
+            def plain(self): ...
+            def __call__(self): self.fit()
+        class Inherits(Base): ...
     """
     assert found(draw({"a.py": text, **files}), "a.py") == more
 

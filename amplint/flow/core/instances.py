@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -44,6 +45,8 @@ class Instances(Definitions):
         self._of_unknown_age: dict[Symbol, Instance] = {}
         self._elsewhere: set[tuple[Symbol, str]] = set()
         self._nested = 0
+        self._building: set[Symbol] = set()
+        """The objects whose constructors are being walked."""
 
     def construct(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Value:
         """An object of a class of the project."""
@@ -84,7 +87,8 @@ class Instances(Definitions):
         now = self.project.sure_weight(method) >= Weight.EFFECT or any(map(matters, arguments.all))
         if now and not self.silent:
             self._initialised.add(instance.identity)
-            self.machine.call_function(method, arguments.after(instance, node), node)
+            with self._being_built(instance):
+                self.machine.call_function(method, arguments.after(instance, node), node)
         else:
             self._pending[instance.identity] = arguments
 
@@ -163,7 +167,20 @@ class Instances(Definitions):
 
         # one that was there before was made before: nothing has happened yet
         heap = {} if self.is_of_unknown_age(value) else dict(self.state.heap)
-        self.apart(program, method.file, context, lambda: self._with(heap, build))
+        with self._being_built(value):
+            self.apart(program, method.file, context, lambda: self._with(heap, build))
+
+    @contextmanager
+    def _being_built(self, value: Instance) -> Iterator[None]:
+        self._building.add(value.identity)
+        try:
+            yield
+        finally:
+            self._building.discard(value.identity)
+
+    def is_being_built(self, value: Value) -> bool:
+        """Whether the constructor of an object is being walked."""
+        return isinstance(value, Instance) and value.identity in self._building
 
     def _with(self, heap: dict[Key, Value], build: Callable[[], Value]) -> Value:
         """Walks a constructor among the objects that there are now; only what it makes is kept."""

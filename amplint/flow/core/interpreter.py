@@ -130,7 +130,7 @@ class Interpreter(Instances):
 
     def follows(self, function: FunctionValue, given: Arguments) -> bool:
         """Whether a call can matter: its function has effects or can meet an ENTRY key by the classes on its way, it is
-        small, or what it is given or is around it matters, or has effects when it is called."""
+        small, part of a constructor, or what it is given or is around it matters, or has effects when it is called."""
         if self.project.kind_of_method(function) == "abstract":
             return False
         if any(map(matters, self.state.ambient.values())) or any(map(matters, given.all)):
@@ -138,6 +138,9 @@ class Interpreter(Instances):
         if any(map(self._has_effects, given.all)):
             return True
         if self.project.sure_weight(function) >= Weight.EFFECT or self.project.enters(function):
+            return True
+        receiver = given.positional[0] if given.positional else None
+        if receiver is not None and self.is_being_built(receiver) and self.project.stored_by(function):
             return True
         attribute = self.project.kind_of_method(function) in ("property", "cached property")
         return (attribute or len(self.active) < LOOKED_INTO) and _is_small(function)

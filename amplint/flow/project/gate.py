@@ -8,7 +8,7 @@ that a run over files without AMP need not import the models.
 
 ``users`` finds the files without a token of their own that use what the others define, such as a script that hands its
 model to the function which opens the region: they mention a module, and a function or value of it that leads to an
-ENTRY key. What they define in turn is looked for, too, until nothing more is found.
+ENTRY key, or a class, and a method of it that does. What they define in turn is looked for, too, until nothing more is found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from amplint.flow.project.edges import Edges
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
-from amplint.flow.state.values import External, FunctionValue
+from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.facts import facts_of
 from amplint.source.project import Project, ProjectFile, module_of
 from amplint.source.words import mentions
@@ -101,15 +101,31 @@ def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> E
 
 
 def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
-    """The names that lead to ENTRY keys, each with the modules that have it, but for those that were asked for."""
+    """The names that lead to ENTRY keys, each with the modules or classes that have it, but for those that were asked
+    for."""
     wanted: dict[bytes, set[bytes]] = {}
     for file in effects.edges.files:
-        module = module_of(file.display).encode()
-        for name in map(str.encode, entry_names(effects, file)):
-            if (name, module) not in asked:
-                asked.add((name, module))
-                wanted.setdefault(name, set()).add(module)
+        module = module_of(file.display)
+        names = {(name, module) for name in entry_names(effects, file)} | entry_methods(effects, file)
+        for name, place in ((name.encode(), place.encode()) for name, place in names):
+            if (name, place) not in asked:
+                asked.add((name, place))
+                wanted.setdefault(name, set()).add(place)
     return wanted
+
+
+def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
+    """The methods that surely lead to an ENTRY key, inherited ones included, each with its class:
+    ``{(".fit", "Trainer")}``. Those that Python calls are none of them: most files that name a model only use it."""
+    classes = effects.edges.classes
+    return {
+        (f".{name}", outline.name)
+        for outline in facts_of(file.outline).classes
+        for base in classes.bases(ClassValue(file, outline))
+        if isinstance(base, ClassValue)
+        for name, method in classes.methods(base).items()
+        if not name.startswith("__") and _leads(effects, method)
+    }
 
 
 def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
