@@ -55,6 +55,8 @@ from amplint.lowering.program import Program
 from amplint.source.project import Project, ProjectFile
 
 _ENTERED = frozenset({RegionEntered})
+MOST_CONCRETE = 3
+"""On objects of so many classes the method of an abstract one is walked."""
 _LEVELS = 2
 """A context may be made by a helper, which an island calls: ``with maybe_autocast(enabled=False)``."""
 _TRAINS = frozenset({Backward, OptimizerStepped, ScalerMade, ScalerUsed, ModuleCast})
@@ -343,20 +345,21 @@ class Driver:
             self.failed.append((entry.file.display, error))
 
     def _walks_of(self, entry: FunctionValue, most: int) -> Iterator[Walk]:
-        self.interpreter.make_room()
-        graph = self.graph_of(entry, most)
-        if graph is None:
-            return
-        yield Walk(entry, graph, self.interpreter.cut_off)
-        self._note_calls(entry, graph)
-        place = _switched_off(graph) if not _trains_itself(entry, graph) else None
-        if place is not None:
-            around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
-            assumed = self.interpreter.walk_function(entry, self._receiver(entry), around, most)
-            if assumed is not None:
-                yield Walk(entry, assumed, self.interpreter.cut_off)
+        for receiver in self._receivers(entry):
+            self.interpreter.make_room()
+            graph = self.graph_of(entry, most, receiver)
+            if graph is None:
+                return
+            yield Walk(entry, graph, self.interpreter.cut_off)
+            self._note_calls(entry, graph)
+            place = _switched_off(graph) if not _trains_itself(entry, graph) else None
+            if place is not None:
+                around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
+                assumed = self.interpreter.walk_function(entry, receiver, around, most)
+                if assumed is not None:
+                    yield Walk(entry, assumed, self.interpreter.cut_off)
 
-    def graph_of(self, entry: FunctionValue, most: int) -> Graph | None:
+    def graph_of(self, entry: FunctionValue, most: int, receiver: Value | None) -> Graph | None:
         """The events of an entry point; after a method that trains also what other methods of its object save."""
         outline = entry.outline
         assert outline is not None
@@ -364,7 +367,6 @@ class Driver:
             program = lower_module(entry.file)
             self.interpreter.reached.add(id(outline))
             return self.interpreter.walk_module(entry.file, program, most) if program is not None else None
-        receiver = self._receiver(entry)
         graph = self.interpreter.walk_function(entry, receiver, most=most)
         if graph is None or not isinstance(receiver, Instance) or not trains(graph):
             return graph
@@ -390,6 +392,17 @@ class Driver:
 
     def _receiver(self, entry: FunctionValue) -> Value | None:
         return self.receiver(self.interpreter, entry)
+
+    def _receivers(self, entry: FunctionValue) -> list[Value | None]:
+        """On what an entry point is walked: a method of an abstract class on an object of each class that fills it in,
+        those of tests left out, if these are few."""
+        receiver = self._receiver(entry)
+        made_of = receiver.made_of if isinstance(receiver, Instance) else None
+        filled = self.view.concrete(made_of) if made_of is not None else []
+        concrete = [value for value in filled if value.file not in self._in_passing]
+        if not concrete or len(concrete) > MOST_CONCRETE:
+            return [receiver]
+        return [self.interpreter.receiver_of(value) for value in concrete]
 
     @property
     def _device(self) -> str:

@@ -13,7 +13,7 @@ from amplint.flow.core import walks
 from amplint.flow.driver import Driver
 from amplint.flow.project import edges, view
 from amplint.flow.state.graph import Graph
-from amplint.flow.state.values import FunctionValue
+from amplint.flow.state.values import FunctionValue, Value
 from amplint.lowering.program import Program
 from amplint.source.outline import FunctionOutline
 from amplint.source.project import ProjectFile
@@ -37,10 +37,10 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     graph_of = Driver.graph_of
 
-    def noted(self: Driver, entry: FunctionValue, most: int) -> Graph | None:
+    def noted(self: Driver, entry: FunctionValue, most: int, receiver: Value | None) -> Graph | None:
         assert entry.outline is not None
         names.append(f"{entry.file.path.stem}.{entry.outline.qualified}")
-        return graph_of(self, entry, most)
+        return graph_of(self, entry, most, receiver)
 
     monkeypatch.setattr(Driver, "graph_of", noted)
     return names

@@ -94,7 +94,9 @@ def listen(
     owner, _, name = start.rpartition(".")
     functions = file.outline.classes[owner].methods if owner else file.outline.functions
     entry = FunctionValue(file, functions[name])
-    graph = driver.graph_of(entry, driver.interpreter.budget(new=True))
+    graph = driver.graph_of(
+        entry, driver.interpreter.budget(new=True), driver.receiver(driver.interpreter, entry)
+    )
     assert graph is not None
     return Tape(graph)
 

@@ -228,6 +228,52 @@ def test_kinds_of_methods(draw: Draw) -> None:
     assert not seen.is_cached(tree.function("a.py", "C.t"))
 
 
+@pytest.mark.parametrize(
+    ("name", "concrete"),
+    [
+        ("Plain", ["Plain"]),
+        ("Base", ["One", "Two", "Three"]),
+        ("Half", ["Three"]),
+        ("Alone", ["Alone"]),
+        ("Open", ["Last"]),
+    ],
+)
+def test_classes_that_fill_in_an_abstract_one(draw: Draw, name: str, concrete: list[str]) -> None:
+    tree = draw(
+        {
+            "a.py": """
+            import abc
+            class Plain: ...
+            class Kind(Plain): ...
+            class Base:
+                @abc.abstractmethod
+                def step(self): ...
+                def loss(self): raise NotImplementedError
+            class One(Base):
+                def step(self): ...
+                def loss(self): ...
+            class Half(Base):
+                def step(self): ...
+            class Alone:
+                def step(self): raise NotImplementedError
+            class Open:
+                def step(self): raise NotImplementedError
+            class Next(Open): ...
+            class Last(Next): ...
+            """,
+            "b.py": """
+            from a import Base, Half, One
+            class Two(One): ...
+            class Three(Half):
+                def loss(self): ...
+            """,
+        }
+    )
+    found = view(tree)
+    (value,) = (one for one in found.classes_in(tree.file("a.py")) if one.outline.name == name)
+    assert [one.outline.name for one in found.concrete(value)] == concrete
+
+
 def test_nested_functions_are_known_by_their_programs(draw: Draw) -> None:
     tree = draw({"a.py": "def f(x):\n  def g(y):\n    y.a()\n  return g\n"})
     seen = view(tree)

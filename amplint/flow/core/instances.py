@@ -258,7 +258,9 @@ class Instances(Definitions):
         match kind:
             case ClassValue():
                 self._pending.setdefault(own, Arguments(unclear=True))
-                return self._of_unknown_age.setdefault(own, Instance(own, kind))
+                known = self.project.concrete(kind)
+                made_of = known[0] if len(known) == 1 else kind
+                return self._of_unknown_age.setdefault(own, Instance(own, made_of))
             case External():
                 model = self.registry.annotations.get(kind.name)
                 return model(own) if model is not None else None

@@ -129,6 +129,9 @@ class ProjectView(Protocol):
     def kind_of_method(self, method: FunctionValue) -> str:
         """ "property", "cached property", "static method", "class method", "abstract" or ""."""
 
+    def concrete(self, value: ClassValue) -> Sequence[ClassValue]:
+        """The classes that an object may be of which is said to be one of a class."""
+
     def is_cached(self, function: FunctionValue) -> bool:
         """Whether ``functools.cache`` or the like keeps what a function gives."""
 

@@ -8,7 +8,8 @@ that a run over files without AMP need not import the models.
 
 ``users`` finds the files without a token of their own that use what the others define, such as a script that hands its
 model to the function which opens the region: they mention a module, and a function or value of it that leads to an
-ENTRY key, or a class, and a method of it that does. What they define in turn is looked for, too, until nothing more is found.
+ENTRY key, or a class, and a method of it that does. What they define in turn is looked for, too, until nothing more
+is found.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from amplint.flow.core.machine import Binding, Lines
 from amplint.flow.core.registry import Weight
@@ -247,6 +248,35 @@ class View:
     def classes_in(self, file: ProjectFile) -> Sequence[ClassValue]:
         """The classes that are defined in a file, those inside functions included."""
         return [self.class_value(file, outline) for outline in facts_of(file.outline).classes]
+
+    def concrete(self, value: ClassValue) -> Sequence[ClassValue]:
+        """The classes that an object may be of which is said to be one of a class: those that inherit from an abstract
+        class and leave nothing abstract, or the last in sight; otherwise the class itself."""
+        below = self._below.get(value, []) if self._is_abstract(value) else []
+        full = [one for one in below if not self._is_abstract(one)]
+        return full or [one for one in below if one not in self._below] or [value]
+
+    def _is_abstract(self, value: ClassValue) -> bool:
+        names = {
+            name
+            for base in self.classes.bases(value)
+            if isinstance(base, ClassValue)
+            for name, method in self.classes.methods(base).items()
+            if self.classes.is_abstract(method)
+        }
+        found = (self.classes.find_method(value, name) for name in names)
+        return any(method is not None and self.classes.is_abstract(method) for method in found)
+
+    @cached_property
+    def _below(self) -> dict[ClassValue, list[ClassValue]]:
+        """What inherits from each class, in the order of files and lines."""
+        found: dict[ClassValue, list[ClassValue]] = {}
+        for file in self.effects.edges.files:
+            for value in self.classes_in(file):
+                for base in self.classes.bases(value)[1:]:
+                    if isinstance(base, ClassValue):
+                        found.setdefault(base, []).append(value)
+        return found
 
     def class_in(
         self, function: FunctionValue | None, file: ProjectFile, name: str, line: int

@@ -100,6 +100,10 @@ def _in_float32(value: Value) -> Value:
 
 
 def _run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
+    patched = _set_on(api, value)
+    if patched is not None:
+        _tell(api, value, arguments, node)
+        return api.call(patched, arguments, node)
     forward = _forward_of(api, value)
     if isinstance(value, Instance) and forward is None:
         name = layer_of(api, value)
@@ -117,6 +121,12 @@ def _run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) 
     result = api.call(BoundMethod(value, "forward", forward), arguments, node)
     prepared = api.note(value.identity, Prepared)
     return api.unknown(node) if prepared is not None and prepared.float32_out else result
+
+
+def _set_on(api: Api, value: Instance | Unknown) -> Value | None:
+    """The function that was put in the place of the forward of one object: ``model.forward = wrapped``."""
+    found = api.attributes_of(value).get("forward") if isinstance(value, Instance) else None
+    return found if isinstance(found, (FunctionValue, BoundMethod)) else None
 
 
 def _forward_of(api: Api, value: Value) -> FunctionValue | None:
