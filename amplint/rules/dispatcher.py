@@ -243,7 +243,17 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         known = best.get(key)
         if known is None or _first(draft) < _first(known):
             best[key] = draft
-    return [_with_places(draft, further.get(key, ())) for key, draft in best.items()]
+    told: dict[Hashable, Draft] = {}
+    for key, draft in best.items():
+        whole = _with_places(draft, further.get(key, ()))
+        # what differs in nothing but where its cause lies is one: for each release, or each class, a scaler of its own
+        rest = draft.trail[1:] if draft.cause is not None else ()
+        same: Hashable = (
+            (draft.rule.code, draft.level, draft.place.path, draft.place.span, rest) if rest else key
+        )
+        known = told.get(same)
+        told[same] = replace(known, trail=(*known.trail, draft.trail[0])) if known is not None else whole
+    return list(told.values())
 
 
 def _first(draft: Draft) -> tuple[object, ...]:

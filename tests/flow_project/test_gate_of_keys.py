@@ -87,7 +87,8 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import Base\nBase().fit()"}, ["b.py"]),
         ({"b.py": "from a import Inherits\nInherits().fit()"}, ["b.py"]),
         ({"b.py": "from a import Base\nBase().plain()"}, []),
-        ({"b.py": "from a import Base\nBase()()"}, []),
+        ({"b.py": "from a import Base\nBase().forward()"}, []),
+        ({"b.py": "from a import Base\nBase()._own()"}, []),
         ({"b.py": "from a import Base\nfit(Base())"}, []),
         ({"b.py": "from c import Other\nOther().fit()"}, []),
         ({"b.py": "region()"}, []),
@@ -103,7 +104,8 @@ def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str],
         class Base:
             def fit(self): torch.autocast()
             def plain(self): ...
-            def __call__(self): self.fit()
+            def forward(self): self.fit()
+            def _own(self): self.fit()
         class Inherits(Base): ...
     """
     assert found(draw({"a.py": text, **files}), "a.py") == more

@@ -28,7 +28,7 @@ Definition = FunctionValue | ClassValue | Assigned
 MOST_METHODS = 8
 """A call of a method of an object out of sight may lead to any method of that name, if there are no more."""
 _CONSTRUCTORS = ("__new__", "__init__", "__post_init__", "__init_subclass__")
-_CALLED = ("__call__", "forward")
+CALLED = ("__call__", "forward")
 
 
 @dataclass(slots=True)
@@ -466,7 +466,7 @@ class _Drawing:
             self._unknown(method)
 
     def _names_of(self, method: str) -> tuple[str, ...]:
-        return _CALLED if method == "__call__" else (method,)
+        return CALLED if method == "__call__" else (method,)
 
     def _unknown(self, method: str) -> None:
         self._steps.methods.add(method)

@@ -20,7 +20,7 @@ from pathlib import Path
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.classes import Classes
-from amplint.flow.project.edges import Edges
+from amplint.flow.project.edges import CALLED, Edges
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
@@ -117,7 +117,8 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
 
 def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
     """The methods that surely lead to an ENTRY key, inherited ones included, each with its class:
-    ``{(".fit", "Trainer")}``. Those that Python calls are none of them: most files that name a model only use it."""
+    ``{(".fit", "Trainer")}``. None of them are those that Python or torch calls, since most files that name a model
+    only use it, and those that a class keeps to itself."""
     classes = effects.edges.classes
     return {
         (f".{name}", outline.name)
@@ -125,7 +126,7 @@ def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
         for base in classes.bases(ClassValue(file, outline))
         if isinstance(base, ClassValue)
         for name, method in classes.methods(base).items()
-        if not name.startswith("__") and _leads(effects, method)
+        if not name.startswith("_") and name not in CALLED and _leads(effects, method)
     }
 
 

@@ -1,0 +1,93 @@
+"""Findings that differ in nothing but where their cause lies are one, with the further causes in its trail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amplint.check import check
+from amplint.config import Settings
+from amplint.findings import Finding
+
+AGENTS = """
+import torch
+
+
+class Agent:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    def update(self, batch):
+        raise NotImplementedError
+
+    def train(self, batches):
+        for batch in batches:
+            self.update(batch)
+        torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, "last.pt")
+
+    def resume(self):
+        self.optimizer.load_state_dict(torch.load("last.pt")["optimizer"])
+
+    def step(self, scaler, batch):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = self.model(batch).float().mean()
+        scaler.scale(loss).backward()
+        scaler.step(self.optimizer)
+        scaler.update()
+
+
+class First(Agent):
+    def __init__(self, model, optimizer):
+        super().__init__(model, optimizer)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def update(self, batch):
+        self.step(self.scaler, batch)
+
+
+class Second(Agent):
+    def __init__(self, model, optimizer):
+        super().__init__(model, optimizer)
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+
+    def update(self, batch):
+        self.step(self.scaler, batch)
+"""
+
+PAIR = """
+import torch
+
+
+def train(generator, critic, g_optimizer, c_optimizer, batches):
+    g_scaler = torch.amp.GradScaler("cuda")
+    c_scaler = torch.amp.GradScaler("cuda")
+    for batch in batches:
+        for model, optimizer, scaler in ((generator, g_optimizer, g_scaler), (critic, c_optimizer, c_scaler)):
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch).float().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.save({"g": g_optimizer.state_dict(), "c": c_optimizer.state_dict()}, "last.pt")
+
+
+def resume(g_optimizer, c_optimizer):
+    states = torch.load("last.pt")
+    g_optimizer.load_state_dict(states["g"])
+    c_optimizer.load_state_dict(states["c"])
+"""
+
+
+def found(tmp_path: Path, text: str) -> list[Finding]:
+    (tmp_path / "a.py").write_text(text, encoding="utf-8")
+    findings = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    return [finding for finding in findings if finding.name == "scaler-not-saved"]
+
+
+def test_the_scalers_of_two_classes_are_one_finding(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, AGENTS)
+    made = [step.span.line for step in finding.trail if step.message == "the scaler is made here"]
+    assert made == [line for line, text in enumerate(AGENTS.splitlines(), 1) if "GradScaler(" in text]
+
+
+def test_two_scalers_of_two_optimizers_are_two(tmp_path: Path) -> None:
+    assert len(found(tmp_path, PAIR)) == 2
