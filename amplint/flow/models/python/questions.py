@@ -290,8 +290,11 @@ def _attribute(api: Api, value: Value, name: str, default: Value | None, node: N
 def _setattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if len(arguments.positional) == 3:
         value, key, new = arguments.positional
+        identity = api.identity_of(new)
         if isinstance(key, Constant) and isinstance(key.value, str):
             api.set_attribute(value, key.value, new, node)
+        elif identity is not None:  # an attribute of a name that no code can write
+            api.set_attribute(value, f"[{identity.order}]", new, node)
     return NONE
 
 
