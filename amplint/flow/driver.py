@@ -205,7 +205,7 @@ class Driver:
         self._edges = Edges(Classes(Names(project, Keys(models_known).knows)), self.files)
         self.effects = Effects(self._edges, models_known)
         self.calls = CallGraph(self.effects, self.files)
-        self.view = View(self.effects)
+        self.view = View(self.effects, in_passing)
         self.questions = Questions(self.view, models_known.kinds)
         """What rules may ask about the events."""
         self.interpreter = Walks(models_known, self.view, settings)
@@ -395,11 +395,10 @@ class Driver:
 
     def _receivers(self, entry: FunctionValue) -> list[Value | None]:
         """On what an entry point is walked: a method of an abstract class on an object of each class that fills it in,
-        those of tests left out, if these are few."""
+        if these are few."""
         receiver = self._receiver(entry)
         made_of = receiver.made_of if isinstance(receiver, Instance) else None
-        filled = self.view.concrete(made_of) if made_of is not None else []
-        concrete = [value for value in filled if value.file not in self._in_passing]
+        concrete = self.view.concrete(made_of) if made_of is not None else []
         if not concrete or len(concrete) > MOST_CONCRETE:
             return [receiver]
         return [self.interpreter.receiver_of(value) for value in concrete]

@@ -267,9 +267,15 @@ def test_classes_that_fill_in_an_abstract_one(draw: Draw, name: str, concrete: l
             class Three(Half):
                 def loss(self): ...
             """,
+            "tests/c.py": """
+            from a import Alone, One
+            class Four(One): ...
+            class Double(Alone):
+                def step(self): ...
+            """,
         }
     )
-    found = view(tree)
+    found = View(Effects(tree.edges(), Registry()), lambda path: "tests" in path.parts)
     (value,) = (one for one in found.classes_in(tree.file("a.py")) if one.outline.name == name)
     assert [one.outline.name for one in found.concrete(value)] == concrete
 

@@ -29,6 +29,7 @@ MOST_METHODS = 8
 """A call of a method of an object out of sight may lead to any method of that name, if there are no more."""
 _CONSTRUCTORS = ("__new__", "__init__", "__post_init__", "__init_subclass__")
 CALLED = ("__call__", "forward")
+"""Methods that a call of an object runs."""
 
 
 @dataclass(slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 
 from amplint.flow.core.machine import Binding, Lines
 from amplint.flow.core.registry import Weight
@@ -41,8 +42,11 @@ _HAND_ON = ("dataclasses.", "attr.", "attrs.", "typing.", "functools.total_order
 class View:
     """A project: names, classes, uses and effects behind one interface."""
 
-    def __init__(self, effects: Effects) -> None:
+    def __init__(self, effects: Effects, in_passing: Callable[[Path], bool] = lambda path: False) -> None:
+        """``in_passing`` tells the files of tests and the like."""
         self.effects = effects
+        self._in_passing = in_passing
+        self._concrete: dict[ClassValue, list[ClassValue]] = {}
         self.edges: Edges = effects.edges
         self.classes: Classes = self.edges.classes
         self.names: Names = self.classes.names
@@ -251,10 +255,14 @@ class View:
 
     def concrete(self, value: ClassValue) -> Sequence[ClassValue]:
         """The classes that an object may be of which is said to be one of a class: those that inherit from an abstract
-        class and leave nothing abstract, or the last in sight; otherwise the class itself."""
-        below = self._below.get(value, []) if self._is_abstract(value) else []
-        full = [one for one in below if not self._is_abstract(one)]
-        return full or [one for one in below if one not in self._below] or [value]
+        class and leave nothing abstract, or the last in sight, those of tests left out; otherwise the class itself."""
+        known = self._concrete.get(value)
+        if known is None:
+            below = self._below.get(value, []) if self._is_abstract(value) else []
+            full = [one for one in below if not self._is_abstract(one)]
+            known = full or [one for one in below if one not in self._below] or [value]
+            self._concrete[value] = known
+        return known
 
     def _is_abstract(self, value: ClassValue) -> bool:
         names = {
@@ -269,9 +277,10 @@ class View:
 
     @cached_property
     def _below(self) -> dict[ClassValue, list[ClassValue]]:
-        """What inherits from each class, in the order of files and lines."""
+        """What inherits from each class, in the order of files and lines, in all files but tests and the like."""
         found: dict[ClassValue, list[ClassValue]] = {}
-        for file in self.effects.edges.files:
+        files = (file for file in self.effects.edges.files if not self._in_passing(file.path))
+        for file in files:
             for value in self.classes_in(file):
                 for base in self.classes.bases(value)[1:]:
                     if isinstance(base, ClassValue):
