@@ -67,6 +67,7 @@ class Body:
         "imports",
         "is_generator",
         "loads",
+        "multiplies",
         "returned",
         "stores",
     )
@@ -96,6 +97,8 @@ class Body:
         self.imports = False
         """Whether it has an import statement."""
         self.is_generator = False
+        self.multiplies = False
+        """Whether it has a matrix product: ``a @ b``."""
         self._walk(list(nodes))
         self.compared -= self.loads
         self.loads |= self.compared
@@ -235,7 +238,12 @@ class Body:
             self._store(node.target, node.value, node, pending, simple=True)
             pending.append(node.value)
 
+    def _binary(self, node: ast.BinOp, pending: list[ast.AST]) -> None:
+        self.multiplies |= isinstance(node.op, ast.MatMult)
+        pending += [node.left, node.right]
+
     def _augmented(self, node: ast.AugAssign, pending: list[ast.AST]) -> None:
+        self.multiplies |= isinstance(node.op, ast.MatMult)
         self._store(node.target, None, node, pending, simple=True)
         pending += [node.target, node.value]
 
@@ -320,6 +328,7 @@ _Special = Callable[[Body, Any, list[ast.AST]], None]
 _SPECIAL: dict[type[ast.AST], _Special] = {
     ast.AnnAssign: Body._annotated,
     ast.AugAssign: Body._augmented,
+    ast.BinOp: Body._binary,
     ast.Compare: Body._compare,
     ast.For: Body._for,
     ast.AsyncFor: Body._for,

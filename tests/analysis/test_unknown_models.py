@@ -54,7 +54,7 @@ from .registry import MODELS
 def build(name):
     return MODELS[name]()
 """
-TABLE = "MODELS = {}\n\ndef register(cls):\n    MODELS[cls.__name__] = cls\n    return cls\n"
+TABLE = "from plugins import MODELS, register\n"
 NAMED = "import importlib\nfrom . import net\n\ndef build(name):\n    return getattr(net, name)()\n"
 NAMES = f"{NAMED}\ndef default():\n    return net.Net()\n"
 
@@ -71,7 +71,7 @@ def findings(folder: Path, **files: str) -> list[Finding]:
 
 
 def registered(net: str) -> dict[str, str]:
-    """A project whose models are in a table that a decorator fills."""
+    """A project whose models are in a table of another package, which a decorator fills."""
     net = "from .registry import register\n" + net.replace("class Net", "@register\nclass Net")
     return {"train": TRAIN, "__init__": REGISTRY, "registry": TABLE, "net": net}
 

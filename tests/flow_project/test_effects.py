@@ -84,7 +84,7 @@ def test_what_a_function_meets(draw: Draw, code: str, found: Weight) -> None:
 def test_what_a_function_leads_to(draw: Draw, code: str) -> None:
     tree = draw({"a.py": f"import torch\n{code}"})
     assert weight(tree, "f") == Weight.ENTRY
-    assert effects(tree).tags(tree.function("a.py", "f")) == {"opens"}
+    assert "opens" in effects(tree).tags(tree.function("a.py", "f"))
 
 
 @pytest.mark.parametrize(

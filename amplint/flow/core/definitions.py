@@ -6,10 +6,10 @@ from functools import partial
 
 from amplint.events import Place
 from amplint.flow.core.api import Arguments
-from amplint.flow.core.machine import ProjectView
+from amplint.flow.core.machine import Frame, Lines, ProjectView
 from amplint.flow.core.names import Names
 from amplint.flow.core.registry import DecorateModel, Registry
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
     ClassValue,
@@ -131,7 +131,7 @@ class Definitions(Names):
         )
         return self._apply(plain, node.program.decorators)
 
-    def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
+    def _apply(self, function: FunctionValue | ClassValue, decorators: tuple[ir.Decorator, ...]) -> Value:
         value: Value = function
         for decorator in reversed(decorators):
             made = self.evaluate(decorator.expression)
@@ -152,6 +152,45 @@ class Definitions(Names):
             result = self.call(decorator, Arguments((function,), (), (node,)), node)
             return result if not isinstance(result, (Unknown, Number)) else function
         return function
+
+    def fill(self, file: ProjectFile, name: str) -> None:
+        """Lets decorators and statements fill what a module binds to a name: ``@register("dice")``."""
+        parts = self.project.registrations(file, name)
+        context = symbol("registrations", file.display, name)
+        program = self.project.lines(Lines(file, 1, 1))
+
+        def run() -> Value:
+            for part in parts:
+                self.attempt(partial(self._register, part, context))
+            return NONE
+
+        self.apart(program, file, context, run, filling=True)
+
+    def _register(self, part: ClassValue | FunctionValue | Lines, context: Symbol) -> None:
+        program: ir.Program | None
+        if isinstance(part, FunctionValue):
+            program = self.program_of(part)
+        elif isinstance(part, ClassValue):
+            program = self.project.lines(Lines(part.file, part.outline.line, part.outline.end_line))
+        else:
+            program = self.project.lines(part)
+        if program is None:
+            return
+        frame = self.frame
+        own = symbol("registered", context, program.path, *program.root)
+        self.frame = Frame(program, part.file, own, graph=frame.graph)
+        try:
+            if isinstance(part, FunctionValue):
+                plain = FunctionValue(part.file, part.outline, undecorated=True)
+                self._apply(plain, program.decorators)
+            elif isinstance(part, Lines):
+                self.run(program.body)
+            else:
+                for head in program.body:
+                    if isinstance(head, ir.DefineClass):
+                        self._apply(part, head.decorators)
+        finally:
+            self.frame = frame
 
     def _asked(
         self, model: DecorateModel, decorator: Value, function: Value, node: ir.Expression, given: Arguments

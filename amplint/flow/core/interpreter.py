@@ -130,12 +130,15 @@ class Interpreter(Instances):
 
     def follows(self, function: FunctionValue, given: Arguments) -> bool:
         """Whether a call can matter: its function has effects or can meet an ENTRY key by the classes on its way, it is
-        small, part of a constructor, or what it is given or is around it matters, or has effects when it is called."""
+        small or part of a constructor; or what it is given or is around it matters, or has or holds what has effects
+        when it is called."""
         if self.project.kind_of_method(function) == "abstract":
             return False
-        if any(map(matters, self.state.ambient.values())) or any(map(matters, given.all)):
+        if any(map(matters, given.all)):
             return True
-        if any(map(self._has_effects, given.all)):
+        if any(map(matters, self.state.ambient.values())) and self.project.computes(function):
+            return True
+        if any(map(self._has_effects, given.all)) or any(map(self._is_holder, given.all)):
             return True
         if self.project.sure_weight(function) >= Weight.EFFECT or self.project.enters(function):
             return True
@@ -143,7 +146,16 @@ class Interpreter(Instances):
         if receiver is not None and self.is_being_built(receiver) and self.project.stored_by(function):
             return True
         attribute = self.project.kind_of_method(function) in ("property", "cached property")
-        return (attribute or len(self.active) < LOOKED_INTO) and _is_small(function)
+        near = len(self.active) < LOOKED_INTO
+        return _is_small(function) and (attribute or near or self.project.dispatches(function))
+
+    def _is_holder(self, value: Value) -> bool:
+        return isinstance(value, Instance) and value.identity in self.holders
+
+    def holds(self, owner: Instance, value: Value) -> None:
+        """Notes that an object has got a value as an attribute: ``self.process = train_step``."""
+        if self._has_effects(value):
+            self.holders.add(owner.identity)
 
     def _has_effects(self, value: Value) -> bool:
         """Whether calling a value has effects: ``validate(model, amp_autocast=torch.cuda.amp.autocast)``."""

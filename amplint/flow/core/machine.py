@@ -98,6 +98,10 @@ class ProjectView(Protocol):
         """What a name of a module may stand for once the statements above a line have run, or all, likeliest first;
         none if the module does not bind it."""
 
+    def registrations(self, file: ProjectFile, name: str) -> Sequence[ClassValue | FunctionValue | Lines]:
+        """What fills a dict, list or object of a module when the project is imported: decorated definitions, and
+        statements."""
+
     def imported(self, file: ProjectFile, target: str) -> tuple[ProjectFile, str] | Value:
         """What an import of this dotted target binds in a file: a value, or a name of another file of the project."""
 
@@ -161,6 +165,9 @@ class ProjectView(Protocol):
     def computes_names(self, function: FunctionValue) -> bool:
         """Whether a function may set attributes whose names nobody can read off: by ``setattr`` or ``__dict__``."""
 
+    def dispatches(self, function: FunctionValue) -> bool:
+        """Whether a function calls what it has looked up: ``getattr(hook, name)(self)``."""
+
     def loads(self, function: FunctionValue, name: str) -> bool:
         """Whether a function reads a local name anywhere."""
 
@@ -172,6 +179,9 @@ class ProjectView(Protocol):
 
     def sure_weight(self, function: FunctionValue) -> int:
         """The same without what only has the name of a method that is called on something out of sight."""
+
+    def computes(self, function: FunctionValue) -> bool:
+        """Whether what surrounds a call of a function can make a difference to it."""
 
     def enters(self, function: FunctionValue) -> bool:
         """Whether a walk of a function can meet a key of weight ENTRY."""
@@ -340,6 +350,9 @@ class Machine(Api, Protocol):
 
     def follows(self, function: FunctionValue, given: Arguments) -> bool:
         """Whether a call can matter."""
+
+    def holds(self, owner: Instance, value: Value) -> None:
+        """Notes that an object has got a value as an attribute."""
 
     def cut(self, function: FunctionValue, given: Arguments, node: Node) -> Value:
         """What a call gives that is not followed."""

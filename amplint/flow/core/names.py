@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 
 from amplint.flow.core.answers import Answers
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.registry import DiscardModel, Registry
-from amplint.flow.state.conditions import apply, asked, within
+from amplint.flow.state.conditions import apply, asked, leaves, within
 from amplint.flow.state.store import State, join_values, with_kind
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
+    TO_BE_FILLED,
     UNBOUND,
     Choice,
     ClassValue,
     Closure,
     External,
+    Instance,
+    Mapping,
     ModuleFile,
+    Sequence,
     Unknown,
     Value,
     to_be_filled,
@@ -39,6 +44,11 @@ class Names(Answers):
         super().__init__(registry)
         self.project = project
         self._globals: dict[tuple[str, str, int | None], Value | None] = {}
+        self._filled: set[tuple[str, str]] = set()
+        """Names of files that decorators and statements have filled."""
+        self.holders: set[Symbol] = set()
+        """The objects among what these names stand for, and those that hold a function which has effects: calls of
+        their methods are followed."""
         self._settling: dict[tuple[str, str], int] = {}
         """Names of files of which a statement is walked now, with its first line."""
 
@@ -140,7 +150,7 @@ class Names(Answers):
             frame.scope = Closure(frame.context, lambda: self._names_of(frame), frame.closure)
         return frame.scope
 
-    def _names_of(self, frame: Frame) -> Mapping[str, Value]:
+    def _names_of(self, frame: Frame) -> dict[str, Value]:
         return self.state.names if frame is self.frame else frame.names or {}
 
     # modules -----------------------------------------------------------------------------------------------------
@@ -171,7 +181,8 @@ class Names(Answers):
             if frame.program.kind == "module" and frame.file is file and frame.function is None:
                 names = self._names_of(frame)
                 if name in names:
-                    return names[name]
+                    filled = frame is not self.frame and self.project.registrations(file, name)
+                    return self._global_at_end(file, name) if filled else names[name]
             frame = frame.caller
         return self._global_at_end(file, name)
 
@@ -188,14 +199,24 @@ class Names(Answers):
             return self._globals[key]
         self._globals[key] = Unknown(symbol("global", file.display, name))
         found: Value | None = None
-        for index, binding in enumerate(reversed(self.project.global_bindings(file, name, line))):
+        bindings = self.project.global_bindings(file, name, line)
+        for index, binding in enumerate(reversed(bindings)):
             value = self._settled(binding, file, name)
             if value is None:
                 continue
             atom = symbol("binding", file.display, name, index)
             found = value if found is None else join_values(asked(atom), value, found)
         self._globals[key] = found
+        if line is None and found is not None and any(map(_may_hold, leaves(found))):
+            for part in dict.fromkeys(one.file for one in bindings if isinstance(one, Lines)):
+                self._fill_once(part, name, found)
         return found
+
+    def _fill_once(self, file: ProjectFile, name: str, found: Value) -> None:
+        if (file.display, name) not in self._filled and self.project.registrations(file, name):
+            self._filled.add((file.display, name))
+            self.holders |= {leaf.identity for leaf in leaves(found) if isinstance(leaf, Instance)}
+            self.fill(file, name)
 
     def _settled(self, binding: Binding, file: ProjectFile, name: str) -> Value | None:
         found = self._settled_value(binding, file, name)
@@ -236,9 +257,12 @@ class Names(Answers):
         owner: ClassValue | None = None,
         receiver: Value | None = None,
         names: dict[str, Value] | None = None,
+        *,
+        filling: bool = False,
     ) -> Value | None:
         """Walks something heard by nobody, outside of the present path; what it leaves of objects is there from then
-        on. Not what it says by ``global``: when it ran nobody knows, nor whether anything else did since."""
+        on. Not what it says by ``global``: when it ran nobody knows, nor whether anything else did since. ``filling``:
+        all that is put into dicts, lists and objects is put there now."""
         kept = self.state, self.frame, self.silent, self.active
         frame = Frame(program, file, context, None, receiver=receiver)
         self.state = State(self.state.attributes)
@@ -255,7 +279,9 @@ class Names(Answers):
             left = self.state.heap
             self.state, self.frame, self.silent, self.active = kept
         for key, value in left.items():
-            if key[0].parts[0] != _MODULE:
+            if filling and key[0].parts[0] != _MODULE:
+                self.base[key] = _filled(value)
+            elif key[0].parts[0] != _MODULE:
                 self.base.setdefault(key, to_be_filled(value))
         return result
 
@@ -317,6 +343,10 @@ class Names(Answers):
         """A qualified name outside the project."""
         raise NotImplementedError
 
+    def fill(self, file: ProjectFile, name: str) -> None:
+        """Lets decorators and statements fill what a module binds to a name."""
+        raise NotImplementedError
+
     active: dict[object, tuple[object, ...]]
 
 
@@ -330,6 +360,24 @@ def dotted_name(node: ir.Node) -> str | None:
         return None
     parts.append(node.id)
     return ".".join(reversed(parts))
+
+
+def _may_hold(value: Value) -> bool:
+    if isinstance(value, Instance):
+        return value.made_of is not None
+    return isinstance(value, (Mapping, Sequence))
+
+
+def _filled(value: Value) -> Value:
+    """A dict or list that has got all that it will get."""
+    match value:
+        case Mapping(items=(_, *_)):
+            return replace(value, rest=tuple(one for one in value.rest if not _is_to_be_filled(one)))
+    return to_be_filled(value)
+
+
+def _is_to_be_filled(value: Value) -> bool:
+    return isinstance(value, Unknown) and value.symbol.parts[0] == TO_BE_FILLED
 
 
 def _may_be_unbound(value: Value) -> bool:

@@ -331,6 +331,8 @@ def _item(m: Machine, base: Sequence, key: Value | None, node: Node) -> Value:
 def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
     if isinstance(key, Constant):
         found = base.get(key.value)
+        if found is None and base.factory is not None and base.identity is not None:
+            found = _made_under(m, base.identity, base, base.factory, key, node)
         return found if found is not None else m.unknown(node)
     if base.rest and not base.items:
         return _some(m, base.rest, node)
@@ -349,6 +351,17 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
     return one_of(m, tuple(value for _, value in base.items), node) if not base.rest else m.unknown(node)
 
 
+def _made_under(
+    m: Machine, identity: Symbol, base: Mapping, factory: Value, key: Constant, node: Node
+) -> Value:
+    """What ``handlers["started"]`` is that nobody has asked for before, after ``handlers = defaultdict(list)``."""
+    made = m.call(factory, Arguments(), node)
+    if isinstance(made, (Sequence, Mapping)):
+        made = replace(made, identity=symbol("made", identity, "under", key.value))
+    m.store(identity, "[]", replace(base, items=(*base.items, (key.value, made))))
+    return made
+
+
 # setting ---------------------------------------------------------------------------------------------------------
 
 
@@ -365,6 +378,7 @@ def set_attribute(m: Machine, base: Value, name: str, value: Value, node: Node) 
                 m.call_function(setter, Arguments((base, value), (), (node, node)), node)
             else:
                 m.store(base.identity, name, _used_as(m, base, name, value))
+                m.holds(base, value)
         case Unknown():
             m.store(base.symbol, name, value)
         case ClassValue():

@@ -99,6 +99,10 @@ class Weight(IntEnum):
     file through the gate."""
 
 
+BARE = "without arguments"
+"""The tag of methods that weigh something only where they are called without arguments: ``x.update()``."""
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """What the registry says of a key beside its model. ``tags`` are questions to which the key is an answer, such as

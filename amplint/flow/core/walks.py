@@ -169,7 +169,16 @@ class Walks(Interpreter):
                 return model is None or model[1].weight == Weight.NOTHING
         return False
 
-    def _apply(self, function: FunctionValue, decorators: tuple[ir.Decorator, ...]) -> Value:
+    def fill(self, file: ProjectFile, name: str) -> None:
+        """Lets decorators and statements fill what a module binds to a name, whatever is left of the budget."""
+        kept = self.steps, self._most, self.cut_off, self._walks
+        self.steps, self._most, self._walks = 0, MOST_STEPS, Counter()
+        try:
+            super().fill(file, name)
+        finally:
+            self.steps, self._most, self.cut_off, self._walks = kept
+
+    def _apply(self, function: FunctionValue | ClassValue, decorators: tuple[ir.Decorator, ...]) -> Value:
         most = self._most
         self._most = min(most, self.steps + IN_DECORATORS)
         try:

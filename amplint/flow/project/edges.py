@@ -37,13 +37,16 @@ class Steps:
     """What one definition leads to. ``sure`` are definitions that the text names, ``possible`` those that have the
     name of a method which is called on something out of sight, and ``unlisted`` the names of those of which there are
     too many to be listed; ``outside`` are qualified names of packages outside,
-    ``methods`` the names of the methods called on what is out of sight."""
+    ``methods`` the names of the methods called on what is out of sight, ``bare`` those that are called without
+    arguments. ``multiplies``: it has a matrix product of its own."""
 
     sure: dict[Definition, None] = field(default_factory=dict)
     possible: dict[Definition, None] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
     outside: set[str] = field(default_factory=set)
     methods: set[str] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)
+    multiplies: bool = False
 
 
 class Edges:
@@ -235,6 +238,8 @@ class _Drawing:
         self._facts = facts_of(file.outline)
         self._scope = scope
         self._steps = Steps()
+        self._is_bare = True
+        """Whether what is looked at is called without arguments, or is no call."""
         self._resolved: dict[str, list[Meaning]] = {}
         self._unknown_roots: dict[str, bool] = {}
 
@@ -287,6 +292,7 @@ class _Drawing:
         self._scope, self._resolved, self._unknown_roots = outer, {}, {}
 
     def _run(self, body: Body, facts: Facts | None) -> None:
+        self._steps.multiplies |= body.multiplies
         for call in body.calls:
             self._call(call, facts)
         runs = isinstance(self._scope, FunctionOutline) and self._scope is not self._file.outline.module
@@ -326,7 +332,7 @@ class _Drawing:
             case Assigned(file=file, name=name, rest=rest):
                 self._steps.sure[Assigned(file, name)] = None
                 if rest:
-                    self._steps.methods.add(rest[-1])
+                    self._method_outside(rest[-1])
             case FunctionValue() | ClassValue():
                 self._steps.sure[meaning] = None
 
@@ -345,6 +351,11 @@ class _Drawing:
                 self._method(owner, name.split(".")[1], called=False)
 
     def _call(self, call: Call, facts: Facts | None) -> None:
+        self._is_bare = not call.node.args and not call.node.keywords
+        self._called(call, facts)
+        self._is_bare = True
+
+    def _called(self, call: Call, facts: Facts | None) -> None:
         if call.name is None:
             self._call_of_expression(call, facts)
             return
@@ -434,7 +445,7 @@ class _Drawing:
 
     def _inherited(self, owner: ClassValue, name: str) -> None:
         """A method that only a class outside can have."""
-        self._steps.methods.add(name)
+        self._method_outside(name)
         for base in self._edges.classes.bases(owner):
             if isinstance(base, External):
                 self._steps.outside.add(f"{base.name}.{name}")
@@ -462,15 +473,20 @@ class _Drawing:
                 self._inherited(made, method)
         elif isinstance(made, External):
             self._steps.outside.add(f"{made.name}.{method}")
-            self._steps.methods.add(method)
+            self._method_outside(method)
         else:
             self._unknown(method)
 
     def _names_of(self, method: str) -> tuple[str, ...]:
         return CALLED if method == "__call__" else (method,)
 
+    def _method_outside(self, name: str) -> None:
+        self._steps.methods.add(name)
+        if self._is_bare:
+            self._steps.bare.add(name)
+
     def _unknown(self, method: str) -> None:
-        self._steps.methods.add(method)
+        self._method_outside(method)
         for name in self._names_of(method):
             found = self._edges.methods_named.get(name, ())
             if len(found) <= MOST_METHODS:

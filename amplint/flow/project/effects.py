@@ -7,11 +7,14 @@ graph, without depth or order: recursive functions share what any of them meets.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 
+from amplint.amp.ops import Policy, policy_of, table
+from amplint.amp.packages import WITHOUT_TENSORS
 from amplint.amp.tokens import BESIDE_HALF, HALF
-from amplint.flow.core.registry import About, Registry, Weight
+from amplint.flow.core.registry import BARE, About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
 from amplint.flow.state.values import ClassValue, FunctionValue
@@ -20,6 +23,12 @@ _NOTHING = About()
 _NOWHERE = Steps()
 _BY_TYPE = "enters by type"
 """The tag of what calls a method of which there are too many, some of them with an ENTRY key."""
+_COMPUTES = "computes"
+"""The tag of what may run an op of torch."""
+_COMPUTING = frozenset({"__call__", "half", "bfloat16", "to", "type", "type_as"}) | {
+    name for name in table()["ops"] if policy_of(name) in (Policy.LOWER, Policy.BANNED, None)
+}
+"""Methods that may make something half where a region is open, or raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +216,12 @@ class Effects:
         known = any(name.partition(".")[0] in self.keys.packages for name in outside)
         return known or self.own(definition).weight > Weight.NOTHING
 
+    def computes(self, definition: Definition) -> bool:
+        """Whether a region, or grad mode, can make a difference to what a definition does: it runs an op of torch,
+        calls a value or a package that may, or has an effect."""
+        found = self.of(definition)
+        return _COMPUTES in found.tags or found.weight > Weight.NOTHING
+
     def tags(self, definition: Definition) -> frozenset[str]:
         """All tags."""
         return self.of(definition).tags
@@ -228,8 +243,19 @@ class Effects:
     def _possibly(self, definition: Definition) -> Effect:
         """What a definition meets itself, and whether some method that it may call does."""
         unlisted = self.steps(definition).unlisted
-        tags = frozenset({_BY_TYPE}) if any(map(self._is_entering, unlisted)) else frozenset()
-        return self.own(definition).and_of(About(tags=tags))
+        tags = {_BY_TYPE} if any(map(self._is_entering, unlisted)) else set()
+        if self._computes_itself(definition):
+            tags.add(_COMPUTES)
+        return self.own(definition).and_of(About(tags=frozenset(tags)))
+
+    def _computes_itself(self, definition: Definition) -> bool:
+        steps = self.steps(definition)
+        return (
+            steps.multiplies
+            or bool(steps.unlisted)
+            or not _COMPUTING.isdisjoint(steps.methods)
+            or not all(map(_is_without_tensors, steps.outside))
+        )
 
     def _is_entering(self, name: str) -> bool:
         found = self._entering.get(name)
@@ -255,8 +281,15 @@ class Effects:
         for name in steps.outside:
             effect = effect.and_of(self.keys.of_name(name))
         for name in steps.methods:
-            effect = effect.and_of(self.keys.of_method(name))
+            about = self.keys.of_method(name)
+            if BARE not in about.tags or name in steps.bare:
+                effect = effect.and_of(about)
         return effect
+
+
+def _is_without_tensors(name: str) -> bool:
+    package = name.partition(".")[0]
+    return package in WITHOUT_TENSORS or package in sys.stdlib_module_names
 
 
 class _Node:

@@ -14,6 +14,7 @@ from amplint.flow.project.edges import Edges
 from amplint.flow.project.effects import Effects
 from amplint.flow.project.meanings import UNSEEN, Assigned, Folder, Meaning, Member
 from amplint.flow.project.names import Names
+from amplint.flow.project.registrations import Registrations
 from amplint.flow.project.uses import Uses
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import ClassValue, External, FunctionValue, ModuleFile, Unknown, Value
@@ -51,6 +52,7 @@ class View:
         self.classes: Classes = self.edges.classes
         self.names: Names = self.classes.names
         self._uses = Uses(self.edges)
+        self._registrations = Registrations(self.edges, in_passing)
         self._programs: dict[FunctionOutline, Program | None] = {}
         self._lines: dict[Lines, Program] = {}
         self._stored: dict[FunctionOutline, frozenset[str]] = {}
@@ -134,6 +136,10 @@ class View:
             case Assigned(name=name, rest=rest):
                 return _unseen(file, ".".join((name, *rest)))
         return meaning
+
+    def registrations(self, file: ProjectFile, name: str) -> Sequence[ClassValue | FunctionValue | Lines]:
+        """What fills a dict, list or object of a module when the project is imported."""
+        return self._registrations.of(file, name)
 
     def imported(self, file: ProjectFile, target: str) -> tuple[ProjectFile, str] | Value:
         """What an import of this dotted target binds in a file: a value, or a name of another file."""
@@ -376,6 +382,18 @@ class View:
             body.computed for body in facts_of(function.file.outline).of(outline).bodies()
         )
 
+    def dispatches(self, function: FunctionValue) -> bool:
+        """Whether a function calls what it has looked up: ``getattr(hook, name)(self)``, ``for handler in handlers:
+        handler(self)``, ``self.handlers[event](self)``."""
+        outline = self._outline(function)
+        if outline is None:
+            return False
+        return any(
+            call.name in body.stores or isinstance(call.node.func, (ast.Call, ast.Subscript))
+            for body in facts_of(function.file.outline).of(outline).bodies()
+            for call in body.calls
+        )
+
     def loads(self, function: FunctionValue, name: str) -> bool:
         """Whether a function reads a local name anywhere."""
         outline = self._outline(function)
@@ -409,6 +427,11 @@ class View:
         if outline is None:
             return Weight.NOTHING
         return self.effects.sure_weight(self.names.function(function.file, outline))
+
+    def computes(self, function: FunctionValue) -> bool:
+        """Whether what surrounds a call of a function can make a difference to it."""
+        outline = self._outline(function)
+        return outline is None or self.effects.computes(self.names.function(function.file, outline))
 
     def enters(self, function: FunctionValue) -> bool:
         """Whether a walk of a function can meet an ENTRY key."""

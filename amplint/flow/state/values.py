@@ -316,12 +316,14 @@ class Sequence(Value):
 @dataclass(frozen=True, slots=True)
 class Mapping(Value):
     """A dict with constant keys; ``rest`` are values under unknown keys. ``identity`` as in Sequence; ``node`` is
-    where a display is written, for findings about what it lacks."""
+    where a display is written, for findings about what it lacks. ``factory`` makes what is asked for under a new key:
+    ``defaultdict(list)``."""
 
     items: tuple[tuple[object, Value], ...] = ()
     rest: tuple[Value, ...] = ()
     identity: Symbol | None = field(default=None, compare=False)
     place: Place | None = field(default=None, compare=False)
+    factory: Value | None = field(default=None, compare=False)
 
     def get(self, key: object) -> Value | None:
         """The value under a constant key, the latest one."""
@@ -349,12 +351,16 @@ class ContextManager(Value):
     call: Value | None = None
 
 
+TO_BE_FILLED = "filled"
+"""What the names of what may yet be put into a dict begin with."""
+
+
 def to_be_filled(value: Value) -> Value:
     """A list or dict that a module or constructor has made empty, ``REGISTRY = {}``, as it is found later on: whoever
     put what into it may be out of sight."""
     match value:
         case Mapping(items=(), rest=(), identity=Symbol() as identity):
-            return replace(value, rest=(Unknown(symbol("filled", identity)),))
+            return replace(value, rest=(Unknown(symbol(TO_BE_FILLED, identity)),))
         case Sequence(items=(), exact=True, identity=Symbol()):
             return replace(value, exact=False)
     return value

@@ -10,9 +10,19 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import MOST_ITEMS, collected, keys_of
 from amplint.flow.models.python.lists import CONTENTS
 from amplint.flow.state.atoms import equals
-from amplint.flow.state.conditions import apply, asked, leaves
+from amplint.flow.state.conditions import apply, asked, leaves, select
 from amplint.flow.state.store import keep_apart
-from amplint.flow.state.values import NONE, UNBOUND, Constant, Mapping, Number, Sequence, Unknown, Value
+from amplint.flow.state.values import (
+    NONE,
+    UNBOUND,
+    Choice,
+    Constant,
+    Mapping,
+    Number,
+    Sequence,
+    Unknown,
+    Value,
+)
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -33,7 +43,7 @@ def _defaultdict(api: Api, name: str, arguments: Arguments, node: Node) -> Value
     factory = arguments.positional[0] if arguments.positional else NONE
     if factory == NONE:
         return made
-    return replace(made, rest=(*made.rest, api.call(factory, Arguments(), node)))
+    return replace(made, rest=(*made.rest, api.call(factory, Arguments(), node)), factory=factory)
 
 
 @models.call("collections.Counter")
@@ -123,7 +133,7 @@ def _views(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node)
         alternatives = set(leaves(held))
         if UNBOUND in alternatives:
             exact = False
-            held = api.each(held, lambda one: one) if alternatives != {UNBOUND} else None
+            held = _where_it_is(held)
         if held is not None:
             rows.append((Constant(key), held))
     rows += [(api.unknown(node), value) for value in base.rest]
@@ -133,6 +143,16 @@ def _views(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node)
         "items": lambda pair: Sequence(pair),
     }
     return Sequence(tuple(map(row[name], rows)), exact)
+
+
+def _where_it_is(held: Value) -> Value | None:
+    """What is under a key on the paths that have it; None if there are none."""
+    if not isinstance(held, Choice):
+        return held if held != UNBOUND else None
+    then, other = _where_it_is(held.then), _where_it_is(held.other)
+    if then is None or other is None:
+        return then if then is not None else other
+    return select(asked(held.atom), then, other)
 
 
 @models.method(Mapping, "copy", "__copy__")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES
@@ -80,10 +80,32 @@ def _applied(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     owner = arguments.receiver
     if isinstance(owner, Instance):
         owner = owner.made_of
-    if isinstance(owner, ClassValue):
-        wide = any(isinstance(item, Tensor) and item.dtype is DType.FLOAT32 for item in arguments.all)
-        api.emit(FunctionApplied(api.place(node), regions(api), describe(api, owner), wide))
-    return api.opaque(arguments, node)
+    if not isinstance(owner, ClassValue):
+        return api.opaque(arguments, node)
+    wide = any(isinstance(item, Tensor) and item.dtype is DType.FLOAT32 for item in arguments.all)
+    described = describe(api, owner)
+    api.emit(FunctionApplied(api.place(node), regions(api), described, wide))
+    forward = api.find_method(owner, "forward")
+    if forward is None:
+        return api.opaque(arguments, node)
+    if described.cast_inputs:
+        return api.unknown(node)
+    return _forward(
+        api, forward, arguments if described.setup_context else _with_context(api, arguments, node), node
+    )
+
+
+def _with_context(api: Api, arguments: Arguments, node: Node) -> Arguments:
+    return replace(arguments, receiver=None).after(api.unknown(node), node)
+
+
+def _forward(api: Api, forward: FunctionValue, arguments: Arguments, node: Node) -> Value:
+    """Runs it as ``apply`` does: in the regions around, without gradients."""
+    switch = GradientSwitch(False)
+    api.enter(switch, node)
+    result = api.call(forward, replace(arguments, receiver=None), node)
+    api.leave(switch, node)
+    return result
 
 
 # description -----------------------------------------------------------------------------------------------------

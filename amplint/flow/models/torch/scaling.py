@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.events import INITIAL_SCALE, ScalerMade, ScalerUsed
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import Kind, MethodModel, Registry, Weight
+from amplint.flow.core.registry import BARE, Kind, MethodModel, Registry, Weight
 from amplint.flow.models.torch import arguments as arguments_of
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
@@ -234,7 +234,7 @@ def _may_be_none(value: Value) -> bool:
     return value == NONE or isinstance(value, Unknown)
 
 
-@_for_all("update")
+@_for_all("update", tags=(BARE,))
 def _update(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.update()``."""
     scaler = as_scaler(api, base)

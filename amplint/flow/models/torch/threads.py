@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from amplint.events import DType, Regions, ThreadBegan, ThreadEnded, enabled_region
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.values import InThread, OpenRegions
 from amplint.flow.state.values import (
@@ -74,7 +74,7 @@ def _thread(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return made
 
 
-@models.call(f"{THREAD}.start", f"{TIMER}.start", weight=Weight.EFFECT)
+@models.call(f"{THREAD}.start", f"{TIMER}.start")
 def _start(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     thread = arguments.receiver
     if not isinstance(thread, Instance):
@@ -94,7 +94,7 @@ def _pool(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return Instance(api.fresh(node), None, name)
 
 
-@models.call(*(f"{pool}.{name}" for pool in POOLS for name in _FUNCTIONS), weight=Weight.EFFECT)
+@models.call(*(f"{pool}.{name}" for pool in POOLS for name in _FUNCTIONS))
 def _run_once(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     method = name.rpartition(".")[2]
     function = arguments.get(0, _FUNCTIONS[method])
@@ -110,7 +110,7 @@ def _run_once(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return api.unknown(node)
 
 
-@models.call(*(f"{pool}.{name}" for pool in POOLS for name in _EACH), weight=Weight.EFFECT)
+@models.call(*(f"{pool}.{name}" for pool in POOLS for name in _EACH))
 def _run_each(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if arguments.positional:
         items = tuple(api.unknown(node) for _ in arguments.positional[1:])
@@ -119,14 +119,14 @@ def _run_each(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return api.unknown(node)
 
 
-@models.call("asyncio.to_thread", weight=Weight.EFFECT)
+@models.call("asyncio.to_thread")
 def _to_thread(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if arguments.positional:
         run(api, "thread", arguments.positional[0], arguments.rest(1), node)
     return api.unknown(node)
 
 
-@models.method("", "run_in_executor", weight=Weight.EFFECT)
+@models.method("", "run_in_executor")
 def _in_executor(api: Api, loop: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
     """``loop.run_in_executor(None, function, …)``, or with a pool of threads."""
     executor = arguments.get(0, "executor")
