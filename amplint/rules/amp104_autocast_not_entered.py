@@ -2,9 +2,10 @@
 
 ## What it does
 
-Reports `torch.autocast(...)` as a statement of its own, and a context that is assigned to a name and then
-neither entered nor handed on. Also `with torch.autocast:`, which enters the class instead of an instance,
-and `with a and b:`, which enters only one of two contexts.
+Reports `torch.autocast(...)`, or the call of a helper that makes such a context and gives it back, as a
+statement of its own, and a context that is assigned to a name and then neither entered nor handed on. Also
+`with torch.autocast:`, which enters the class instead of an instance, and `with a and b:`, which enters only
+one of two contexts.
 
 Silent where the context may be entered elsewhere: it is returned, stored in an attribute or a container,
 passed as an argument, used as a decorator, called with a function, given to `ExitStack.enter_context` or

@@ -28,6 +28,21 @@ DECIDED = {
         items.extend((5, 6))
         yes(len(items) == 6)
     """,
+    "what is under a new key of a defaultdict": """
+        found = defaultdict(list)
+        found["a"].append(1)
+        yes(found["a"])
+        no(found["b"])
+    """,
+    "names of functions and classes": """
+        class Net:
+            ...
+
+        def build():
+            ...
+
+        yes(Net.__name__ == "Net" and build.__name__ == "build")
+    """,
     "length of a list that shrank": """
         items = [1, 2, 3]
         last = items.pop()
@@ -385,6 +400,18 @@ UNDECIDED = {
         else:
             loss.backward()  # out
         if {"a": 1}.get(flag):
+            loss.backward()  # out
+    """,
+    "what a dict holds whose keys depend on the path": """
+        parts = {}
+        if flag.mixed:
+            parts["a"] = 1
+        else:
+            parts["b"] = 2
+        total = sum(parts.values())
+        if flag.mixed:
+            loss.backward()  # out
+        else:
             loss.backward()  # out
     """,
     "a number that was read": """

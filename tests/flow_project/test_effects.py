@@ -192,3 +192,22 @@ def test_components_come_after_what_they_lead_to() -> None:
 
 def test_a_long_chain_needs_no_recursion() -> None:
     assert len(components([0], lambda n: [n + 1] if n < 50_000 else [])) == 50_001
+
+
+@pytest.mark.parametrize(
+    ("code", "computes"),
+    [
+        ("def f(x): return x.strip()", False),
+        ("import json\ndef f(x): return json.dumps(x)", False),
+        ("def f(x): return torch.relu(x)", True),
+        ("def f(x): return g(x)\ndef g(x): return x @ x", True),
+        ("def f(x): return x.mm(x)", True),
+        ("def f(x): return x.half()", True),
+        ("def f(net, x): return net(x)", True),
+        ("import einops\ndef f(x): return einops.reduce(x)", True),
+        ("def f(optimizer): optimizer.zero_grad()", True),
+    ],
+)
+def test_what_a_region_may_make_a_difference_to(draw: Draw, code: str, computes: bool) -> None:
+    tree = draw({"a.py": f"import torch\n{code}"})
+    assert effects(tree).computes(tree.function("a.py", "f")) is computes

@@ -91,6 +91,9 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import Base\nBase()._own()"}, []),
         ({"b.py": "from a import Base\nfit(Base())"}, []),
         ({"b.py": "from c import Other\nOther().fit()"}, []),
+        ({"b.py": "from a import Builds\nBuilds().run()"}, ["b.py"]),
+        ({"b.py": "from a import Builds\nBuilds()"}, []),
+        ({"b.py": "from a import Derives\nDerives(1).train()"}, ["b.py"]),
         ({"b.py": "region()"}, []),
         ({"b.py": "from a import region\nprint 'region'"}, []),
     ],
@@ -107,6 +110,10 @@ def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str],
             def forward(self): self.fit()
             def _own(self): self.fit()
         class Inherits(Base): ...
+        class Builds:
+            def __init__(self): self.scaler = torch.amp.GradScaler()
+            def run(self): ...
+        class Derives(torch.amp.GradScaler): ...
     """
     assert found(draw({"a.py": text, **files}), "a.py") == more
 

@@ -189,6 +189,9 @@ class Api(Protocol):
     def contents(self, value: Value) -> Value:
         """A list or dict as it is now."""
 
+    def is_kept(self, value: Value) -> bool:
+        """Whether an attribute of some object is a value."""
+
     def set_attribute(self, base: Value, name: str, value: Value, node: Node) -> None:
         """``base.name = value``, as the code would set it."""
 

@@ -12,6 +12,7 @@ from amplint.flow.core.registry import DecorateModel, Registry
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
+    BoundMethod,
     ClassValue,
     Decorated,
     External,
@@ -148,34 +149,35 @@ class Definitions(Names):
         name = decorator.function if isinstance(decorator, Partial) else decorator
         if isinstance(name, External) and name.name not in self.registry.calls:
             return function
-        if isinstance(decorator, (FunctionValue, Partial, External, Decorated, ClassValue)):
+        if isinstance(decorator, (FunctionValue, BoundMethod, Partial, External, Decorated, ClassValue)):
             result = self.call(decorator, Arguments((function,), (), (node,)), node)
             return result if not isinstance(result, (Unknown, Number)) else function
         return function
 
     def fill(self, file: ProjectFile, name: str) -> None:
         """Lets decorators and statements fill what a module binds to a name: ``@register("dice")``."""
-        parts = self.project.registrations(file, name)
+        found = [(part, self._program_of_part(part)) for part in self.project.registrations(file, name)]
+        parts = [(part, program) for part, program in found if program is not None]
         context = symbol("registrations", file.display, name)
-        program = self.project.lines(Lines(file, 1, 1))
 
         def run() -> Value:
-            for part in parts:
-                self.attempt(partial(self._register, part, context))
+            for part, program in parts:
+                self.attempt(partial(self._register, part, program, context))
             return NONE
 
-        self.apart(program, file, context, run, filling=True)
+        if parts:
+            self.apart(parts[0][1], file, context, run, filling=True)
 
-    def _register(self, part: ClassValue | FunctionValue | Lines, context: Symbol) -> None:
-        program: ir.Program | None
+    def _program_of_part(self, part: ClassValue | FunctionValue | Lines) -> ir.Program | None:
         if isinstance(part, FunctionValue):
-            program = self.program_of(part)
-        elif isinstance(part, ClassValue):
-            program = self.project.lines(Lines(part.file, part.outline.line, part.outline.end_line))
-        else:
-            program = self.project.lines(part)
-        if program is None:
-            return
+            return self.program_of(part)
+        if isinstance(part, ClassValue):
+            part = Lines(part.file, part.outline.line, part.outline.end_line)
+        return self.project.lines(part)
+
+    def _register(
+        self, part: ClassValue | FunctionValue | Lines, program: ir.Program, context: Symbol
+    ) -> None:
         frame = self.frame
         own = symbol("registered", context, program.path, *program.root)
         self.frame = Frame(program, part.file, own, graph=frame.graph)

@@ -145,7 +145,9 @@ class Interpreter(Instances):
         receiver = given.positional[0] if given.positional else None
         if receiver is not None and self.is_being_built(receiver) and self.project.stored_by(function):
             return True
-        attribute = self.project.kind_of_method(function) in ("property", "cached property")
+        attribute = self.project.kind_of_method(function) in ("property", "cached property") or (
+            function.outline is not None and function.outline.name == "__getattr__"
+        )
         near = len(self.active) < LOOKED_INTO
         return _is_small(function) and (attribute or near or self.project.dispatches(function))
 

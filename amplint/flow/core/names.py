@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from amplint.flow.core.answers import Answers
 from amplint.flow.core.api import Arguments, Dead
@@ -135,9 +136,21 @@ class Names(Answers):
 
     def discard(self, value: Value, how: str, name: str, node: ir.Node) -> None:
         """Tells models of a value that is thrown away."""
+        if isinstance(value, Choice):
+            if any(type(leaf) in self.registry.discards for leaf in leaves(value)):
+                self.each(value, partial(self._discard_one, how, name, node))
+            return
         model = self.registry.discards.get(type(value))
         if model is not None:
             self.resolved(Arguments(), lambda _: self._discarded(model, value, how, name, node))
+
+    def _discard_one(self, how: str, name: str, node: ir.Node, value: Value) -> Value:
+        self.discard(value, how, name, node)
+        return NONE
+
+    def is_kept(self, value: Value) -> bool:
+        """Whether an attribute of some object is a value."""
+        return any(value is leaf for held in self.state.heap.values() for leaf in leaves(held))
 
     def _discarded(self, model: DiscardModel, value: Value, how: str, name: str, node: ir.Node) -> Value:
         model(self.machine, value, how, name, node)

@@ -39,6 +39,10 @@ MOST_CHOICES = 8
 
 def attribute(m: Machine, base: Value, name: str, node: Node) -> Value:
     """``base.name`` for a value that is no Choice."""
+    if name == "__name__" and isinstance(base, (ClassValue, FunctionValue)):
+        named = base.outline if base.outline is not None else m.program_of(base)
+        if named is not None:
+            return Constant(named.name)
     match base:
         case External():
             return external(m, f"{base.name}.{name}", node)
@@ -109,7 +113,19 @@ def _of_instance(m: Machine, base: Instance, name: str, node: Node) -> Value:
         found = m.set_elsewhere(base, name)
         if found is not None and not isinstance(found, Unknown):
             return found
+        found = _by_hand(m, base, base.made_of, name, node)
+        if found is not None:
+            return found
     return _inherited(m, base, name, node)
+
+
+def _by_hand(m: Machine, base: Instance, owner: ClassValue, name: str, node: Node) -> Value | None:
+    """What the class's own ``__getattr__`` gives: ``return getattr(self.scaler, name)``."""
+    method = m.find_method(owner, "__getattr__") if not name.startswith("__") else None
+    if method is None:
+        return None
+    found = m.call_function(method, Arguments((base, Constant(name)), (), (node, node)), node)
+    return found if not isinstance(found, Unknown) else None
 
 
 def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> Value:

@@ -117,16 +117,18 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
 
 def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
     """The methods that surely lead to an ENTRY key, inherited ones included, each with its class:
-    ``{(".fit", "Trainer")}``. None of them are those that Python or torch calls, since most files that name a model
-    only use it, and those that a class keeps to itself."""
+    ``{(".fit", "Trainer")}``; all of them where the constructor does. None of them are those that Python or torch
+    calls, since most files that name a model only use it, and those that a class keeps to itself."""
     classes = effects.edges.classes
     return {
         (f".{name}", outline.name)
         for outline in facts_of(file.outline).classes
-        for base in classes.bases(ClassValue(file, outline))
+        for value in (ClassValue(file, outline),)
+        for made in (_leads(effects, classes.find_method(value, "__init__")),)
+        for base in classes.bases(value)
         if isinstance(base, ClassValue)
         for name, method in classes.methods(base).items()
-        if not name.startswith("_") and name not in CALLED and _leads(effects, method)
+        if not name.startswith("_") and name not in CALLED and (made or _leads(effects, method))
     }
 
 
@@ -157,4 +159,7 @@ def _leads(effects: Effects, meaning: object) -> bool:
             return effects.keys.of_name(name).weight >= Weight.ENTRY
         case Assigned() | FunctionValue():
             return effects.sure_weight(meaning) >= Weight.ENTRY
+        case ClassValue():  # of a framework's trainer: whoever names it may train with it
+            bases = (base.name for base in effects.edges.classes.bases(meaning) if isinstance(base, External))
+            return any(effects.keys.of_name(base).weight >= Weight.ENTRY for base in bases)
     return False

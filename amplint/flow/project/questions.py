@@ -81,11 +81,10 @@ class Questions:
         stack = self._stacks.at(event.place)
         if not stack or self._is_foreign(stack):
             return True
-        if enabled_region(event.regions) is not None:
-            own = self._stacks.definitions(stack)
-            return any(SCALES in self._effects.own(part).tags or self._scales_by_hand(part) for part in own)
-        reached = self._stacks.reached(self._stacks.with_objects(stack))
-        return any(SCALES in self._effects.own(part).tags or self._scales_by_hand(part) for part in reached)
+        parts: tuple[Definition, ...] = self._stacks.definitions(stack)
+        if enabled_region(event.regions) is None:
+            parts = (*parts, *self._stacks.reached(self._stacks.definitions(stack[:1])))
+        return any(SCALES in self._effects.own(part).tags or self._scales_by_hand(part) for part in parts)
 
     def half_may_exist(self, event: Event) -> bool:
         """Whether code on the way may run in half precision. What an entry point is given may, and what is made by

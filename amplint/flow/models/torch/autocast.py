@@ -233,9 +233,22 @@ def _name_of(function: FunctionValue) -> str:
 def _dropped(api: Api, context: Autocast, how: str, name: str, node: Node) -> None:
     if opened.is_open(api, context):
         return  # ``with torch.autocast("cuda") as context`` has entered it
-    made_here = context.place == api.place(node)
-    if how == "unused name" or (made_here and how in ("statement", "boolean")):
+    place = api.place(node)
+    if how == "unused name" or (context.place == place and how in ("statement", "boolean")):
         api.emit(RegionDropped(context.place, regions(api), how, name))
+    elif how == "statement" and _is_made_by(api, context, node) and not api.is_kept(context):
+        api.emit(RegionDropped(place, regions(api), how, name))
+
+
+def _is_made_by(api: Api, context: Autocast, node: Node) -> bool:
+    """Whether a context comes from the call of a function of the project at this node: ``self.autocast()``."""
+    here = api.fresh(node).parts[1]
+    part = context.identity.parts[1]
+    while isinstance(part, Symbol) and part.parts[0] == "call":
+        if part.parts[1] is here and part.parts[2] == node.number:
+            return True
+        part = part.parts[1]
+    return False
 
 
 @models.into(models.discards, External)

@@ -108,6 +108,13 @@ def _checkpoint_sequential(api: Api, name: str, arguments: Arguments, node: Node
     return result
 
 
+@models.call("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
+def _functional_call(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``functional_call(model, weights, x)`` runs the model with other weights, which autocast casts anew: nothing is
+    kept of it, and its result may have any type."""
+    return api.unknown(node)
+
+
 # copies ----------------------------------------------------------------------------------------------------------
 
 _NOTES: tuple[type[Note], ...] = (
