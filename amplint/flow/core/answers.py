@@ -151,6 +151,7 @@ class Answers(Paths):
                 given.keyword_nodes,
                 given.unclear,
                 given.receiver,
+                given.starred,
             )
         )
 

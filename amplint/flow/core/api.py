@@ -31,7 +31,8 @@ N = TypeVar("N", bound=Note)
 class Arguments:
     """The arguments of a call. ``unclear`` says that a star hides some. ``nodes`` and ``keyword_nodes`` are the
     expressions; arguments that a partial or a model adds have that of the call. ``receiver`` is the object of a
-    method that is known by a qualified name."""
+    method that is known by a qualified name. ``starred`` is what a star holds of which it is not known how often:
+    ``nn.Sequential(*[Block() for _ in range(depth)])``."""
 
     positional: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
@@ -39,6 +40,7 @@ class Arguments:
     keyword_nodes: tuple[tuple[str, Node], ...] = ()
     unclear: bool = False
     receiver: Value | None = None
+    starred: tuple[Value, ...] = ()
 
     def keyword(self, name: str) -> Value | None:
         """A keyword argument."""
@@ -69,6 +71,7 @@ class Arguments:
             self.keyword_nodes,
             self.unclear,
             self.receiver,
+            self.starred,
         )
 
     def rest(self, count: int) -> Arguments:
@@ -80,6 +83,7 @@ class Arguments:
             self.keyword_nodes,
             self.unclear,
             self.receiver,
+            self.starred,
         )
 
     @property

@@ -87,6 +87,7 @@ def _merged(function: Partial, given: Arguments, node: Node) -> Arguments:
         given.keyword_nodes,
         given.unclear,
         given.receiver,
+        given.starred,
     )
 
 

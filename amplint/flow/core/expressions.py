@@ -150,6 +150,7 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
     keywords: list[tuple[str, Value]] = []
     nodes: list[ir.Node] = []
     keyword_nodes: list[tuple[str, ir.Node]] = []
+    starred: list[Value] = []
     unclear = False
     for argument in node.arguments:
         value = m.evaluate(argument.value)
@@ -163,6 +164,7 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
                 nodes.extend([argument.value] * len(value.items))
             else:
                 unclear = True
+                starred += value.items if isinstance(value, Sequence) else (m.unknown(argument.value),)
         elif argument.star == "**":
             value = m.contents(value)
             if isinstance(value, Mapping):
@@ -178,7 +180,14 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
         else:
             positional.append(value)
             nodes.append(argument.value)
-    return Arguments(tuple(positional), tuple(keywords), tuple(nodes), tuple(keyword_nodes), unclear)
+    return Arguments(
+        tuple(positional),
+        tuple(keywords),
+        tuple(nodes),
+        tuple(keyword_nodes),
+        unclear,
+        starred=tuple(starred),
+    )
 
 
 def binary(m: Machine, node: ir.Binary) -> Value:

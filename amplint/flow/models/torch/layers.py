@@ -146,16 +146,20 @@ def _shaped(api: Api, op: str, result: Value, node: Node) -> Value:
 
 
 def _call_sequential(api: Api, value: Instance, arguments: Arguments, node: Node) -> Value:
-    """``nn.Sequential(a, b)(x)`` is ``b(a(x))``."""
+    """``nn.Sequential(a, b)(x)`` is ``b(a(x))``. Where it is not known how many there are of each, each runs once, on
+    anything if there are several, and the result is known if all of them give the same type."""
     items = items_of(api, value)
     _tell(api, value, node)
-    if items is None or not items.exact:
+    if items is None or not (items.exact or all(isinstance(item, Instance) for item in items.items)):
         return api.unknown(node)
     result = arguments.get(0, "input") or api.unknown(node)
+    types: set[object] = set()
     for item in items.items:
-        given = Arguments((result,), (), (node,))
+        ordered = items.exact or len(items.items) == 1
+        given = Arguments((result if ordered else api.unknown(node),), (), (node,))
         result = api.each(item, lambda one, given=given: api.call(one, given, node))  # type: ignore[misc]
-    return result
+        types.add(result.dtype if isinstance(result, Tensor) else None)
+    return result if items.exact or len(types) == 1 else api.unknown(node)
 
 
 def _tell(api: Api, value: Instance, node: Node, *, trains: bool = True, opaque: bool = False) -> None:

@@ -252,7 +252,7 @@ def hold(api: Api, identity: Symbol, name: str, arguments: Arguments) -> None:
     first = arguments.positional[0] if arguments.positional else None
     items: Value | None = None
     if name == "torch.nn.Sequential":
-        items = Sequence(arguments.positional, not arguments.unclear)
+        items = Sequence((*arguments.positional, *arguments.starred), not arguments.unclear)
         if isinstance(first, Mapping) and len(arguments.positional) == 1:
             items = Sequence(tuple(value for _, value in first.items), not first.rest)
         elif len(arguments.positional) == 1 and not isinstance(first, (Instance, Unknown, BoundMethod)):
