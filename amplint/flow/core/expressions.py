@@ -228,7 +228,14 @@ def arithmetic(m: Machine, operator: str, left: Value, right: Value, node: ir.No
             return Sequence(left.items + right.items, left.exact and right.exact, prefix)
         if isinstance(right, Unknown) and known:
             return Sequence(left.items[:known], exact=False, prefix=known)
+    repeated = left if isinstance(left, Sequence) else right
+    if operator == "*" and isinstance(repeated, Sequence) and _are_objects(repeated.items):
+        return Sequence(repeated.items, exact=False, identity=m.fresh(node))  # ``[Block()] * depth``
     return m.operate(operator, left, right, node)
+
+
+def _are_objects(items: tuple[Value, ...]) -> bool:
+    return bool(items) and all(isinstance(item, Instance) for item in items)
 
 
 def _constants(m: Machine, operator: str, left: Any, right: Any, node: ir.Node) -> Value:

@@ -221,6 +221,10 @@ class Classes:
             bindings = facts_of(value.file.outline).bindings_of(value.outline)
             found = {name: self._chosen(value, bindings, name) for name in bindings.all}
             known = {name: method for name, method in found.items() if method is not None}
+            for name in sorted(bindings.all.keys() - known.keys()):
+                match bindings.at_end(name):
+                    case [StatementBinding(value=ast.Name(id=other))] if other in known:
+                        known[name] = known[other]  # ``forward = _forward``
             self._methods[value] = known
         return known
 

@@ -10,7 +10,7 @@ from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import is_of_python, named
 from amplint.flow.state.conditions import Condition, either
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -267,6 +267,10 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         return _attribute(api, value, key.value, rest[0] if rest else None, node)
     if isinstance(value, External):
         return External(f"{value.name}.?")
+    held = api.attributes_of(value).items() if isinstance(value, Instance) else ()
+    parts = tuple(part for name, part in held if name.startswith("[") and name != "[]")
+    if parts:
+        return api.iterate(Sequence(parts, exact=False), node)
     of, what = named(value), named(key)
     return Unknown(symbol("attribute", of, what)) if of and what else api.unknown(node)
 
@@ -294,8 +298,13 @@ def _setattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         if isinstance(key, Constant) and isinstance(key.value, str):
             api.set_attribute(value, key.value, new, node)
         elif identity is not None:  # an attribute of a name that no code can write
-            api.set_attribute(value, f"[{identity.order}]", new, node)
+            api.set_attribute(value, under_no_name(identity), new, node)
     return NONE
+
+
+def under_no_name(identity: Symbol) -> str:
+    """The name of an attribute that is set under a computed name, which no code can write."""
+    return f"[{identity.order}]"
 
 
 @models.call("builtins.delattr")

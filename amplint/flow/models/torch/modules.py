@@ -8,6 +8,7 @@ from amplint.amp.attributes import MODULE_ATTRIBUTES
 from amplint.events import DType, ModuleCast
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
+from amplint.flow.models.python.questions import under_no_name
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.casts import target_of
 from amplint.flow.models.torch.values import (
@@ -254,7 +255,7 @@ def hold(api: Api, identity: Symbol, name: str, arguments: Arguments) -> None:
     if name == "torch.nn.Sequential":
         items = Sequence((*arguments.positional, *arguments.starred), not arguments.unclear)
         if isinstance(first, Mapping) and len(arguments.positional) == 1:
-            items = Sequence(tuple(value for _, value in first.items), not first.rest)
+            items = Sequence((*(value for _, value in first.items), *first.rest), not first.rest)
         elif len(arguments.positional) == 1 and not isinstance(first, (Instance, Unknown, BoundMethod)):
             items = None
     elif isinstance(first, (Sequence, Mapping)):
@@ -310,6 +311,9 @@ def _item_by_item(noted: Value | None) -> Sequence | None:
 def _collection(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
     """``self.blocks.items()``."""
     found = items_of(api, base)
+    if found is None and name in ("children", "named_children", "modules", "named_modules"):
+        parts = tuple(held for held in api.attributes_of(base).values() if is_module(api, held))
+        found = Sequence(parts, exact=False) if parts else None
     if found is None or name == "keys":
         return api.unknown(node)
     if name in ("values", "children", "modules"):
@@ -328,9 +332,12 @@ def _iterated(api: Api, base: Instance, name: str, arguments: Arguments, node: N
 def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
     """``self.blocks.append(block)``."""
     if name in ("add_module", "register_module") and len(arguments.positional) > 1:
-        key = arguments.positional[0]
+        key, part = arguments.positional[:2]
+        identity = api.identity_of(part)
         if isinstance(key, Constant) and isinstance(key.value, str):
-            api.store(base.identity, key.value, arguments.positional[1])
+            api.store(base.identity, key.value, part)
+        elif identity is not None:
+            api.store(base.identity, under_no_name(identity), part)
     held = items_of(api, base)
     items = held.items if held is not None else ()
     added = arguments.positional[-1] if arguments.positional else api.unknown(node)
@@ -364,6 +371,14 @@ def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Valu
     found = items_of(api, base)
     if found is None:
         return None
+    if isinstance(key, Constant) and isinstance(key.value, slice):
+        plain = {type(part) for part in (key.value.start, key.value.stop, key.value.step)} <= {
+            int,
+            type(None),
+        }
+        return Sequence(
+            found.items[key.value] if found.exact and plain else found.items, found.exact and plain
+        )
     if isinstance(key, Constant) and type(key.value) is int and found.exact:
         return found.items[key.value] if -len(found.items) <= key.value < len(found.items) else None
     return api.iterate(found, node)
