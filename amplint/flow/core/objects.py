@@ -113,9 +113,6 @@ def _of_instance(m: Machine, base: Instance, name: str, node: Node) -> Value:
         found = m.set_elsewhere(base, name)
         if found is not None and not isinstance(found, Unknown):
             return found
-        found = _by_hand(m, base, base.made_of, name, node)
-        if found is not None:
-            return found
     return _inherited(m, base, name, node)
 
 
@@ -158,6 +155,9 @@ def _inherited(m: Machine, base: Instance, name: str, node: Node) -> Value:
             return found
         if f"{key}.{name}" in m.registry.calls or (key, name) in m.registry.methods:
             return BoundMethod(base, name)
+    handed_on = _by_hand(m, base, base.made_of, name, node) if base.made_of is not None else None
+    if handed_on is not None:
+        return handed_on
     kind = m.kind_of(node)
     if kind is None and base.made_of is not None:
         kind = m.kind_of_attribute(base.made_of, name)
