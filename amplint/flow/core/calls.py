@@ -370,7 +370,7 @@ def _apply(m: Machine, summary: Summary, node: Node) -> Value:
             frame.reads[key] = value
     frame.makes = frame.makes or summary.makes
     if summary.graph.items and not m.silent:
-        frame.graph.items.append(Calls(m.state.condition, summary.graph, m.place(node)))
+        frame.graph.items.append(Calls(m.state.condition, summary.graph, m.place(node), m.state.yielded))
     condition = both(m.state.condition, summary.condition)
     if condition == FALSE:
         raise Dead
@@ -406,6 +406,7 @@ def _walked(
     caller.names = before.names
     frame = Frame(program, function.file, context, function, function.closure, function.receiver, caller)
     state = before.fork(TRUE)
+    state.yielded = False
     state.enter_frame({})
     frame.entry = before.heap
     m.frame, m.state = frame, state
@@ -450,14 +451,16 @@ def _is_inside(part: Symbol, context: Symbol, own: tuple[object, ...], known: di
 
 def run_generator(
     m: Machine, function: FunctionValue, program: Program, given: Arguments, node: Node
-) -> Value:
-    """What a function under ``contextlib.contextmanager`` does up to its ``yield``; gives what that yields. What
-    it opened stays open."""
+) -> tuple[Value, Graph]:
+    """What a function under ``contextlib.contextmanager`` does up to its ``yield``; gives what that yields, and what
+    happens behind it. What it opened stays open."""
     situation = (program.key, "entered", given.positional, given.keywords)
     if situation in m.active:
-        return m.unknown(node)
+        return m.unknown(node), Graph()
     context = symbol("call", m.frame.context, node.number, program.path, *program.root, program.number)
-    return _apply(m, _walked(m, function, program, given, node, context, situation), node)
+    summary = _walked(m, function, program, given, node, context, situation)
+    rest = summary.graph.without_late()
+    return _apply(m, summary, node), rest
 
 
 def _definition(function: FunctionValue) -> Symbol | None:

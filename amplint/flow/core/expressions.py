@@ -353,6 +353,8 @@ def yield_(m: Machine, node: ir.Yield) -> Value:
     if node.delegates:
         value = m.each(value, lambda one: m.iterate(one, node))
     m.frame.yields.append((m.state.fork(), value))
+    function = m.frame.function
+    m.state.yielded = function is not None and function.manages_context
     return m.unknown(node)
 
 

@@ -18,6 +18,7 @@ from amplint.flow.core.statements import RUN
 from amplint.flow.core.targets import bind
 from amplint.flow.state import conditions
 from amplint.flow.state.conditions import Condition
+from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.symbols import COMPUTED, NUMBER, Symbol, symbol
 from amplint.flow.state.values import (
@@ -56,6 +57,8 @@ class Interpreter(Instances):
         self.active: dict[object, tuple[object, ...]] = {}
         self.is_cut = False
         self._ambient_before: dict[Symbol, dict[type[Ambient], Value]] = {}
+        self._rests: dict[Symbol, Graph] = {}
+        """What functions of context managers do behind their ``yield``, by the contexts that were entered."""
 
     # running -----------------------------------------------------------------------------------------------------
 
@@ -233,7 +236,9 @@ class Interpreter(Instances):
             return self.unknown(node)
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
         before = self._ambient_before[context.identity]
-        result = calls.run_generator(self.machine, function, program, given, node)
+        result, self._rests[context.identity] = calls.run_generator(
+            self.machine, function, program, given, node
+        )
         self.on_each(partial(self.registry.hooks.entered, self.machine, before, node))
         return result
 
@@ -246,6 +251,10 @@ class Interpreter(Instances):
             before = self._ambient_before.get(context.identity) if context.identity is not None else None
             if before is not None:
                 self.on_each(partial(self.registry.hooks.left, self.machine, before, node))
+            rest = self._rests.get(context.identity) if context.identity is not None else None
+            if rest is not None and rest.items and not self.silent and not self.dead():
+                place = self.machine.place(node)
+                self.frame.graph.items.append(Calls(self.state.condition, rest, place, self.state.yielded))
             return
         for key in self.keys_of(context):
             model = self.registry.exits.get(key)

@@ -306,7 +306,7 @@ class Paths:
     def emit(self, event: Event) -> None:
         """Tells that something happens, on this path."""
         if not self.silent:
-            self.frame.graph.items.append(Happens(self.state.condition, event))
+            self.frame.graph.items.append(Happens(self.state.condition, event, self.state.yielded))
 
     def read(self, key: Key) -> Value | None:
         """What the store has under a key, noting that it was read."""

@@ -34,27 +34,32 @@ MOST_REMEMBERED = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Happens:
-    """An event, where the condition holds."""
+    """An event, where the condition holds. ``late``: behind the ``yield`` of a context manager's function."""
 
     condition: Condition
     event: Event
+    late: bool = False
 
     def is_like(self, other: Happens | Calls) -> bool:
         """Whether the same happens, if perhaps under another condition."""
-        return isinstance(other, Happens) and (other.event is self.event or other.event == self.event)
+        same = isinstance(other, Happens) and (other.event is self.event or other.event == self.event)
+        return same and other.late is self.late
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calls:
-    """A function that is called at ``place``, where the condition holds; its graph is spliced in."""
+    """A function that is called at ``place``, where the condition holds; its graph is spliced in. ``late`` as in
+    Happens."""
 
     condition: Condition
     graph: Graph
     place: Place
+    late: bool = False
 
     def is_like(self, other: Happens | Calls) -> bool:
         """Whether the same is called, if perhaps under another condition."""
-        return isinstance(other, Calls) and other.graph is self.graph and other.place == self.place
+        same = isinstance(other, Calls) and other.graph is self.graph and other.place == self.place
+        return same and other.late is self.late
 
 
 def together(some: Sequence[Happens | Calls], others: Sequence[Happens | Calls]) -> list[Happens | Calls]:
@@ -82,6 +87,13 @@ class Graph:
         self.end: Condition = TRUE
         """Under which the function comes to its end: it raises and does not exit."""
         self._kinds: frozenset[type[Event]] | None = None
+
+    def without_late(self) -> Graph:
+        """Takes out what is behind the ``yield``: what happens when the context is left."""
+        rest = Graph()
+        rest.items = [replace(item, late=False) for item in self.items if item.late]
+        self.items = [item for item in self.items if not item.late]
+        return rest
 
     @property
     def kinds(self) -> frozenset[type[Event]]:

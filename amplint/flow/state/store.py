@@ -77,6 +77,7 @@ class State:
         "condition",
         "heap",
         "names",
+        "yielded",
     )
 
     def __init__(self, attributes: Attributes | None = None) -> None:
@@ -87,6 +88,8 @@ class State:
         self.ambient: dict[type[Ambient], Value] = {}
         self.condition: Condition = TRUE
         """Under which this path is taken, seen from the beginning of the function that is being walked."""
+        self.yielded = False
+        """Whether the function that is being walked is a context manager's, and behind its ``yield``."""
         self._names_shared = self._heap_shared = False
         self._log = _Log()
         self.attributes: Attributes = attributes if attributes is not None else {}
@@ -96,7 +99,7 @@ class State:
         """A copy that can go its own way, under a further condition."""
         other = State.__new__(State)
         other.names, other.heap, other.ambient = self.names, self.heap, self.ambient
-        other.attributes = self.attributes
+        other.attributes, other.yielded = self.attributes, self.yielded
         other.condition = self.condition if condition is None else condition
         for state in (self, other):
             state._names_shared = state._heap_shared = True
@@ -178,6 +181,7 @@ def rejoined(one: State, other: State, first: Condition, condition: Condition, a
     """One state that stands for two, neither of them dead: ``first`` tells the first one from the other, and
     ``condition`` is that of the paths that come here."""
     joined = one.fork(condition)
+    joined.yielded = one.yielded or other.yielded
     if one.names is not other.names:
         joined.names = _joined(one.names, other.names, first, lambda name: UNBOUND)
         joined._names_shared = False
