@@ -272,6 +272,17 @@ FILLS = {
 ``self`` (of ``full``: after the size) holds the number."""
 
 
+CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "double"})
+"""Methods of tensors that give another type."""
+
+
+@lru_cache(maxsize=1)
+def minding_regions() -> frozenset[str]:
+    """The ops that make something half in a region, or raise there, or of which that is not known; and casts."""
+    policies = (Policy.LOWER, Policy.BANNED, None)
+    return CASTS | {name for name in table()["ops"] if policy_of(name) in policies}
+
+
 @lru_cache(maxsize=1)
 def loss_ops() -> frozenset[str]:
     """The loss functions of torch.nn.functional."""

@@ -414,6 +414,14 @@ UNDECIDED = {
         else:
             loss.backward()  # out
     """,
+    "a repeated list of None that is filled": """
+        kept = [None] * flag
+        kept[flag - 1] = flag
+        if kept[0] is None:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
     "a number that was read": """
         if int(flag) > 1:
             loss.backward()  # out

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.core.registry import BARE, Registry, Weight
 from amplint.flow.state.values import Value
 from amplint.lowering.program import Node
 
@@ -25,6 +25,7 @@ def registry() -> Registry:
     def _method(api: Api, receiver: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
         return None
 
+    models.about(".update", weight=Weight.EFFECT, tags=(BARE,))
     models.about(".numpy", tags=(BESIDE_HALF,))
     models.about("torch.float16", weight=Weight.ENTRY, tags=(HALF,))
     models.about(".half", weight=Weight.ENTRY)

@@ -219,6 +219,9 @@ class Api(Protocol):
     def opaque(self, arguments: Arguments, node: Node) -> Value:
         """What a call gives that is not followed: all that it is given may have changed (havoc)."""
 
+    def subscript(self, base: Value, keys: tuple[Value, ...], node: Node) -> Value:
+        """``base[keys]``, as the code would read it."""
+
     def iterate(self, value: Value, node: Node) -> Value:
         """One item of a collection, as a loop takes it."""
 

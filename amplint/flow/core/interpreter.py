@@ -57,7 +57,7 @@ class Interpreter(Instances):
         self.active: dict[object, tuple[object, ...]] = {}
         self.is_cut = False
         self._ambient_before: dict[Symbol, dict[type[Ambient], Value]] = {}
-        self._rests: dict[Symbol, Graph] = {}
+        self.rests: dict[Symbol, Graph] = {}
         """What functions of context managers do behind their ``yield``, by the contexts that were entered."""
 
     # running -----------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class Interpreter(Instances):
             return self.unknown(node)
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
         before = self._ambient_before[context.identity]
-        result, self._rests[context.identity] = calls.run_generator(
+        result, self.rests[context.identity] = calls.run_generator(
             self.machine, function, program, given, node
         )
         self.on_each(partial(self.registry.hooks.entered, self.machine, before, node))
@@ -251,7 +251,7 @@ class Interpreter(Instances):
             before = self._ambient_before.get(context.identity) if context.identity is not None else None
             if before is not None:
                 self.on_each(partial(self.registry.hooks.left, self.machine, before, node))
-            rest = self._rests.get(context.identity) if context.identity is not None else None
+            rest = self.rests.get(context.identity) if context.identity is not None else None
             if rest is not None and rest.items and not self.silent and not self.dead():
                 place = self.machine.place(node)
                 self.frame.graph.items.append(Calls(self.state.condition, rest, place, self.state.yielded))

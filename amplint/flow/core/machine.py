@@ -258,9 +258,6 @@ class Machine(Api, Protocol):
     def call_function(self, function: FunctionValue, arguments: Arguments, node: Node) -> Value:
         """Calls a function of the project."""
 
-    def subscript(self, base: Value, keys: tuple[Value, ...], node: Node) -> Value:
-        """``base[keys]``."""
-
     def set_item(self, base: Value, keys: tuple[Value, ...], value: Value, node: Node) -> None:
         """``base[keys] = value``."""
 

@@ -59,6 +59,7 @@ class Walks(Interpreter):
         """Between entry points: drops what earlier ones have left, if that is much."""
         if conditions.is_full():
             self.summaries.clear()
+            self.rests.clear()
             conditions.start_over()
         conditions.forget()
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 
-from amplint.amp.ops import Policy, policy_of, table
+from amplint.amp.ops import minding_regions
 from amplint.amp.packages import WITHOUT_TENSORS
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import BARE, About, Registry, Weight
@@ -25,10 +25,6 @@ _BY_TYPE = "enters by type"
 """The tag of what calls a method of which there are too many, some of them with an ENTRY key."""
 _COMPUTES = "computes"
 """The tag of what may run an op of torch."""
-_COMPUTING = frozenset({"__call__", "half", "bfloat16", "to", "type", "type_as"}) | {
-    name for name in table()["ops"] if policy_of(name) in (Policy.LOWER, Policy.BANNED, None)
-}
-"""Methods that may make something half where a region is open, or raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +249,8 @@ class Effects:
         return (
             steps.multiplies
             or bool(steps.unlisted)
-            or not _COMPUTING.isdisjoint(steps.methods)
+            or "__call__" in steps.methods
+            or not minding_regions().isdisjoint(steps.methods)
             or not all(map(_is_without_tensors, steps.outside))
         )
 

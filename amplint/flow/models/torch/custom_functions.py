@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from amplint.amp.ops import CASTS
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES
 from amplint.events import CustomFunction, DType, FunctionApplied, FunctionDefined, Place
 from amplint.flow.core.api import Api, Arguments
@@ -33,7 +34,6 @@ models = Registry()
 FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 MOST_WRAPPERS = 2
 """So many functions of the project are looked into for the context that they make of a flag."""
-_CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "double"})
 _HALF_TYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 _ABOUT_AUTOCAST = ("torch.is_autocast_", "torch.get_autocast_", "torch.set_autocast_")
 _PRODUCTS = frozenset(
@@ -230,7 +230,7 @@ def _minds_types(api: Api, method: Method) -> bool:
     """Whether a method minds autocast or types by itself."""
     for node in nodes(method.program):
         match node:
-            case ir.Call(function=ir.Attribute(name=name)) if name in _CASTS:
+            case ir.Call(function=ir.Attribute(name=name)) if name in CASTS:
                 return True
             case ir.Call(arguments=arguments) if any(part.keyword == "dtype" for part in arguments):
                 return True

@@ -372,13 +372,7 @@ def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Valu
     if found is None:
         return None
     if isinstance(key, Constant) and isinstance(key.value, slice):
-        plain = {type(part) for part in (key.value.start, key.value.stop, key.value.step)} <= {
-            int,
-            type(None),
-        }
-        return Sequence(
-            found.items[key.value] if found.exact and plain else found.items, found.exact and plain
-        )
+        return api.subscript(found, keys, node)
     if isinstance(key, Constant) and type(key.value) is int and found.exact:
         return found.items[key.value] if -len(found.items) <= key.value < len(found.items) else None
     return api.iterate(found, node)
