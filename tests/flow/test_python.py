@@ -414,9 +414,9 @@ UNDECIDED = {
         else:
             loss.backward()  # out
     """,
-    "a repeated list of None that is filled": """
+    "a repeated list of None that code out of sight fills": """
         kept = [None] * flag
-        kept[flag - 1] = flag
+        flag.gather(kept, loss)
         if kept[0] is None:
             loss.backward()  # out
         else:
