@@ -238,7 +238,7 @@ class Walks(Interpreter):
         return frame.graph
 
     def _walk_defined(self, frame: Frame) -> None:
-        """Walks the functions that were defined inside and never called."""
+        """Walks the functions that were defined inside and never called: whoever got them may do anything before."""
         for function in list(frame.defined.values()):
             if function.program is None or self.dead():
                 continue
@@ -249,6 +249,7 @@ class Walks(Interpreter):
             before = self.state
             self.state = before.fork()
             self.state.ambient = {type(value): value for value in self.registry.ambients}
+            self.opaque(Arguments(), head)
             self.attempt(partial(self._call_unknown, plain, head))
             self.state = before
 

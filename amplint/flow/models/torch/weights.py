@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from amplint.events import CastParameters, DType, ParameterWritten, Place
 from amplint.flow.core.api import Api
@@ -218,7 +219,14 @@ def weight_dtype(api: Api, identity: Symbol) -> DType | None:
     if api.notes(identity, ParametersCast):
         note = api.note(identity, ParametersCast)
         return note.dtype if note is not None and not note.one else None
-    return None if _casts_unclear(api) else default_dtype(api)
+    return None if _casts_unclear(api) or _set_elsewhere(identity) else default_dtype(api)
+
+
+@lru_cache(maxsize=4096)
+def _set_elsewhere(identity: Symbol) -> bool:
+    """Whether a module is known by the statement of another method alone, which may have cast it after that."""
+    kind, *parts = identity.parts
+    return kind == "set" or any(isinstance(part, Symbol) and _set_elsewhere(part) for part in parts)
 
 
 def current(api: Api, value: Value) -> Value:
