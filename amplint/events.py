@@ -633,6 +633,8 @@ class GradientsRead(Event):
     """Whether it limits the gradients in place."""
     limit: float | None = None
     """The largest norm or value that it allows, where it is a constant."""
+    whole: bool = False
+    """Whether they are surely those of all the parameters of these modules."""
 
 
 @dataclass(frozen=True, slots=True)

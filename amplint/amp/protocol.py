@@ -89,6 +89,13 @@ class Read(NamedTuple):
     how: str
     clips: bool
     limit: float | None
+    mixed: bool = False
+    """Whether gradients of another optimizer were among them that had been divided: only who applies scaled ones shows
+    it."""
+
+    def ends_with(self, held: Held) -> bool:
+        """Whether nothing more can come of it after a division or step of this optimizer."""
+        return held.may_hold(self.modules) and not (self.mixed and held.fresh is None)
 
 
 class Held(NamedTuple):
@@ -181,8 +188,9 @@ class State(NamedTuple):
     reads: tuple[Read, ...] = ()
     losses: tuple[tuple[Place, str], ...] = ()
     """Reads of scaled losses that may yet be divided by the scale."""
-    scale_asked: bool = False
-    """Whether the code asked for the scale or the stages since the last update: it may divide by hand."""
+    scale_asked: int = 0
+    """Whether the code asked for the scale or the stages: 2 since the last update, so that it may divide gradients by
+    hand, and 1 before it, when only the loss of that step is left to be divided."""
     made: int = 0
     """How many optimizers were built and not heard of since, two at most."""
     over: bool = False
@@ -413,7 +421,7 @@ class _Move:
                 known = self.update(event, known)
             case "stages":
                 # what follows goes by torch's own record
-                self.scale_asked = True
+                self.scale_asked = 2
                 self.put(
                     [
                         held._replace(stage=Stage.READY, staged=None) if held.scaler == event.scaler else held
@@ -421,7 +429,7 @@ class _Move:
                     ]
                 )
             case "get_scale":
-                self.scale_asked, self.losses = True, ()
+                self.scale_asked, self.losses = 2, ()
             case "load_state_dict":
                 known = known._replace(scaled=True)
         self.know(known)
@@ -469,7 +477,7 @@ class _Move:
             held = held._replace(added=None)
         if event.act == "step":
             self.plain = None
-            self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
+            self.reads = tuple(read for read in self.reads if not read.ends_with(held))
             self.tell_losses(event.place)
             held = Held(
                 held.optimizer,
@@ -548,7 +556,7 @@ class _Move:
             and (event.scaler not in held.fresh_by or not self.several)
         ):
             self.violate(Fault.OTHER_SCALER, event.place, held.fresh, how=event.act, enabled=enabled)
-        own = tuple(read for read in self.reads if held.may_hold(read.modules))
+        own = tuple(read for read in self.reads if read.ends_with(held))
         if held.fresh is not None:
             self.tell_reads(own, event, known)
         self.reads = tuple(read for read in self.reads if read not in own)
@@ -586,7 +594,7 @@ class _Move:
                     held = held._replace(source=None)
             changed.append(held)
         self.put(changed)
-        self.reads, self.scale_asked = (), False
+        self.reads, self.scale_asked = (), max(self.scale_asked - 1, 0)
         self.tell_losses(event.place)
         return known._replace(whole=True, checked=False)
 
@@ -662,14 +670,16 @@ class _Move:
 
     def read(self, event: GradientsRead) -> None:
         """Gradients were clipped or measured."""
-        if self.scale_asked:
+        if self.scale_asked == 2:
             return
         sure = [held for held in self.optimizers.values() if held.surely_holds(event.modules)]
         possible = sure or [held for held in self.optimizers.values() if held.may_hold(event.modules)]
-        if any(held.divided is not None for held in possible):
-            return
-        if any(held.fresh is not None for held in possible or [self.others]):
-            read = Read(event.place, event.modules, event.how, event.clips, event.limit)
+        mixed = any(held.divided is not None for held in possible)
+        if mixed:
+            # all of the parameters of a module, and one of the optimizers that have them was not unscaled
+            possible = [held for held in sure if held.divided is None] if event.whole else []
+        if any(held.fresh is not None for held in possible or ([] if mixed else [self.others])):
+            read = Read(event.place, event.modules, event.how, event.clips, event.limit, mixed)
             if read not in self.reads:
                 self.reads = (*self.reads, read)[-_MOST:]
 

@@ -380,7 +380,9 @@ class _Watcher:
             return
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
         whose = self.watch.owners.of(parameters)
-        self.watch.tell(GradientsRead(site, self.watch.here.regions, name, whose, True, _number(limit)))
+        self.watch.tell(
+            GradientsRead(site, self.watch.here.regions, name, whose, True, _number(limit), whole=True)
+        )
         if "value" in name and self._scalers_made:
             self.watch.numbers.largest(site, parameters, _number(limit))
 

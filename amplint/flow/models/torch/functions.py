@@ -128,6 +128,11 @@ def function(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         fill(api, name, first, given.nodes[0], arguments.rest(1), node)
     if plain in ops.SOURCES and first is not None:
         put(api, name, first, given.nodes[0], arguments.rest(1), node)
+    wider = arguments.keyword("out_dtype")
+    if wider is not None and wider != NONE:
+        # an overload of its own, which autocast does not know
+        dtype = dtype_in(wider)
+        return Tensor(dtype.dtype if dtype is not None else None)
     asked = arguments.keyword("dtype")
     dtype = dtype_in(asked)
     if asked is not None and dtype is None and asked != NONE:

@@ -11,6 +11,7 @@ from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import UnitScale, scaled_by
 from amplint.flow.models.torch.parameters import parameters_in
 from amplint.flow.models.torch.values import Gradient, Parameters, ScaledGradient, Tensor
+from amplint.flow.models.torch.weights import modules_below
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, TRUE, Constant, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Node
@@ -100,9 +101,14 @@ def _clip(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     op = known.GRADIENT_OPS[name]
     named = arguments.by_name(op.parameters)
     limit = named.get(op.parameters[1]) if len(op.parameters) > 1 else None
-    of = parameters_in(api, named.get(op.parameters[0], NONE))
-    short = name.rpartition(".")[2]
-    api.emit(GradientsRead(api.place(node), regions(api), short, of, op.clips, _number(limit)))
+    given = named.get(op.parameters[0], NONE)
+    of, whole = parameters_in(api, given), isinstance(given, Parameters) and not given.one
+    if isinstance(given, Parameters) and whole:
+        of |= modules_below(api, given.module)
+    read = GradientsRead(
+        api.place(node), regions(api), name.rpartition(".")[2], of, op.clips, _number(limit), whole
+    )
+    api.emit(read)
     return api.unknown(node)
 
 

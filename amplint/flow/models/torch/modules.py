@@ -66,7 +66,7 @@ _OWN_METHODS = frozenset(
     }
 )
 _CASTS = {"half": DType.FLOAT16, "bfloat16": DType.BFLOAT16, "float": DType.FLOAT32, "double": DType.FLOAT64}
-_SAME = frozenset({"cuda", "cpu", "xpu", "npu", "ipu", "mtia", "train", "eval", "share_memory", "to_empty"})
+_SAME = frozenset({"cuda", "cpu", "xpu", "npu", "ipu", "mtia", "share_memory", "to_empty"})
 """Methods that give the module itself."""
 _COLLECTIONS = frozenset(
     {"items", "values", "keys", "named_children", "children", "modules", "named_modules"}
@@ -139,6 +139,20 @@ def _to(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> V
 @models.method(Instance, *_SAME)
 def _same(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
     return base if is_module(api, base) else None
+
+
+@models.method(OF_TORCH, "train", "eval")
+@models.method(MODULE, "train", "eval")
+@models.method(Instance, "train", "eval")
+def _mode(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``model.eval()``: ``self.training`` is False in it and in all that is inside."""
+    if not is_module(api, base):
+        return None
+    trains = Constant(False) if name == "eval" else arguments.get(0, "mode") or Constant(True)
+    for part in modules_in(api, base):
+        if part.made_of is not None:
+            api.store(part.identity, "training", trains)
+    return base
 
 
 @models.method(OF_TORCH, "apply")

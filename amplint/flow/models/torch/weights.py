@@ -116,6 +116,11 @@ def _roots(api: Api, modules: Iterable[Symbol]) -> Iterator[Value]:
         yield note.value if note is not None else Unknown(identity, MODULE)
 
 
+def modules_below(api: Api, module: Symbol) -> frozenset[Symbol]:
+    """A module and all that is known to be inside it."""
+    return frozenset(part for root in _roots(api, (module,)) for part in parts_of(api, root)) | {module}
+
+
 # types -----------------------------------------------------------------------------------------------------------
 
 
