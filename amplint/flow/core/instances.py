@@ -65,7 +65,8 @@ class Instances(Definitions):
             self.frame.branches -= kept
 
     def _built(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Instance:
-        instance = Instance(self.fresh(node), value)
+        # one of several classes, ``KINDS[name](8)``, makes an object of its own
+        instance = Instance(self.fresh(node, value.outline.name), value)
         each_round = self.machine.runs_each_round
         self.on_each(partial(self.registry.hooks.made, self.machine, instance, arguments, each_round, node))
         method = self.find_method(value, "__init__")
