@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 _MINDS_TYPES = re.compile(
-    r"autocast|\.to\(|\.type(?:_as)?\(|\.(?:float|half|bfloat16|double)\(|dtype|float16"
+    r"autocast|\.to\((?!torch\.(?:u?int|long|short|bool))|\.type(?:_as)?\(|\.(?:float|half|bfloat16|double)\(|dtype|float16"
 )
 _PRODUCTS = re.compile(r"matmul|b?mm|(?:ba)?ddb?mm|einsum|linear|conv(?:_transpose)?\dd(?:_input|_weight)?")
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from amplint.events import DType, Framework
+from amplint.events import DType, Framework, GradientsRead
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import precision_of, prepared, region_by, tell_precision
 from amplint.flow.models.torch import checkpoints
+from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.losses import SCALES_LOSSES
+from amplint.flow.models.torch.optimizers import modules_of
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Optimizer, Prepared, Wrapped
 from amplint.flow.state.conditions import leaves
@@ -180,9 +182,19 @@ def _optimizers(api: Api, framework: Value, arguments: Arguments, node: Node) ->
     return api.each(found, take)
 
 
+def _clip(api: Api, module: Value, arguments: Arguments, node: Node) -> Value:
+    """``self.clip_gradients(optimizer, gradient_clip_val=1.0)``: divides nothing (lightning 2.6)."""
+    named = arguments.by_name(("optimizer", "gradient_clip_val"))
+    limit = named.get("gradient_clip_val")
+    number = limit.value if isinstance(limit, Constant) and isinstance(limit.value, (int, float)) else None
+    of = modules_of(api, named.get("optimizer"))
+    api.emit(GradientsRead(api.place(node), regions(api), "clip_gradients", of, True, number))
+    return NONE
+
+
 OF_MODULE = {
     "manual_backward": roles.BACKWARD,
-    "clip_gradients": roles.HIDDEN,
+    "clip_gradients": Role(_clip),
     "optimizers": Role(_optimizers),
 }
 

@@ -12,6 +12,7 @@ from amplint.events import CustomFunction, DType, FunctionApplied, FunctionDefin
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.dtypes import DTYPES
 from amplint.flow.models.torch.values import Autocast, DTypeValue, GradientSwitch, Tensor
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.values import (
@@ -230,14 +231,21 @@ def _minds_types(api: Api, method: Method) -> bool:
     """Whether a method minds autocast or types by itself."""
     for node in nodes(method.program):
         match node:
-            case ir.Call(function=ir.Attribute(name=name)) if name in CASTS:
-                return True
+            case ir.Call(function=ir.Attribute(name=name)) as call if name in CASTS:
+                if not _to_integers(call):
+                    return True
             case ir.Call(arguments=arguments) if any(part.keyword == "dtype" for part in arguments):
                 return True
             case ir.Attribute(name="dtype"):
                 return True
     names = set(_qualified(api, method))
     return any(name in _HALF_TYPES or name in ENTRIES or name.startswith(_ABOUT_AUTOCAST) for name in names)
+
+
+def _to_integers(call: ir.Call) -> bool:
+    """``x.to(torch.int8)``: says nothing of the type of what is computed with."""
+    names = [part.value.name for part in call.arguments if isinstance(part.value, ir.Attribute)]
+    return bool(names) and all(DTYPES.get(name) is DType.INTEGER for name in names)
 
 
 def _multiplies(api: Api, method: Method) -> bool:
