@@ -12,7 +12,17 @@ from typing import TypeVar
 from amplint.flow.core.api import Arguments, SeveralAmbient
 from amplint.flow.core.paths import Paths
 from amplint.flow.state import values as kinds
-from amplint.flow.state.conditions import Condition, apply, atoms, leaves, select, within
+from amplint.flow.state.conditions import (
+    Condition,
+    apply,
+    atoms,
+    both,
+    branches,
+    is_possible,
+    leaves,
+    select,
+    within,
+)
 from amplint.flow.state.store import Ambient, generalised
 from amplint.flow.state.symbols import is_of_a_round
 from amplint.flow.state.values import (
@@ -92,9 +102,23 @@ class Answers(Paths):
         count = 1
         for index in several:
             count *= sum(1 for _ in leaves(values[index]))
-        if count > MOST_COMBINATIONS:
+        if count > MOST_COMBINATIONS and self._are_many([values[index] for index in several]):
             values = [generalised(value) if isinstance(value, Choice) else value for value in plain]
         return self._resolved(given, values, several, function)
+
+    def _are_many(self, values: list[Value]) -> bool:
+        """Whether there are too many combinations of values, those left out that cannot come about."""
+        paths = [self.state.condition]
+        for value in values:
+            found: list[Condition] = []
+            for path in paths:
+                for where, _ in branches(within(value, path)):
+                    if is_possible(where, path):
+                        found.append(both(path, where))
+                if len(found) > MOST_COMBINATIONS:
+                    return True
+            paths = found
+        return False
 
     def _told_apart(self, value: Value) -> Value:
         """A list that a flag has filled in different ways: one of several lists. What a loop asks of each of many

@@ -6,8 +6,9 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 
 from amplint.flow.core.machine import Machine
+from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import ONE_OF_MANY, symbol
-from amplint.flow.state.values import Constant, Mapping, Sequence, Value
+from amplint.flow.state.values import Choice, Constant, Mapping, Sequence, Value
 from amplint.lowering import program as ir
 
 MOST_ITEMS = 8
@@ -61,8 +62,15 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    bound = dict(m.state.names)
     source = m.contents(m.evaluate(node.clauses[0].source))
+    several = isinstance(source, Choice) and sum(1 for _ in leaves(source)) <= MOST_ITEMS
+    if several and all(isinstance(one, Sequence) and one.exact for one in leaves(source)):
+        return m.each(source, lambda one: _comprehended(m, node, one))
+    return _comprehended(m, node, source)
+
+
+def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
+    bound = dict(m.state.names)
     simple = len(node.clauses) == 1
     rounds, context = m.frame.rounds, m.frame.context
     results: list[Value] = []

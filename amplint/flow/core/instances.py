@@ -41,6 +41,7 @@ class Instances(Definitions):
     def __init__(self, registry: Registry, project: ProjectView) -> None:
         super().__init__(registry, project)
         self._pending: dict[Symbol, Arguments] = {}
+        self._first_made: dict[Symbol, ClassValue] = {}
         self._initialised: set[Symbol] = set()
         self._of_unknown_age: dict[Symbol, Instance] = {}
         self._elsewhere: set[tuple[Symbol, str]] = set()
@@ -65,8 +66,11 @@ class Instances(Definitions):
             self.frame.branches -= kept
 
     def _built(self, value: ClassValue, arguments: Arguments, node: ir.Node) -> Instance:
-        # one of several classes, ``KINDS[name](8)``, makes an object of its own
-        instance = Instance(self.fresh(node, value.outline.name), value)
+        own = self.fresh(node)
+        if self._first_made.setdefault(own, value) != value:
+            # another one of several classes, ``KINDS[name](8)``, makes an object of its own
+            own = self.fresh(node, value.outline.name)
+        instance = Instance(own, value)
         each_round = self.machine.runs_each_round
         self.on_each(partial(self.registry.hooks.made, self.machine, instance, arguments, each_round, node))
         method = self.find_method(value, "__init__")

@@ -124,25 +124,35 @@ def _or_default(found: Value, default: Value) -> Value:
 
 @models.method(Mapping, "values", "keys", "items")
 def _views(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
-    exact = not base.rest
-    rows: list[tuple[Value, Value]] = []
-    for key in keys_of(base):
-        held = base.get(key)
-        if held is None:
-            continue
-        alternatives = set(leaves(held))
-        if UNBOUND in alternatives:
-            exact = False
-            held = _where_it_is(held)
-        if held is not None:
-            rows.append((Constant(key), held))
-    rows += [(api.unknown(node), value) for value in base.rest]
+    held = [(key, value) for key in keys_of(base) if (value := base.get(key)) is not None]
+    sometimes = [key for key, value in held if UNBOUND in set(leaves(value))]
     row: dict[str, Callable[[tuple[Value, Value]], Value]] = {
         "values": lambda pair: pair[1],
         "keys": lambda pair: pair[0],
         "items": lambda pair: Sequence(pair),
     }
-    return Sequence(tuple(map(row[name], rows)), exact)
+    if len(sometimes) == 1 and not base.rest:
+        return _by_path(tuple(held), (), row[name])
+    there = [(key, value) for key, one in held if (value := _where_it_is(one)) is not None]
+    rows: list[tuple[Value, Value]] = [(Constant(key), value) for key, value in there]
+    rows += [(api.unknown(node), value) for value in base.rest]
+    return Sequence(tuple(map(row[name], rows)), not base.rest and not sometimes)
+
+
+def _by_path(
+    held: tuple[tuple[object, Value], ...], rows: tuple[Value, ...], row: Callable[[tuple[Value, Value]], Value]
+) -> Value:
+    """What a dict shows where one of its keys is there on some paths alone: two lists, each of them whole."""
+    if not held:
+        return Sequence(rows)
+    (key, value), *further = held
+    if UNBOUND not in set(leaves(value)):
+        return _by_path(tuple(further), (*rows, row((Constant(key), value))), row)
+    if isinstance(value, Choice):
+        ways = ((key, way) for way in (value.then, value.other))
+        then, other = (_by_path((way, *further), rows, row) for way in ways)
+        return select(asked(value.atom), then, other)
+    return _by_path(tuple(further), rows, row)
 
 
 def _where_it_is(held: Value) -> Value | None:

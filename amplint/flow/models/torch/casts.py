@@ -39,6 +39,7 @@ MOVES = frozenset({"cpu", "cuda", "xpu", "npu", "pin_memory"})
 
 models.about(".half", weight=Weight.ENTRY)
 models.about(".bfloat16", weight=Weight.ENTRY, tags=(HALF,))
+models.about(".data=", weight=Weight.EFFECT)
 models.about(".backward", ".numpy", "torch.optim.", tags=(BESIDE_HALF,))
 
 

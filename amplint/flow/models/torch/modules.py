@@ -386,7 +386,12 @@ def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Valu
     if found is None:
         return None
     if isinstance(key, Constant) and isinstance(key.value, slice):
-        return api.subscript(found, keys, node)
+        part = api.subscript(found, keys, node)
+        if not isinstance(part, Sequence) or base.external is None:
+            return part
+        made = Instance(api.fresh(node), None, base.external)
+        api.set_note(made.identity, Items(part))
+        return made
     if isinstance(key, Constant) and type(key.value) is int and found.exact:
         return found.items[key.value] if -len(found.items) <= key.value < len(found.items) else None
     return api.iterate(found, node)

@@ -286,7 +286,8 @@ def promoted(values: Iterable[Value]) -> Tensor | None:
         return FLOAT32_TENSOR
     if floating:
         likely = next((value for value in floating if value.certainty is Certainty.LIKELY), None)
-        return new_like(likely or floating[0])
+        told = next((value for value in floating if value.born is not None), None)
+        return new_like(likely or told or floating[0])
     if tensors and all(value.dtype is DType.INTEGER for value in tensors):
         return INTEGER_TENSOR
     return None

@@ -341,6 +341,16 @@ def paired(base: Tensor, name: str, *, whole: bool) -> Value:
     return Sequence((base.moved(), INTEGER_TENSOR))
 
 
+@models.into(models.attributes, Sequence)
+def _part_of_pair(api: Api, pair: Sequence, name: str, node: Node) -> Value | None:
+    """``x.max(dim=1).values``: no list or tuple of Python has such attributes."""
+    position = _PARTS_OF_PAIRS.get(name, 2)
+    return pair.items[position] if pair.exact and position < len(pair.items) == 2 else None
+
+
+_PARTS_OF_PAIRS = {"values": 0, "indices": 1}
+
+
 def writes(name: str) -> bool:
     """Whether a method changes the tensor itself."""
     return name.endswith("_") and not name.endswith("__") and name not in _NO_WRITES

@@ -113,7 +113,7 @@ def _run_once(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 @models.call(*(f"{pool}.{name}" for pool in POOLS for name in _EACH))
 def _run_each(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if arguments.positional:
-        items = tuple(api.unknown(node) for _ in arguments.positional[1:])
+        items = tuple(api.iterate(items, node) for items in arguments.positional[1:])
         given = Arguments(items, (), (node,) * len(items), unclear=True)
         run(api, "thread", arguments.positional[0], given, node)
     return api.unknown(node)
