@@ -204,10 +204,21 @@ class Answers(Paths):
     def _given_away(self, node: Node, value: Value) -> Value:
         value = self.contents(value)
         self._may_be_filled(value)
+        if isinstance(value, kinds.BoundMethod):
+            self._called_by_others(value, node)
         model = self.model_of(self.registry.havocs, value)
         if model is not None:
             model(self.machine, value, node)
         return NONE
+
+    def _called_by_others(self, method: kinds.BoundMethod, node: Node) -> None:
+        """``run(loss, self.scale)``: what a method with effects works on is in the hands of others."""
+        receiver, function = method.receiver, method.function
+        if function is None:
+            self.each(receiver, partial(self._given_away, node))
+        elif isinstance(receiver, Instance) and self.machine.has_effects(function):
+            for held in self.machine.attributes_of(receiver).values():
+                self.each(held, partial(self._given_away, node))
 
     def _may_be_filled(self, held: Value) -> None:
         """An empty list or dict that code out of sight has been given, or a function that may append to it."""

@@ -183,6 +183,9 @@ class Api(Protocol):
     def attributes_of(self, value: Instance) -> dict[str, Value]:
         """The attributes that are known of an object."""
 
+    def lacks(self, value: Instance, name: str) -> bool:
+        """Whether an object surely has no attribute of that name, which was looked for and not found."""
+
     def older(self, value: Instance) -> Instance | None:
         """The object that was there before the code that is walked, of which an object is a part: ``self`` for what
         its constructor has made, in a method that nobody in sight calls."""

@@ -258,6 +258,22 @@ class Instances(Definitions):
         maker = self.find_method(made_of, "__init__")
         return maker is not None and self.project.computes_names(maker)
 
+    def lacks(self, value: Instance, name: str) -> bool:
+        """Whether an object that was made in sight has no attribute of that name: all its classes are known, and no
+        code sets it on an object of another class."""
+        made_of = value.made_of
+        if made_of is None or self.is_of_unknown_age(value) or self.has_hidden_attributes(made_of):
+            return False
+        for base in self.bases(made_of):
+            if isinstance(base, External) and name in self.registry.members.get(base.name, (name,)):
+                return False
+        if any(
+            self.find_method(made_of, one) is not None for one in (name, "__getattr__", "__getattribute__")
+        ):
+            return False
+        stored = self.project.attribute_stores(made_of, name) or self.project.is_set_from_outside(name)
+        return not stored and self.class_attribute(made_of, name) is None
+
     def of_class(self, kind: Value, own: Symbol) -> Value | None:
         """An object of a class, by what an annotation or ``isinstance`` says."""
         match kind:

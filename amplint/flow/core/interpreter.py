@@ -145,6 +145,8 @@ class Interpreter(Instances):
             return True
         if self.project.sure_weight(function) >= Weight.EFFECT or self.project.enters(function):
             return True
+        if any(self._lends_effects(function, value) for value in given.positional[1:]):
+            return True
         receiver = given.positional[0] if given.positional else None
         if receiver is not None and self.is_being_built(receiver) and self.project.stored_by(function):
             return True
@@ -154,12 +156,24 @@ class Interpreter(Instances):
         near = len(self.active) < LOOKED_INTO
         return _is_small(function) and (attribute or near or self.project.dispatches(function))
 
+    def has_effects(self, function: FunctionValue) -> bool:
+        """Whether a function has effects by what its text names."""
+        return self.project.sure_weight(function) >= Weight.EFFECT
+
     def _is_holder(self, value: Value) -> bool:
         return isinstance(value, Instance) and value.identity in self.holders
 
+    def _lends_effects(self, function: FunctionValue, value: Value) -> bool:
+        """Whether a function calls a method with effects of an object that it is given: ``trainer.unscale()`` in a
+        callback."""
+        if not isinstance(value, Instance) or value.made_of is None:
+            return False
+        methods = (self.find_method(value.made_of, name) for name in self.project.methods_called(function))
+        return any(method is not None and self.has_effects(method) for method in methods)
+
     def holds(self, owner: Instance, value: Value) -> None:
         """Notes that an object has got a value as an attribute: ``self.process = train_step``."""
-        if self._has_effects(value):
+        if self._has_effects(value) or (value.spreads and value.matters):
             self.holders.add(owner.identity)
 
     def _has_effects(self, value: Value) -> bool:

@@ -3,7 +3,7 @@ protocol, and only interpreter.py knows them all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -149,6 +149,12 @@ class ProjectView(Protocol):
 
     def attribute_stores(self, value: ClassValue, name: str) -> Sequence[Lines]:
         """The simple statements ``self.name = …`` in methods other than the constructor."""
+
+    def is_set_from_outside(self, name: str) -> bool:
+        """Whether code sets an attribute of that name on anything but the object of its own method."""
+
+    def methods_called(self, function: FunctionValue) -> Set[str]:
+        """The names of the methods that a function calls on what its text does not tell."""
 
     def stored_by(self, function: FunctionValue) -> frozenset[str]:
         """The attributes of its first parameter that a method sets, what it calls of the same object included."""
@@ -344,6 +350,9 @@ class Machine(Api, Protocol):
 
     def default_of_unknown(self, parameter: Parameter, own: Symbol) -> Value:
         """A parameter of which nothing is known."""
+
+    def has_effects(self, function: FunctionValue) -> bool:
+        """Whether a function has effects by what its text names."""
 
     def follows(self, function: FunctionValue, given: Arguments) -> bool:
         """Whether a call can matter."""

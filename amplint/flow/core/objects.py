@@ -7,11 +7,12 @@ from dataclasses import replace
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
-from amplint.flow.state.conditions import apply, asked
+from amplint.flow.state.conditions import apply, asked, leaves
 from amplint.flow.state.store import keep_apart, with_kind
 from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 from amplint.flow.state.values import (
     NONE,
+    UNBOUND,
     BoundMethod,
     Choice,
     ClassValue,
@@ -349,7 +350,12 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
         found = base.get(key.value)
         if found is None and base.factory is not None and base.identity is not None:
             found = _made_under(m, base.identity, base, base.factory, key, node)
-        return found if found is not None else m.unknown(node)
+        if found is None:
+            return m.unknown(node)
+        if base.factory is not None and UNBOUND in set(leaves(found)):
+            made = m.call(base.factory, Arguments(), node)
+            return apply(lambda one: made if one == UNBOUND else one, found)
+        return found
     if base.rest and not base.items:
         return _some(m, base.rest, node)
     if (

@@ -6,7 +6,7 @@ follow the tokens of the byte gate, the effects of a definition, and the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,8 @@ class Registry:
     classes: dict[str, CallModel] = field(default_factory=dict)
     """Calls of classes of the project, by the qualified name of a base class outside, or its beginning up to a
     dot. The class is ``arguments.receiver``."""
+    members: dict[str, Collection[str]] = field(default_factory=dict)
+    """The attributes that objects of a class outside have, and its own, by its qualified name."""
     annotations: dict[str, Callable[[Symbol], Value]] = field(default_factory=dict)
     """What a parameter is that is annotated with a class outside: ``annotations["torch.nn.Module"](its symbol)``."""
     definitions: dict[str, DefinitionModel] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 
@@ -316,6 +316,23 @@ class View:
                         found[Lines(base.file, store.line, store.end_line)] = None
         return list(found)
 
+    def is_set_from_outside(self, name: str) -> bool:
+        """Whether code sets an attribute of that name on anything but the object of its own method."""
+        return name in self._set_from_outside
+
+    @cached_property
+    def _set_from_outside(self) -> frozenset[str]:
+        found: set[str] = set()
+        for file in self.edges.files:
+            facts = facts_of(file.outline)
+            for outline in facts.functions:
+                own = f"{outline.parameters[0]}." if outline.owner is not None and outline.parameters else "."
+                for name in facts.of(outline).body.stores:
+                    owner, _, attribute = name.rpartition(".")
+                    if owner and f"{owner}." != own:
+                        found.add(attribute)
+        return frozenset(found)
+
     def stored_by(self, function: FunctionValue) -> frozenset[str]:
         """The attributes of its first parameter that a method sets, what it calls of the same object included."""
         start = self._outline(function)
@@ -427,6 +444,13 @@ class View:
         if outline is None:
             return Weight.NOTHING
         return self.effects.sure_weight(self.names.function(function.file, outline))
+
+    def methods_called(self, function: FunctionValue) -> Set[str]:
+        """The names of the methods that a function calls on what its text does not tell."""
+        outline = self._outline(function)
+        if outline is None:
+            return frozenset()
+        return self.effects.steps(self.names.function(function.file, outline)).methods
 
     def computes(self, function: FunctionValue) -> bool:
         """Whether what surrounds a call of a function can make a difference to it."""

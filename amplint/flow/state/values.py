@@ -26,11 +26,13 @@ class Value:
     """Base of all values.
 
     ``matters``: a call that is given such a value is followed, however little is in its text.
+    ``spreads``: so is a call of a method of an object that holds it.
     ``is_of_own_class``: its class is none of Python's and derives from none of them but ``object``.
     """
 
     __slots__ = ()
     matters: ClassVar[bool] = False
+    spreads: ClassVar[bool] = False
     is_of_own_class: ClassVar[bool] = False
 
     def another(self) -> Value:

@@ -140,7 +140,9 @@ def _views(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node)
 
 
 def _by_path(
-    held: tuple[tuple[object, Value], ...], rows: tuple[Value, ...], row: Callable[[tuple[Value, Value]], Value]
+    held: tuple[tuple[object, Value], ...],
+    rows: tuple[Value, ...],
+    row: Callable[[tuple[Value, Value]], Value],
 ) -> Value:
     """What a dict shows where one of its keys is there on some paths alone: two lists, each of them whole."""
     if not held:

@@ -245,7 +245,9 @@ def _object_has(api: Api, value: Instance, name: str, node: Node) -> bool | None
         return True
     found = api.attribute(value, name, node)
     missing = isinstance(found, Unknown) and found.symbol is symbol("attribute", value.identity, name)
-    return None if missing else True
+    if not missing:
+        return True
+    return False if api.lacks(value, name) else None
 
 
 def _outside_has(api: Api, owner: str, name: str) -> bool | None:
@@ -279,6 +281,10 @@ def _attribute(api: Api, value: Value, name: str, default: Value | None, node: N
     known = _outside_has(api, value.name, name) if isinstance(value, External) else None
     if isinstance(value, Constant):
         known = hasattr(value.value, name)
+    if isinstance(value, Instance) and default is not None:
+        known = _object_has(api, value, name, node)
+        if known is None and default == value:
+            return value  # ``getattr(model, "module", model)``
     if known is False:
         if default is None:
             raise Dead

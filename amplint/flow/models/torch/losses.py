@@ -132,6 +132,8 @@ def backward(
 def _backward(api: Api, loss: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``loss.backward()``; ``engine.backward(loss)`` of a framework, which scales by itself, is unclear."""
     unclear = isinstance(loss, Unknown) and bool(arguments.positional)
+    if unclear and len(arguments.all) > 1:
+        api.opaque(arguments.rest(1), node)  # ``balancer.backward(losses, scaler.scale)``
     backward(api, loss, node, ".backward()", unclear=unclear, partial=_is_given(arguments, "inputs"))
     return NONE
 

@@ -82,6 +82,10 @@ _OTHERS = MODULE_ATTRIBUTES - {
     "zero_grad",
 }
 
+models.members["torch.nn.Module"] = models.members["torch.nn.modules.module.Module"] = frozenset(
+    # what wraps a module, ``DistributedDataParallel(model)``, is that module here
+    {*MODULE_ATTRIBUTES, "module", "_orig_mod"}
+)
 models.kinds.append(Kind(MODULE, one_of=_OWN_METHODS))
 _ALSO_OF_OTHERS = frozenset({"eval", "train", "parameters", "named_parameters"})
 models.kinds.append(Kind(MODULE, one_of=_ALSO_OF_OTHERS, all_of=frozenset({"__call__"})))

@@ -69,6 +69,7 @@ class TorchVersion(Value):
 class Tensor(Value):
     """A tensor as far as its type is known; see events.Operand."""
 
+    spreads: ClassVar[bool] = True
     dtype: DType | None = None
     certainty: Certainty = Certainty.SURE
     born: Place | None = None
