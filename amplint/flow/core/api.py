@@ -15,6 +15,7 @@ from amplint.flow.state.values import (
     External,
     FunctionValue,
     Instance,
+    ModuleFile,
     Note,
     Number,
     Unknown,
@@ -182,6 +183,9 @@ class Api(Protocol):
 
     def attributes_of(self, value: Instance) -> dict[str, Value]:
         """The attributes that are known of an object."""
+
+    def choices(self, module: ModuleFile) -> dict[str, Value]:
+        """What a name that is not known may be in a module: ``getattr(models, args.arch)``. Not all of it."""
 
     def lacks(self, value: Instance, name: str) -> bool:
         """Whether an object surely has no attribute of that name, which was looked for and not found."""

@@ -34,6 +34,8 @@ from amplint.lowering import program as ir
 from amplint.source.project import ProjectFile
 
 BUILTINS = frozenset(dir(builtins))
+MOST_CHOSEN = 4
+"""So many of the names that a setting may choose among are looked at."""
 _MODULE = "module"
 """What the names of modules as objects begin with."""
 
@@ -183,6 +185,12 @@ class Names(Answers):
             return found
         inner = self.project.imported(base.file, f"{'.' if base.file.is_package else '..'}{name}")
         return inner if isinstance(inner, ModuleFile) else None
+
+    def choices(self, module: ModuleFile) -> dict[str, Value]:
+        """What a name that is not known may be in a module: ``getattr(models, args.arch)``. Not all of it."""
+        names = self.project.choices(module.file)[:MOST_CHOSEN]
+        found = ((name, self.member(module, name)) for name in names)
+        return {name: value for name, value in found if value is not None}
 
     def global_value(self, file: ProjectFile, name: str) -> Value | None:
         """What a name of a file stands for, or None if the file does not bind it."""

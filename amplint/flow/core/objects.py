@@ -47,6 +47,8 @@ def attribute(m: Machine, base: Value, name: str, node: Node) -> Value:
     match base:
         case External():
             return external(m, f"{base.name}.{name}", node)
+        case ModuleFile() if name == "__dict__":
+            return Mapping(tuple(m.choices(base).items()))
         case ModuleFile():
             found = m.member(base, name)
             return found if found is not None else Unknown(symbol("member", base.file.display, name))

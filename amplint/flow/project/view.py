@@ -9,6 +9,7 @@ from pathlib import Path
 
 from amplint.flow.core.machine import Binding, Lines
 from amplint.flow.core.registry import Weight
+from amplint.flow.project.choices import Choices
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges
 from amplint.flow.project.effects import Effects
@@ -47,6 +48,7 @@ class View:
         """``in_passing`` tells the files of tests and the like."""
         self.effects = effects
         self._in_passing = in_passing
+        self._choices = Choices(effects.edges.names)
         self._concrete: dict[ClassValue, list[ClassValue]] = {}
         self.edges: Edges = effects.edges
         self.classes: Classes = self.edges.classes
@@ -149,6 +151,10 @@ class View:
         if isinstance(found, Assigned) and not found.rest:
             return found.file, found.name
         return self._value(file, found)
+
+    def choices(self, file: ProjectFile) -> Sequence[str]:
+        """The names that a setting may choose among in a module."""
+        return self._choices.of(file)
 
     def resolve(self, file: ProjectFile, dotted: str) -> Value | None:
         """What a dotted name means in a file, where no statement has to be walked for it."""

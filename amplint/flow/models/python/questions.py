@@ -9,7 +9,8 @@ from amplint.amp.versions import compare, since
 from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import is_of_python, named
-from amplint.flow.state.conditions import Condition, either
+from amplint.flow.state.atoms import equals
+from amplint.flow.state.conditions import Condition, asked, either, select
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -24,6 +25,7 @@ from amplint.flow.state.values import (
     Instance,
     Iteration,
     Mapping,
+    ModuleFile,
     Number,
     Partial,
     Sequence,
@@ -269,12 +271,27 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         return _attribute(api, value, key.value, rest[0] if rest else None, node)
     if isinstance(value, External):
         return External(f"{value.name}.?")
+    if isinstance(value, ModuleFile):
+        return chosen_in(api, api.choices(value), key, node)
     held = api.attributes_of(value).items() if isinstance(value, Instance) else ()
     parts = tuple(part for name, part in held if name.startswith("[") and name != "[]")
     if parts:
         return api.iterate(Sequence(parts, exact=False), node)
     of, what = named(value), named(key)
     return Unknown(symbol("attribute", of, what)) if of and what else api.unknown(node)
+
+
+def chosen_in(api: Api, choices: dict[str, Value], key: Value, node: Node) -> Value:
+    """One of several, by a name that is not known; something else where it is none of these."""
+    found: Value = api.unknown(node)
+    name = key.symbol if isinstance(key, (Unknown, Text)) else None
+    if name is None:
+        return found
+    start = key.start if isinstance(key, Text) else ""
+    for choice, value in reversed(choices.items()):
+        if choice.startswith(start):
+            found = select(asked(equals(name, Constant(choice))), value, found)
+    return found
 
 
 def _attribute(api: Api, value: Value, name: str, default: Value | None, node: Node) -> Value:
@@ -322,7 +339,7 @@ def _delattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _vars(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     first = arguments.positional[0] if arguments.positional else api.unknown(node)
     match first:
-        case Instance() if first.made_of is not None:
+        case ModuleFile() | Instance(made_of=ClassValue()):
             return api.attribute(first, "__dict__", node)
         case Instance():
             known = tuple(api.attributes_of(first).items())
