@@ -55,7 +55,7 @@ def build(name):
     return MODELS[name]()
 """
 TABLE = "from plugins import MODELS, register\n"
-NAMED = "import importlib\nfrom . import net\n\ndef build(name):\n    return getattr(net, name)()\n"
+NAMED = "import importlib\nfrom . import net\n\ndef build(name):\n    return importlib.import_module(name).make()\n"
 NAMES = f"{NAMED}\ndef default():\n    return net.Net()\n"
 
 

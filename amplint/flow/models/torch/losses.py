@@ -10,7 +10,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.values import SCALER, Scale, ScaledLoss, Scaler, Tensor
+from amplint.flow.models.torch.values import SCALER, Gradient, Scale, ScaledLoss, Scaler, Tensor
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import apply, choice, leaves
 from amplint.flow.state.symbols import Symbol, symbol
@@ -33,6 +33,9 @@ models = Registry()
 SCALES_LOSSES = "scales losses"
 """The tag of what may multiply a loss by a scale."""
 MAYBE_SCALED = "maybe scaled"
+_PROPORTIONAL = ("flatten", "view", "reshape", "sum", "mean")
+PRODUCTS = frozenset({"dot", "vdot", "inner", "matmul", "mm", "bmm", "einsum"})
+"""Functions whose result is as many times too large as one of the operands."""
 """The kind of an unknown that code out of sight made of a scaled loss, or with a scaler."""
 MOST_LOSSES = 8
 
@@ -132,6 +135,9 @@ def backward(
 def _backward(api: Api, loss: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``loss.backward()``; ``engine.backward(loss)`` of a framework, which scales by itself, is unclear."""
     unclear = isinstance(loss, Unknown) and bool(arguments.positional)
+    given = arguments.get(0, "gradient")
+    if isinstance(given, Gradient) or scaled_by(given)[1]:
+        unclear = True  # ``y.backward(x.grad)``: whatever x got was scaled, or not
     if unclear and len(arguments.all) > 1:
         api.opaque(arguments.rest(1), node)  # ``balancer.backward(losses, scaler.scale)``
     backward(api, loss, node, ".backward()", unclear=unclear, partial=_is_given(arguments, "inputs"))
@@ -290,7 +296,7 @@ def _part_by_key(api: Api, whole: Unknown, keys: tuple[Value, ...], node: Node) 
     return Unknown(symbol("item", whole.symbol, *keys), MAYBE_SCALED)
 
 
-@models.method(MAYBE_SCALED, *sorted(known.KEEPS))
+@models.method(MAYBE_SCALED, *sorted(known.KEEPS), *_PROPORTIONAL)
 def _same(api: Api, loss: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
     return loss
 

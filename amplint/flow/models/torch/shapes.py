@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.values import Tensor
 from amplint.flow.state.symbols import COMPUTED, NUMBER, Symbol, symbol
 from amplint.flow.state.values import Constant, Note, Number, Unknown, Value
@@ -81,6 +82,8 @@ def _attribute(api: Api, base: Unknown, name: str, node: Node) -> Value | None:
             return shape_of(api, base, node)
         case "ndim":
             return Number(symbol("attribute", base.symbol, name))
+        case "grad":
+            return Unknown(symbol("attribute", base.symbol, name), MAYBE_SCALED)
     return None
 
 

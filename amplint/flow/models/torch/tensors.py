@@ -14,6 +14,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.casts import CASTS, MOVES
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.indexing import fill, put
+from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.operations import (
     Run,
     apply,
@@ -106,7 +107,8 @@ def _attribute(api: Api, base: Tensor, name: str, node: Node) -> Value | None:
         case "device":
             return DeviceValue(base.device)
         case "grad":
-            return Gradient(base.parameter_of) if base.parameter_of is not None else api.unknown(node)
+            owner = base.parameter_of
+            return Gradient(owner) if owner is not None else api.unknown(node, MAYBE_SCALED)
     if name in _NUMBER_FACTS:
         return api.number(node)
     if name in _UNKNOWN_FACTS:
