@@ -9,7 +9,8 @@ one divides.
 
 And it reports the backward pass of a loss from a float16 region whose gradients a step applies without any scaler,
 where the function has a scaler at hand: as a local name, or as an attribute of the same object, such as the one that
-another method trains with. Where there is no scaler to be had, that is missing-grad-scaler.
+another method trains with. Where there is no scaler to be had, that is missing-grad-scaler. Beside a framework's
+`accelerator.backward(loss)` that scales, it reports `other.backward()` before the same step.
 
 Silent: the branch for `scaler is None` or for a flag that also switches the scaler off, losses with an optimizer
 of their own that steps without the scaler, `backward(inputs=…)`, frameworks whose `backward` scales by itself,
@@ -98,19 +99,41 @@ where gradients are read between it and a step without the scaler.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import NamedTuple
+
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import Backward, OptimizerStepped, ScalerUsed
+from amplint.events import (
+    Backward,
+    Event,
+    FrameworkScaled,
+    FunctionEnded,
+    OptimizerStepped,
+    Place,
+    ScalerUsed,
+)
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, opened
 from amplint.rules.float16_training import LOST, Float16Training, Trained
+from amplint.rules.framework_scaling import Scaled, scaled_by
 from amplint.rules.grad_scaler import Description, ProtocolRule, number, where
 from amplint.rules.ledger import of_regions
 from amplint.rules.wording import line_of, quoted
 
 
+class Beside(NamedTuple):
+    """A backward pass of a framework, one of torch's own since, and the step that divided both. Another optimizer that
+    steps afterwards may be the one that the second was for."""
+
+    scaled: Scaled
+    plain: Place | None = None
+    step: Place | None = None
+
+
 class UnscaledBackward(ProtocolRule, Float16Training):
-    """A loss that nobody multiplied but the scaler's step divides, or that a scaler at hand could have scaled."""
+    """A loss that nobody multiplied but the scaler's step divides, or that a scaler at hand could have scaled. The
+    state is that of Float16Training, or Beside where a framework scales."""
 
     shown_by = (Backward, ScalerUsed)
     evidence = ("scale", "norm")
@@ -122,6 +145,50 @@ class UnscaledBackward(ProtocolRule, Float16Training):
         if event.scaled or event.unclear or event.partial:
             return False
         return self.context.scaler_at_hand(event) is not None
+
+    def on_framework_scaled(self, state: Hashable, event: FrameworkScaled, report: Report) -> Hashable:
+        self._tell_beside(state, report)
+        scaled = scaled_by(event)
+        return Beside(scaled) if scaled is not None else None
+
+    def on_framework_unscaled(self, state: Hashable, event: Event, report: Report) -> Hashable:
+        return None if isinstance(state, Beside) and state.step is None else state
+
+    on_gradients_zeroed = on_amp_hidden = on_framework_unscaled
+
+    def on_function_ended(self, state: Hashable, event: FunctionEnded, report: Report) -> Hashable:
+        self._tell_beside(state, report)
+        return state
+
+    def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+        if not isinstance(state, Beside):
+            return super().on_backward(state, event, report)
+        if event.scaled or event.unclear or event.partial or state.step is not None:
+            return state
+        return state._replace(plain=state.plain or event.place)
+
+    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+        if not isinstance(state, Beside):
+            return super().on_optimizer_stepped(state, event, report)
+        divides = event.framework and state.plain is not None and state.step is None
+        return state._replace(step=event.place) if divides else None
+
+    def _tell_beside(self, state: Hashable, report: Report) -> None:
+        if not isinstance(state, Beside) or state.plain is None or state.step is None:
+            return
+        place, scaled = state.plain, state.scaled
+        report.add(
+            self,
+            place,
+            f"{quoted(place)} adds gradients that nobody scales to those that {quoted(scaled.place)} on "
+            f"{line_of(scaled.place, place)} scales{scaled.condition}",
+            why="The step divides both by the scale: these count for 1 / scale of what they should.",
+            help=f"Compute them as {quoted(scaled.place)} does.",
+            level=scaled.level,
+            trail=((scaled.place, "the scaled backward pass"), (state.step, "the step that divides both")),
+            builder=NoFix("what the loss is computed in is the framework's affair"),
+            assumes=scaled.assumes,
+        )
 
     def tell(self, trained: Trained, backward: Backward, step: OptimizerStepped, report: Report) -> None:
         place, region, scaler = backward.place, trained.region, trained.scaler
