@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
-from amplint.flow.state.conditions import apply, asked, leaves
+from amplint.flow.state.conditions import apply, asked, either, leaves
 from amplint.flow.state.store import keep_apart, with_kind
 from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 from amplint.flow.state.values import (
@@ -370,8 +371,10 @@ def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
         chosen: Value = base.get(names[-1]) or m.unknown(node)
         for name in reversed(names[:-1]):
             chosen = keep_apart(asked(equals(key.symbol, Constant(name))), base.get(name) or chosen, chosen)
-        # a loop does not come back to a key
-        return apply(_as_another, chosen) if is_one_of_many(key.symbol) else chosen
+        if is_one_of_many(key.symbol):
+            return apply(_as_another, chosen)  # a loop does not come back to a key
+        m.assume(reduce(either, (asked(equals(key.symbol, Constant(name))) for name in names)))
+        return chosen
     return one_of(m, tuple(value for _, value in base.items), node) if not base.rest else m.unknown(node)
 
 
