@@ -8,6 +8,7 @@ and out of nested functions. All that can be reached is one set, however it is r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Edges
@@ -34,6 +35,18 @@ class Uses:
         self._edges = edges
         self._found: dict[tuple[Scope, str], frozenset[str]] = {}
         self._steps: dict[tuple[Scope, str], list[Spot]] = {}
+
+    @cached_property
+    def set_from_outside(self) -> frozenset[str]:
+        """The attributes that code sets on anything but the object of its own method."""
+        found: set[str] = set()
+        for file in self._edges.files:
+            facts = facts_of(file.outline)
+            for outline in facts.functions:
+                own = outline.parameters[0] if outline.owner is not None and outline.parameters else ""
+                stored = (name.rpartition(".") for name in facts.of(outline).body.stores)
+                found |= {attribute for owner, _, attribute in stored if owner and owner != own}
+        return frozenset(found)
 
     def of_name(self, file: ProjectFile, scope: Scope, name: str) -> frozenset[str]:
         """What is done with a dotted name of a function."""

@@ -324,20 +324,7 @@ class View:
 
     def is_set_from_outside(self, name: str) -> bool:
         """Whether code sets an attribute of that name on anything but the object of its own method."""
-        return name in self._set_from_outside
-
-    @cached_property
-    def _set_from_outside(self) -> frozenset[str]:
-        found: set[str] = set()
-        for file in self.edges.files:
-            facts = facts_of(file.outline)
-            for outline in facts.functions:
-                own = f"{outline.parameters[0]}." if outline.owner is not None and outline.parameters else "."
-                for name in facts.of(outline).body.stores:
-                    owner, _, attribute = name.rpartition(".")
-                    if owner and f"{owner}." != own:
-                        found.add(attribute)
-        return frozenset(found)
+        return name in self._uses.set_from_outside
 
     def stored_by(self, function: FunctionValue) -> frozenset[str]:
         """The attributes of its first parameter that a method sets, what it calls of the same object included."""
