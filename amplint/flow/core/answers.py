@@ -42,6 +42,8 @@ from amplint.lowering.program import Node
 A = TypeVar("A", bound=Ambient)
 M = TypeVar("M")
 MOST_COMBINATIONS = 8
+MOST_TOGETHER = 4
+"""So many are told apart where the values allow for more than MOST_COMBINATIONS, and their conditions for few."""
 """So many combinations of alternatives of the arguments of one call are told apart."""
 
 
@@ -115,7 +117,7 @@ class Answers(Paths):
                 for where, _ in branches(within(value, path)):
                     if is_possible(where, path):
                         found.append(both(path, where))
-                if len(found) > MOST_COMBINATIONS:
+                if len(found) > MOST_TOGETHER:
                     return True
             paths = found
         return False
