@@ -1,20 +1,43 @@
-"""What the methods of an autograd Function do about autocast, read off their text."""
+"""What the methods of an autograd Function do about autocast, read off their trees."""
 
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-_MINDS_TYPES = re.compile(
-    r"autocast|\.to\((?!torch\.(?:u?int|long|short|bool))|\.type(?:_as)?\(|\.(?:float|half|bfloat16|double)\(|dtype|float16"
+from amplint.amp.ops import CASTS, INTEGERS
+
+PRODUCTS = frozenset(
+    {"matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "linear"}
+    | {
+        f"conv{transposed}{dimensions}d{gradient}"
+        for transposed in ("", "_transpose")
+        for dimensions in (1, 2, 3)
+        for gradient in ("", "_input", "_weight")
+    }
 )
-_PRODUCTS = re.compile(r"matmul|b?mm|(?:ba)?ddb?mm|einsum|linear|conv(?:_transpose)?\dd(?:_input|_weight)?")
+"""Matrix products and convolutions."""
+_TYPES = frozenset({"dtype", "float16", "bfloat16"})
 
 
-def minds_types(text: str) -> bool:
-    """Whether a method minds autocast or types by itself."""
-    return _MINDS_TYPES.search(text) is not None
+def minds_types(parts: Iterable[ast.AST]) -> bool:
+    """Whether a method, statements and decorators, minds autocast or types by itself."""
+    return any(_minds(node) for part in parts for node in ast.walk(part))
+
+
+def _minds(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name)) if name in CASTS:
+            return not _to_integers(node)
+        case ast.keyword(arg=str(name)) | ast.Attribute(attr=name) | ast.Name(id=name):
+            return name in _TYPES or "autocast" in name
+    return False
+
+
+def _to_integers(call: ast.Call) -> bool:
+    """``x.to(torch.int8)``: says nothing of the type of what is computed with."""
+    names = [part.attr for part in call.args if isinstance(part, ast.Attribute)]
+    return bool(names) and INTEGERS.issuperset(names)
 
 
 def hands_on(body: Sequence[ast.stmt], context: str) -> bool:
@@ -39,7 +62,7 @@ def multiplies(body: Sequence[ast.stmt]) -> bool:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
-                and _PRODUCTS.fullmatch(node.func.attr)
+                and node.func.attr in PRODUCTS
             ):
                 return True
     return False

@@ -274,6 +274,10 @@ FILLS = {
 
 CASTS = frozenset({"to", "type", "type_as", "float", "half", "bfloat16", "double"})
 """Methods of tensors that give another type."""
+INTEGERS = frozenset(
+    {"int8", "int16", "int32", "int64", "int", "long", "short", "uint8", "uint16", "uint32", "uint64", "bool"}
+)
+"""The types of integers below ``torch``."""
 
 
 @lru_cache(maxsize=1)

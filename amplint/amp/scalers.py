@@ -120,6 +120,9 @@ KEEPS = frozenset(
 COMBINES = frozenset({"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"})
 """Methods that compute with a further value."""
 
+MULTIPLIES = frozenset({"dot", "vdot", "inner", "matmul", "mm", "bmm", "einsum"})
+"""Functions that multiply tensors and add up: the result is as many times too large as one of them."""
+
 JOINS = frozenset({"stack", "cat", "hstack"})
 """Functions that put several tensors together."""
 

@@ -108,10 +108,7 @@ class _Watcher:
             dtypes.named(given["cast_inputs"]) if given else None,
             getattr(kind, "setup_context", None) is not getattr(Function, "setup_context", None),
             hands_on(forward.body, forward.context),
-            any(
-                minds_types("\n".join(part.source.lines[_first(part.node) - 1 : part.node.end_lineno]))
-                for part in (forward, backward)
-            ),
+            any(minds_types([*part.node.decorator_list, *part.body]) for part in (forward, backward)),
             multiplies(forward.body) and multiplies(backward.body),
             self._restored(backward),
         )
@@ -174,7 +171,3 @@ def _resolved(node: ast.expr, scope: dict[str, Any]) -> Any:
         case ast.Attribute(value=owner, attr=name):
             return getattr(_resolved(owner, scope), name, None)
     return None
-
-
-def _first(node: ast.FunctionDef) -> int:
-    return min([node.lineno, *(part.lineno for part in node.decorator_list)])

@@ -10,7 +10,8 @@ prepared, where an argument says in which precision to train: as a warning unles
 
 Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit or norm in a piece of
 code that asks for `scaler.get_scale()`; parameters of another optimizer; the branch without scaler; and the
-clipping methods of accelerate and Fabric, which unscale by themselves, and Lightning's.
+clipping methods of accelerate and Fabric, which unscale by themselves. That of a LightningModule does not: in manual
+optimization it is reported.
 
 ## Why is this bad
 

@@ -42,9 +42,9 @@ from amplint.lowering.program import Node
 A = TypeVar("A", bound=Ambient)
 M = TypeVar("M")
 MOST_COMBINATIONS = 8
+"""So many combinations of alternatives of the arguments of one call are told apart."""
 MOST_TOGETHER = 4
 """So many are told apart where the values allow for more than MOST_COMBINATIONS, and their conditions for few."""
-"""So many combinations of alternatives of the arguments of one call are told apart."""
 
 
 class Answers(Paths):

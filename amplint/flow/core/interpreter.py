@@ -143,11 +143,12 @@ class Interpreter(Instances):
             return True
         if any(map(self._has_effects, given.all)) or any(map(self._is_holder, given.all)):
             return True
-        if self.project.sure_weight(function) >= Weight.EFFECT or self.project.enters(function):
-            return True
-        if any(self._lends_effects(function, value) for value in given.positional[1:]):
+        if self.has_effects(function) or self.project.enters(function):
             return True
         receiver = given.positional[0] if given.positional else None
+        method = function.outline is not None and function.outline.owner is not None
+        if any(self._lends_effects(function, one) for one in given.all if not method or one is not receiver):
+            return True
         if receiver is not None and self.is_being_built(receiver) and self.project.stored_by(function):
             return True
         attribute = self.project.kind_of_method(function) in ("property", "cached property") or (
@@ -187,7 +188,7 @@ class Interpreter(Instances):
                 found = self.registry.called(value.name)
                 return found is not None and found[1].weight >= Weight.EFFECT
             case FunctionValue():
-                return self.project.sure_weight(value) >= Weight.EFFECT
+                return self.has_effects(value)
         return False
 
     def cut(self, function: FunctionValue, given: Arguments, node: ir.Node) -> Value:

@@ -97,10 +97,7 @@ def _optimizer(api: Api, name: str, arguments: Arguments, node: Node) -> Value |
 def _backward(api: Api, engine: Value, arguments: Arguments, node: Node) -> Value:
     """``engine.backward(loss)`` gives the loss back. A module without argument computes no gradients."""
     loss = roles.first(arguments)
-    if len(arguments.all) > 1:
-        api.opaque(
-            arguments.rest(1), node
-        )  # it may be none of DeepSpeed's: ``balancer.backward(losses, scale)``
+    losses.hand_over(api, arguments, node)  # what is known by its methods alone may be none of DeepSpeed's
     losses.backward(api, loss, node, ".backward()", unclear=True)
     return loss if loss is not None else NONE
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from amplint.amp.ops import CASTS
+from amplint.amp.functions import PRODUCTS
+from amplint.amp.ops import CASTS, INTEGERS
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES
 from amplint.events import CustomFunction, DType, FunctionApplied, FunctionDefined, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.dtypes import DTYPES
 from amplint.flow.models.torch.values import Autocast, DTypeValue, GradientSwitch, Tensor
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.values import (
@@ -37,15 +37,6 @@ MOST_WRAPPERS = 2
 """So many functions of the project are looked into for the context that they make of a flag."""
 _HALF_TYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
 _ABOUT_AUTOCAST = ("torch.is_autocast_", "torch.get_autocast_", "torch.set_autocast_")
-_PRODUCTS = frozenset(
-    {"matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "einsum", "linear"}
-    | {
-        f"conv{transposed}{dimensions}d{gradient}"
-        for transposed in ("", "_transpose")
-        for dimensions in (1, 2, 3)
-        for gradient in ("", "_input", "_weight")
-    }
-)
 _NOTED = "_fwd_used_autocast"
 """What custom_fwd notes on ``ctx`` (torch/amp/autocast_mode.py of torch 2.13.0)."""
 
@@ -245,7 +236,7 @@ def _minds_types(api: Api, method: Method) -> bool:
 def _to_integers(call: ir.Call) -> bool:
     """``x.to(torch.int8)``: says nothing of the type of what is computed with."""
     names = [part.value.name for part in call.arguments if isinstance(part.value, ir.Attribute)]
-    return bool(names) and all(DTYPES.get(name) is DType.INTEGER for name in names)
+    return bool(names) and INTEGERS.issuperset(names)
 
 
 def _multiplies(api: Api, method: Method) -> bool:
@@ -254,12 +245,12 @@ def _multiplies(api: Api, method: Method) -> bool:
         match node:
             case ir.Binary(operator="@") | ir.AugmentedAssign(operator="@"):
                 return True
-            case ir.Call(function=ir.Attribute(name=name)) if name in _PRODUCTS:
+            case ir.Call(function=ir.Attribute(name=name)) if name in PRODUCTS:
                 return True
             case ir.Call(function=ir.Name(id=name)):
                 found = api.resolve(name, method.function.file)
                 outside = found.name if isinstance(found, External) else ""
-                if outside.startswith("torch.") and outside.rpartition(".")[2] in _PRODUCTS:
+                if outside.startswith("torch.") and outside.rpartition(".")[2] in PRODUCTS:
                     return True
     return False
 

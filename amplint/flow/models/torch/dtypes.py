@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amplint.amp.ops import INTEGERS
 from amplint.amp.tokens import HALF
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
@@ -24,18 +25,7 @@ DTYPES = {
     "float16": DType.FLOAT16,
     "half": DType.FLOAT16,
     "bfloat16": DType.BFLOAT16,
-    "int8": DType.INTEGER,
-    "int16": DType.INTEGER,
-    "int32": DType.INTEGER,
-    "int64": DType.INTEGER,
-    "int": DType.INTEGER,
-    "long": DType.INTEGER,
-    "short": DType.INTEGER,
-    "uint8": DType.INTEGER,
-    "uint16": DType.INTEGER,
-    "uint32": DType.INTEGER,
-    "uint64": DType.INTEGER,
-    "bool": DType.INTEGER,
+    **dict.fromkeys(INTEGERS, DType.INTEGER),
     "complex32": DType.COMPLEX,
     "chalf": DType.COMPLEX,
     "complex64": DType.COMPLEX,

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from amplint.amp import ops
-from amplint.amp.scalers import COMBINES, JOINS
+from amplint.amp.scalers import COMBINES, JOINS, MULTIPLIES
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.devices import about_the_machine, device_of, tell_type
 from amplint.flow.models.torch.dtypes import TENSOR_TYPES, default_dtype, dtype_in
 from amplint.flow.models.torch.indexing import fill, put
-from amplint.flow.models.torch.losses import MAYBE_SCALED, PRODUCTS
+from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.operations import (
     Run,
     apply,
@@ -87,7 +87,7 @@ def _training(api: Api, name: str, arguments: Arguments, node: Node) -> Value | 
             nodes = (node,) * len(given)
             return api.call(BoundMethod(first, name), Arguments(given, arguments.keywords, nodes), node)
         maybe = any(isinstance(item, Unknown) and item.kind == MAYBE_SCALED for item in items)
-        if maybe and name in COMBINES | JOINS | PRODUCTS:
+        if maybe and name in COMBINES | JOINS | MULTIPLIES:
             return api.unknown(node, MAYBE_SCALED)
     return None
 

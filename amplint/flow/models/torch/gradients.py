@@ -8,7 +8,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.losses import MAYBE_SCALED, PRODUCTS, UnitScale, scaled_by
+from amplint.flow.models.torch.losses import MAYBE_SCALED, UnitScale, scaled_by
 from amplint.flow.models.torch.parameters import parameters_in
 from amplint.flow.models.torch.values import Gradient, Parameters, ScaledGradient, Tensor
 from amplint.flow.models.torch.weights import modules_below
@@ -79,7 +79,7 @@ def _gradient_method(api: Api, gradient: Gradient, name: str, arguments: Argumen
         api.emit(AmpHidden(api.place(node), regions(api)))
     elif name in known.KEEPS:
         return gradient
-    elif name in known.COMBINES | known.JOINS or name in PRODUCTS:
+    elif name in known.COMBINES | known.JOINS | known.MULTIPLIES:
         return api.unknown(node, MAYBE_SCALED)  # ``torch.dot(y, x.grad)``: the gradients of a surrogate loss
     return gradient if name.endswith("_") else api.unknown(node)
 

@@ -33,9 +33,6 @@ models = Registry()
 SCALES_LOSSES = "scales losses"
 """The tag of what may multiply a loss by a scale."""
 MAYBE_SCALED = "maybe scaled"
-_PROPORTIONAL = ("flatten", "view", "reshape", "sum", "mean")
-PRODUCTS = frozenset({"dot", "vdot", "inner", "matmul", "mm", "bmm", "einsum"})
-"""Functions whose result is as many times too large as one of the operands."""
 """The kind of an unknown that code out of sight made of a scaled loss, or with a scaler."""
 MOST_LOSSES = 8
 
@@ -138,10 +135,16 @@ def _backward(api: Api, loss: Value, name: str, arguments: Arguments, node: Node
     given = arguments.get(0, "gradient")
     if isinstance(given, Gradient) or scaled_by(given)[1]:
         unclear = True  # ``y.backward(x.grad)``: whatever x got was scaled, or not
-    if unclear and len(arguments.all) > 1:
-        api.opaque(arguments.rest(1), node)  # ``balancer.backward(losses, scaler.scale)``
+    if unclear:
+        hand_over(api, arguments, node)
     backward(api, loss, node, ".backward()", unclear=unclear, partial=_is_given(arguments, "inputs"))
     return NONE
+
+
+def hand_over(api: Api, arguments: Arguments, node: Node) -> None:
+    """What a backward pass out of sight is given beside the loss, ``balancer.backward(loss, scaler.scale)``."""
+    if len(arguments.all) > 1:
+        api.opaque(arguments.rest(1), node)
 
 
 @models.call("torch.autograd.backward", weight=Weight.EFFECT)
@@ -296,7 +299,7 @@ def _part_by_key(api: Api, whole: Unknown, keys: tuple[Value, ...], node: Node) 
     return Unknown(symbol("item", whole.symbol, *keys), MAYBE_SCALED)
 
 
-@models.method(MAYBE_SCALED, *sorted(known.KEEPS), *_PROPORTIONAL)
+@models.method(MAYBE_SCALED, *sorted(known.KEEPS))
 def _same(api: Api, loss: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
     return loss
 
