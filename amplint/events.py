@@ -690,6 +690,17 @@ class StateSaved(Event):
     A run shows the scaler itself."""
     written: Place | None = None
     """Where the dict is written that holds them. A run does not show that."""
+    keys: tuple[str | None, ...] = ()
+    """For each scaler, the key of the dict under which its state stands, None where that is not known. A run does not
+    show that."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateLoaded(Event):
+    """An optimizer was given a state that was saved: ``optimizer.load_state_dict(saved["optimizer"])``. Only the flow
+    tells of it: a run that is resumed is another one."""
+
+    optimizer: Hashable
 
 
 @dataclass(frozen=True, slots=True)

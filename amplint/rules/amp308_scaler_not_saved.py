@@ -6,6 +6,9 @@ Reports `torch.save(...)` of an object that holds the `state_dict()` of an optim
 steps, where nobody asks the scaler for its state. Where a helper saves what it is given, it reports the call of the
 helper. All checkpoints that forget one scaler are one finding, with the other places in its trail.
 
+Reports `optimizer.load_state_dict(saved["optimizer"])` where the checkpoint holds the state of the scaler that steps
+the optimizer, nobody loads that, and no code on the way looks up the key under which it was saved.
+
 The method that saves need not be called by the one that trains: they share the object that holds optimizer
 and scaler.
 
@@ -107,8 +110,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed, StateSaved
+from amplint.events import (
+    ObjectMade,
+    OptimizerMade,
+    Place,
+    ScalerMade,
+    ScalerUsed,
+    StateLoaded,
+    StateSaved,
+)
 from amplint.findings import Level
 from amplint.fixes.base import NoFix
 from amplint.fixes.checkpoints import SaveScaler
@@ -116,6 +128,7 @@ from amplint.rules.base import FlowRule, Report
 from amplint.rules.wording import line_of
 
 MOST = 4
+_RESUMED = "resumed"
 
 
 @dataclass(frozen=True)
@@ -128,21 +141,25 @@ class Stepped:
     step: Place = field(compare=False)
 
 
-State = tuple[Stepped, ...]
+class State(NamedTuple):
+    """What scalers have stepped, and the optimizers whose states were loaded."""
+
+    stepped: tuple[Stepped, ...] = ()
+    loaded: tuple[StateLoaded, ...] = ()
 
 
 class ScalerNotSaved(FlowRule):
-    """The state holds the optimizers that scalers have stepped."""
+    """A checkpoint that a run cannot go on from as if nothing had happened."""
 
     shown_by = (StateSaved,)
     told_by_text = True  # whether anybody resumes
     level = Level.WARNING
 
     def start(self) -> Hashable:
-        return ()
+        return State()
 
     def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
-        for known in state:
+        for known in state.stepped:
             if known.scaler == event.scaler:
                 # it would not last until the end of the run either: scaler-in-loop
                 report.withdraw(self, known.made)
@@ -150,29 +167,37 @@ class ScalerNotSaved(FlowRule):
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
         # another run begins, which may have any scaler
-        return ()
+        return State()
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
-        return tuple(known for known in state if not self.context.belongs(known.optimizer, event.identity))
+        left = [known for known in state.stepped if not self.context.belongs(known.optimizer, event.identity)]
+        return state._replace(stepped=tuple(left))
+
+    def on_state_loaded(self, state: State, event: StateLoaded, report: Report) -> Hashable:
+        return state if event in state.loaded else state._replace(loaded=(*state.loaded, event)[-MOST:])
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.made is None:
             return state
         if event.act == "given" or (event.act == "state_dict" and not self.context.only_offers_state(event)):
             report.withdraw(self, event.made)
+        if event.act in ("given", "load_state_dict"):
+            report.withdraw(self, (_RESUMED, event.made))
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state
-        if any(known.optimizer == event.optimizer for known in state):
+        if any(known.optimizer == event.optimizer for known in state.stepped):
             return state
-        return (*state, Stepped(event.optimizer, event.scaler, event.made, event.place))[-MOST:]
+        stepped = Stepped(event.optimizer, event.scaler, event.made, event.place)
+        return state._replace(stepped=(*state.stepped, stepped)[-MOST:])
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
         if event.prepared and event.complete and not event.scalers and self._is_resumed_without(event):
             for made, taken in zip(event.prepared, event.taken, strict=False):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)
-        for known in state:
+        for known in state.stepped:
             self._judge(known, event, report)
+            self._judge_resumed(known, state.loaded, event, report)
         return state
 
     def _is_resumed_without(self, event: StateSaved) -> bool:
@@ -228,6 +253,28 @@ class ScalerNotSaved(FlowRule):
             subject=known.made,
             cause=known.made,  # the last, the best and the regular checkpoint forget one scaler
             builder=SaveScaler(taken, known.made, known.step),
+        )
+
+    def _judge_resumed(
+        self, known: Stepped, loaded: tuple[StateLoaded, ...], event: StateSaved, report: Report
+    ) -> None:
+        """What is saved of the scaler and never loaded, where the optimizer is."""
+        load = next((one for one in loaded if one.optimizer == known.optimizer), None)
+        key = dict(zip(event.scalers, event.keys, strict=False)).get(known.scaler)
+        if load is None or key is None or self.context.is_looked_up(load, key):
+            return
+        trail = ((known.made, "the scaler is made here"), (event.place, "its state is saved here"))
+        report.add(
+            self,
+            load.place,
+            f"the optimizer's state is loaded, and that of its gradient scaler, saved under {key!r}, is not",
+            why="The resumed run starts at the initial scale again, and skips steps or loses small gradients until the "
+            "scale has found its place.",
+            help=f"Call `scaler.load_state_dict(…[{key!r}])` beside it.",
+            trail=trail,
+            subject=(_RESUMED, known.made),
+            cause=known.made,
+            builder=NoFix("what is to happen with checkpoints without that key is for its author to say"),
         )
 
 

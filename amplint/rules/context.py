@@ -11,6 +11,7 @@ from amplint.events import (
     Rounds,
     ScalerAtHand,
     ScalerUsed,
+    StateLoaded,
     StateSaved,
 )
 
@@ -31,6 +32,9 @@ class Context(Protocol):
 
     def may_be_resumed(self, event: StateSaved) -> bool:
         """Whether somebody may load what is saved to go on: ``optimizer.load_state_dict(saved["optimizer"])``."""
+
+    def is_looked_up(self, event: StateLoaded, key: str) -> bool:
+        """Whether code on the way to where a state is loaded may look up a key beside it: ``saved["scaler"]``."""
 
     def framework_saves_scaler(self, event: StateSaved) -> bool:
         """Whether code on the way to a checkpoint minds the scaler of a framework: ``accelerator.scaler``."""
@@ -79,6 +83,10 @@ class NothingElse:
 
     def may_be_resumed(self, event: StateSaved) -> bool:
         """See Context. That happens later."""
+        return True
+
+    def is_looked_up(self, event: StateLoaded, key: str) -> bool:
+        """See Context. That is another run."""
         return True
 
     def framework_saves_scaler(self, event: StateSaved) -> bool:

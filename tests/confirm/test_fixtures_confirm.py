@@ -38,6 +38,8 @@ NOT_SEEN = {
     "scheduler-on-skipped-step/bad_scale_differs.py": "a run does not see what the scheduler depends on",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
+    "scaler-not-saved/bad_saved_and_never_loaded.py": "a run does not know what it saves for",
+    "scaler-not-saved/bad_never_loaded_by_trainer.py": "a run does not know what it saves for",
     "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""

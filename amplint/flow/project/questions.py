@@ -20,6 +20,7 @@ from amplint.events import (
     Rounds,
     ScalerAtHand,
     ScalerUsed,
+    StateLoaded,
     StateSaved,
     enabled_region,
 )
@@ -267,6 +268,16 @@ class Questions:
         found = {kind for file, part in parts for kind in self._resumed_in(file, part)}
         return found != {_MODULE}
 
+    def is_looked_up(self, event: StateLoaded, key: str) -> bool:
+        """Whether the text of a key stands in a file on the way, anywhere but where something is put under it."""
+        stack = self._stacks.at(event.place)
+        parts = self._stacks.reached(self._stacks.definitions(stack))
+        files = {
+            *self._stacks.files(stack),
+            *(part.file for part in parts if isinstance(part, FunctionValue)),
+        }
+        return any(_reads(file.outline.tree, key) for file in files)
+
     def _resumed_in(self, file: ProjectFile, part: FunctionOutline) -> frozenset[str | None]:
         """The kinds of what ``load_state_dict`` is called on in a function."""
         known = self._resumed.get(part)
@@ -322,6 +333,20 @@ class Questions:
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """See settings."""
         return settings.belongs(part, whole)
+
+
+def _reads(tree: ast.Module, text: str) -> bool:
+    """Whether a text stands somewhere that it is not merely a key under which something is put."""
+    written: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            written.update(id(key) for key in node.keys)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            written.add(id(node.slice))
+    return any(
+        isinstance(node, ast.Constant) and node.value == text and id(node) not in written
+        for node in ast.walk(tree)
+    )
 
 
 def _bodies(part: FunctionValue) -> Iterator[Body]:

@@ -55,14 +55,16 @@ _LOST = frozenset({"one of"})
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of what is saved. ``named``: it stands under a key, a position or the name of an attribute."""
+    """A part of what is saved. ``named``: it stands under a key, a position or the name of an attribute; ``key`` is the
+    key of a dict, if that is a text."""
 
     value: Value
     named: bool = True
     depth: int = 0
+    key: str | None = None
 
-    def inner(self, value: Value, *, named: bool) -> _Part:
-        return _Part(value, named, self.depth + 1)
+    def inner(self, value: Value, *, named: bool, key: object = None) -> _Part:
+        return _Part(value, named, self.depth + 1, key if isinstance(key, str) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class _Found:
     """The states that were found so far; ``complete``: none of a scaler can hide in a part that is not known."""
 
     optimizers: tuple[tuple[Symbol, Place | None], ...] = ()
-    scalers: tuple[Symbol, ...] = ()
+    scalers: tuple[tuple[Symbol, str | None], ...] = ()
     complete: bool = True
     choices: int = 0
     seen: frozenset[Symbol] = frozenset()
@@ -113,11 +115,12 @@ def saved(api: Api, value: Value, node: Node, place: Place | None = None) -> Non
                 place or api.place(node),
                 regions(api),
                 names,
-                found.scalers,
+                tuple(scaler for scaler, _ in found.scalers),
                 found.complete,
                 tuple(place for _, place in found.optimizers),
                 prepared=_prepared(api, names),
                 written=_written(api, value),
+                keys=tuple(key for _, key in found.scalers),
             )
         )
 
@@ -219,9 +222,9 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
     value = api.contents(part.value)
     match value:
         case Scaler():
-            return replace(found, scalers=(*found.scalers, value.identity)), ()
+            return replace(found, scalers=(*found.scalers, (value.identity, None))), ()
         case StateDict(kind="scaler", identity=Symbol() as identity):
-            return replace(found, scalers=(*found.scalers, identity)), ()
+            return replace(found, scalers=(*found.scalers, (identity, part.key))), ()
         case Optimizer():
             identity_ = identity_of(value)
             return (found if identity_ is None else _with_optimizer(found, identity_, None)), ()
@@ -232,7 +235,7 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
         case Mapping() | Sequence() | Instance() if part.depth == _DEEPEST:
             return replace(found, complete=False), ()
         case Mapping():
-            named = tuple(part.inner(item, named=True) for _, item in value.items)
+            named = tuple(part.inner(item, named=True, key=key) for key, item in value.items)
             return found, (*named, *(part.inner(item, named=False) for item in value.rest))
         case Sequence():
             return found, tuple(part.inner(item, named=value.exact) for item in value.items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amplint.amp.scalers import TAKES_SCALE
-from amplint.events import CastParameters, OptimizerMade, OptimizerStepped, Place
+from amplint.events import CastParameters, OptimizerMade, OptimizerStepped, Place, StateLoaded
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.torch.ambient import regions
@@ -326,6 +326,7 @@ def _load_state_dict(api: Api, optimizer: Value, name: str, arguments: Arguments
     identity = identity_of(optimizer)
     if identity is not None:
         api.set_note(identity, Restored())
+        api.emit(StateLoaded(api.place(node), regions(api), identity))
     return NONE
 
 
