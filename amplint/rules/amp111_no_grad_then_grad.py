@@ -6,7 +6,8 @@ Reports the second of two forwards of one module in one region, if the first ran
 second takes gradients, where the project's requirements (or `--torch-version`) admit torch before 2.11.
 
 Silent with `cache_enabled=False`, after `torch.clear_autocast_cache()`, where the first forward that used the
-weights took gradients, for frozen modules, and where each forward has its own region.
+weights took gradients, for frozen modules, where each forward has its own region, and where only optimizers of other
+parameters step by the loss: the discriminator in the generator's step.
 
 ## Why is this bad
 
@@ -77,9 +78,19 @@ torch that makes the region is not found there is no fix.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
 from amplint.amp.versions import compare
-from amplint.events import CacheCleared, Event, Forward, Place, RegionExited, enabled_region
+from amplint.events import (
+    CacheCleared,
+    Event,
+    Forward,
+    FunctionEnded,
+    OptimizerStepped,
+    Place,
+    RegionExited,
+    enabled_region,
+)
 from amplint.findings import Level
 from amplint.fixes.weight_cache import SwitchCacheOff
 from amplint.flow.state.symbols import made_from
@@ -90,20 +101,36 @@ from amplint.rules.wording import line_of
 FIXED_IN = (2, 11)
 """The first torch release without the fault."""
 MOST = 24
+MOST_LATER = 4
 
-Seen = tuple[tuple[Hashable, Place | None], ...]
-"""Modules whose weights the outermost region has cast, and where that was if it was without gradients."""
+
+class Pending(NamedTuple):
+    """A forward whose parameters get no gradients, after the one at ``first``. ``other``: since then an optimizer
+    stepped that has other parameters."""
+
+    first: Place
+    forward: Forward
+    other: bool = False
+
+
+class State(NamedTuple):
+    """``seen``: modules whose weights the outermost region has cast, and where that was if it was without gradients.
+    ``pending``: what harms if an optimizer of these parameters steps."""
+
+    seen: tuple[tuple[Hashable, Place | None], ...] = ()
+    pending: tuple[Pending, ...] = ()
 
 
 class NoGradThenGrad(FlowRule):
-    """The state is Seen, or None once it was told of for this region."""
+    """A forward that autocast's cache leaves without gradients, if anybody is to step by them."""
 
     level = Level.ERROR
+    shown_by = (Forward,)
     one_for_subject = True
     """The modules inside a module that runs twice run twice, too."""
 
-    def start(self) -> Seen | None:
-        return ()
+    def start(self) -> State:
+        return State()
 
     def subjects(self, events: Iterable[Event]) -> Iterable[Hashable]:
         forwards = [event for event in events if isinstance(event, Forward)]
@@ -117,30 +144,57 @@ class NoGradThenGrad(FlowRule):
     def about(self, event: Event) -> tuple[Hashable, ...] | None:
         return (event.module,) if isinstance(event, Forward) else None
 
-    def on_region_exited(self, state: Seen | None, event: RegionExited, report: Report) -> Seen | None:
-        return state if event.regions else ()
+    def on_region_exited(self, state: State, event: RegionExited, report: Report) -> State:
+        return state if event.regions else state._replace(seen=())
 
-    def on_cache_cleared(self, state: Seen | None, event: CacheCleared, report: Report) -> Seen | None:
-        return ()
+    def on_cache_cleared(self, state: State, event: CacheCleared, report: Report) -> State:
+        return state._replace(seen=())
 
-    def on_forward(self, state: Seen | None, event: Forward, report: Report) -> Seen | None:
+    def on_forward(self, state: State, event: Forward, report: Report) -> State:
         old = compare(self.setting.torch, "<", FIXED_IN)
         region = enabled_region(event.regions)
-        if state is None or old is False or region is None or not region.cache_enabled:
+        if old is False or region is None or not region.cache_enabled:
             return state
         if not event.trains or event.module is None:
             return state
-        for module, place in state:
+        for module, place in state.seen:
             if module == event.module:
                 if place is None or not event.gradients:
                     return state
-                self._tell(place, event, report, Level.ERROR if old else Level.WARNING)
-                return None
+                pending = Pending(place, event)
+                if pending in state.pending:
+                    return state
+                return state._replace(pending=(*state.pending, pending)[-MOST_LATER:])
         first = None if event.gradients else event.place
-        return (*state, (event.module, first)) if len(state) < MOST else state
+        if first is None:
+            # from here on gradients come from this forward
+            state = state._replace(pending=tuple(one for one in state.pending if not one.other))
+        return state._replace(seen=(*state.seen, (event.module, first))) if len(state.seen) < MOST else state
 
-    def _tell(self, first: Place, event: Forward, report: Report, level: Level) -> None:
+    def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> State:
+        left = []
+        for one in state.pending:
+            if self._are_of(event.modules, one):
+                self._tell(one, report)
+            else:
+                left.append(one._replace(other=True))
+        return state._replace(pending=tuple(left))
+
+    def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> State:
+        """Who steps by gradients that nobody in sight applies is out of sight."""
+        for one in state.pending:
+            if not one.other:
+                self._tell(one, report)
+        return State()
+
+    def _are_of(self, modules: frozenset[Hashable], one: Pending) -> bool:
+        """Whether the module's parameters may be among those of an optimizer."""
+        return not modules or self.context.may_share(one.forward.module, modules)
+
+    def _tell(self, pending: Pending, report: Report) -> None:
+        first, event = pending.first, pending.forward
         region = event.regions[0]
+        sure = compare(self.setting.torch, "<", FIXED_IN)
         message = (
             "before torch 2.11 this forward gives its parameters no gradients, after the one under no_grad on "
             f"{line_of(first, event.place)}"
@@ -155,7 +209,7 @@ class NoGradThenGrad(FlowRule):
             why=f"The region on {line_of(region.place, event.place)} keeps the parameters as that forward cast them: "
             "without history.",
             help="Open a region for each forward, or pass `cache_enabled=False`.",
-            level=level,
+            level=Level.ERROR if sure else Level.WARNING,
             trail=trail,
             subject=region.place,
             builder=builder,

@@ -65,6 +65,9 @@ class Context(Protocol):
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """Whether an object is another one, or was made or is held by it: ``trainer.scaler`` and ``trainer``."""
 
+    def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
+        """Whether parameters of a module may be among those of others: it is one of them, or a part, or has one."""
+
 
 class NothingElse:
     """The context of events beside which there is nothing: what they do not show is not there."""
@@ -124,3 +127,7 @@ class NothingElse:
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """See Context."""
         return part == whole
+
+    def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
+        """See Context. A run knows modules and the parameters of optimizers by different names."""
+        return True

@@ -33,6 +33,7 @@ from amplint.flow.project.edges import Definition
 from amplint.flow.project.meanings import UNSEEN
 from amplint.flow.project.stack import StackFrame, Stacks, column, node_at, scopes_in
 from amplint.flow.project.view import View
+from amplint.flow.state.symbols import made_from
 from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.bodies import Body, Call, Store
 from amplint.source.facts import facts_of
@@ -333,6 +334,14 @@ class Questions:
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """See settings."""
         return settings.belongs(part, whole)
+
+    def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
+        """Whether a module is one of some others, or one was made from another."""
+        return (
+            module in others
+            or bool(others & made_from(module))
+            or any(module in made_from(one) for one in others)
+        )
 
 
 def _reads(tree: ast.Module, text: str) -> bool:
