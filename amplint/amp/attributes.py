@@ -1,4 +1,4 @@
-"""What objects of torch.nn classes have, as far as code asks them for what autocast needs.
+"""What modules and tensors of torch have, as far as code asks them for what autocast needs.
 
 Source: ``torch/nn/modules/module.py`` of torch 2.13.0; ``tests/amp/test_attributes.py`` asks the installed torch.
 """
@@ -64,3 +64,48 @@ MODULE_ATTRIBUTES = frozenset(
     }
 )
 """What every nn.Module has, but for names that begin with an underscore."""
+
+TENSOR_PROPERTIES = frozenset(
+    {
+        "H",
+        "T",
+        "data",
+        "device",
+        "dtype",
+        "grad",
+        "grad_dtype",
+        "grad_fn",
+        "imag",
+        "is_cpu",
+        "is_cuda",
+        "is_ipu",
+        "is_leaf",
+        "is_maia",
+        "is_meta",
+        "is_mkldnn",
+        "is_mps",
+        "is_mtia",
+        "is_nested",
+        "is_quantized",
+        "is_sparse",
+        "is_sparse_csr",
+        "is_vulkan",
+        "is_xla",
+        "is_xpu",
+        "itemsize",
+        "layout",
+        "mH",
+        "mT",
+        "name",
+        "names",
+        "nbytes",
+        "ndim",
+        "output_nr",
+        "real",
+        "requires_grad",
+        "retains_grad",
+        "shape",
+        "volatile",
+    }
+)
+"""What every tensor has that is no method, but for names that begin with an underscore."""

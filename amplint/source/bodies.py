@@ -66,6 +66,7 @@ class Body:
         "hidden",
         "imports",
         "is_generator",
+        "keyed",
         "loads",
         "multiplies",
         "returned",
@@ -81,6 +82,8 @@ class Body:
         in ``calls`` alone."""
         self.compared: set[str] = set()
         """Those of them that are only compared with: ``x.dtype == torch.float16`` makes nothing half."""
+        self.keyed: set[str] = set()
+        """Those in which something is looked up by a text: ``settings["amp"]``."""
         self.functions: list[FunctionNode] = []
         self.classes: list[ast.ClassDef] = []
         self.heads: list[ast.expr] = []
@@ -242,6 +245,12 @@ class Body:
         self.multiplies |= isinstance(node.op, ast.MatMult)
         pending += [node.left, node.right]
 
+    def _subscript(self, node: ast.Subscript, pending: list[ast.AST]) -> None:
+        name = dotted(node.value) if isinstance(node.slice, ast.Constant) else None
+        if name is not None and isinstance(node.slice.value, str):  # type: ignore[attr-defined]
+            self.keyed.add(name)
+        pending += [node.value, node.slice]
+
     def _augmented(self, node: ast.AugAssign, pending: list[ast.AST]) -> None:
         self.multiplies |= isinstance(node.op, ast.MatMult)
         self._store(node.target, None, node, pending, simple=True)
@@ -330,6 +339,7 @@ _SPECIAL: dict[type[ast.AST], _Special] = {
     ast.AugAssign: Body._augmented,
     ast.BinOp: Body._binary,
     ast.Compare: Body._compare,
+    ast.Subscript: Body._subscript,
     ast.For: Body._for,
     ast.AsyncFor: Body._for,
     ast.With: Body._with,

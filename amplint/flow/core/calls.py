@@ -288,16 +288,17 @@ def _call_cached(m: Machine, function: FunctionValue, given: Arguments, node: No
 
 def _canonical(m: Machine, function: FunctionValue, program: Program, given: Arguments) -> Arguments:
     """The arguments with unknowns that come about at some node, and of which nothing is known, named after the
-    parameters: the function does the same with each of them."""
+    parameters: the function does the same with each of them. Settings keep their names: what the function makes by them
+    is switched by the same flag as what its caller makes."""
     known = atoms(m.state.condition)
     asked = {part for atom in known for part in atom.parts if isinstance(part, Symbol)}
 
     def plain(value: Value, name: str) -> Value:
-        if isinstance(value, (Unknown, Number)) and _is_plain(m, value) and value.symbol not in asked:
-            return replace(
-                value, symbol=symbol("parameter", program.path, *program.root, program.number, name)
-            )
-        return value
+        if not isinstance(value, (Unknown, Number)) or not _is_plain(m, value):
+            return value
+        if value.symbol in asked or m.is_asked(function, name):
+            return value
+        return replace(value, symbol=symbol("parameter", program.path, *program.root, program.number, name))
 
     names = [part.name for part in program.parameters if part.kind in ("positional", "normal")]
     positional = tuple(

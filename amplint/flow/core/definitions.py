@@ -217,6 +217,10 @@ class Definitions(Names):
         """Whether what a function gives is kept."""
         return self.project.is_cached(function)
 
+    def is_asked(self, function: FunctionValue, name: str) -> bool:
+        """See Machine."""
+        return self.project.is_asked(function, name)
+
     def program_of(self, function: FunctionValue) -> ir.Program | None:
         """A function lowered."""
         return function.program if function.program is not None else self.project.program(function)

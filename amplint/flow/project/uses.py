@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
+from amplint.amp.attributes import TENSOR_PROPERTIES
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Edges
 from amplint.flow.state.values import ClassValue, FunctionValue
@@ -20,6 +21,8 @@ from amplint.source.project import ProjectFile
 
 STEPPED = "<stepped>"
 """Stands for being the first argument of ``x.step(…)`` or ``x.unscale_(…)``."""
+ASKED = "<asked>"
+"""Stands for being asked for what no tensor has: ``settings.amp``, ``settings["amp"]``."""
 _STEPS = ("step", "unscale_")
 _TELLING = frozenset({"param_groups", "grad", "dtype", "device", "autocast"})
 """Attributes that tell what an object is, beside its methods."""
@@ -82,6 +85,8 @@ class Uses:
         for callee, key in facts.passed.get(name, ()):
             if key == 0 and "." in callee and callee.rpartition(".")[2] in _STEPS:
                 found.add(STEPPED)
+        if _is_asked(facts, name):
+            found.add(ASKED)
         return found
 
     def _after(self, spot: Spot) -> list[Spot]:
@@ -194,3 +199,9 @@ def _aliases(assigned: Mapping[str, list[Store]], name: str) -> Iterator[str]:
 def _only_source(stores: list[Store]) -> str | None:
     value = stores[0].value if len(stores) == 1 else None
     return dotted(value) if value is not None else None
+
+
+def _is_asked(facts: Facts, name: str) -> bool:
+    """Whether a function looks something up in what a name stands for that no tensor has, and does not call it."""
+    asked = facts.reads.get(name, frozenset()) - facts.uses.get(name, frozenset()) - TENSOR_PROPERTIES
+    return bool(asked) or any(name in body.keyed for body in facts.bodies())

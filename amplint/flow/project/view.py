@@ -16,7 +16,7 @@ from amplint.flow.project.effects import Effects
 from amplint.flow.project.meanings import UNSEEN, Assigned, Folder, Meaning, Member
 from amplint.flow.project.names import Names
 from amplint.flow.project.registrations import Registrations
-from amplint.flow.project.uses import Uses
+from amplint.flow.project.uses import ASKED, Uses
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import ClassValue, External, FunctionValue, ModuleFile, Unknown, Value
 from amplint.lowering.lower import lower_function, lower_lines, lower_module
@@ -375,6 +375,10 @@ class View:
         """The methods that are called on a dotted name in a function, and by functions that are given it."""
         outline = self._outline(function)
         return self._uses.of_name(function.file, outline, dotted) if outline is not None else frozenset()
+
+    def is_asked(self, function: FunctionValue, name: str) -> bool:
+        """Whether a function, or one that is given it, asks what a name stands for what no tensor has: ``cfg.amp``."""
+        return ASKED in self.uses(function, name)
 
     def uses_of_global(self, file: ProjectFile, dotted: str) -> frozenset[str]:
         """The methods that are called on a dotted name of a module, there and in the functions that read it."""
