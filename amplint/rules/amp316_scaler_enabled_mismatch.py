@@ -3,8 +3,9 @@
 ## What it does
 
 Reports a scaler and a float16 region that two flags switch which come from different places, such as an argument
-and a setting; a float16 region that is always on with a scaler that a flag can switch off; and an enabled scaler in
-a project that has no autocast at all.
+and a setting; a float16 region that is always on with a scaler that a flag can switch off; a scaler that is off in
+each run in which the region is float16, as by `enabled=args.dtype == "fp16"` where the setting is called "float16"; and
+an enabled scaler in a project that has no autocast at all.
 
 Silent: one flag for both; two entries of the same settings (attributes or items of one object, parameters of one
 function), which the author offers side by side: that somebody may set one without the other is no fault of the
@@ -83,10 +84,13 @@ from collections.abc import Hashable
 
 from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
+from amplint.fixes.base import NoFix
 from amplint.fixes.switches import SwitchTogether
 from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions
 from amplint.rules.wording import line_of
+
+_OFF = "off"
 
 
 class ScalerEnabledMismatch(FlowRule):
@@ -105,7 +109,14 @@ class ScalerEnabledMismatch(FlowRule):
         return state or True
 
     def on_scaler_used(self, state: Hashable, event: ScalerUsed, report: Report) -> Hashable:
-        if event.made is None or event.enabled is not True:
+        if event.made is None:
+            return state
+        if isinstance(state, Region) and event.act == "scale" and _is_float16(state):
+            if event.enabled is not False:
+                report.withdraw(self, (_OFF, event.made))
+            else:
+                self._tell_off(state, event, event.made, report)
+        if event.enabled is not True:
             return state
         if isinstance(state, Region):
             if event.act == "scale":
@@ -124,6 +135,21 @@ class ScalerEnabledMismatch(FlowRule):
                 builder=SwitchTogether(event.made),
             )
         return state
+
+    def _tell_off(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
+        """A scaler that is off, unless on another path it is on with such a region."""
+        trail = (opened(region), (event.place, "the loss is scaled here, by one"))
+        report.add(
+            self,
+            made,
+            f"this gradient scaler is off wherever the region on {line_of(region.place, made)} is float16",
+            why="Small gradients become zero, and the weights they belong to stop learning.",
+            help="Enable it by the same setting that makes the region float16.",
+            trail=trail,
+            subject=(_OFF, made),
+            assumes=of_regions(region, seen_from=made),
+            builder=NoFix("which of the settings is meant, only the author knows"),
+        )
 
     def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
         if (
@@ -161,3 +187,8 @@ class ScalerEnabledMismatch(FlowRule):
             assumes=assumes,
             builder=builder,
         )
+
+
+def _is_float16(region: Region) -> bool:
+    """Whether a region is on and surely float16."""
+    return bool(region.enabled) and region.dtype is DType.FLOAT16 and not region.framework

@@ -1,4 +1,5 @@
-"""Arguments of the command line: which of them are numbers. ``parser.add_argument("--size", type=int, default=4)``."""
+"""Arguments of the command line: which of them are numbers, and what others offer. ``parser.add_argument("--size",
+type=int, default=4)``."""
 
 from __future__ import annotations
 
@@ -17,15 +18,25 @@ _NUMBERS = frozenset({"builtins.int", "builtins.float"})
 
 
 @dataclass(frozen=True, slots=True)
+class Option(Note):
+    """The texts that an option offers: its choices, or its default."""
+
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Options(Note):
-    """The options of a parser that give a number, whoever runs the program."""
+    """The options of a parser that give a number, whoever runs the program, and those that offer texts."""
 
     numbers: tuple[str, ...] = ()
+    texts: tuple[tuple[str, Option], ...] = ()
 
     def joined(self, other: Note | None) -> Note:
         """An option that only one path has is one all the same where it is read."""
-        more = other.numbers if isinstance(other, Options) else ()
-        return Options(tuple(dict.fromkeys((*self.numbers, *more))))
+        if not isinstance(other, Options):
+            return self
+        numbers = tuple(dict.fromkeys((*self.numbers, *other.numbers)))
+        return Options(numbers, tuple(dict.fromkeys((*self.texts, *other.texts))))
 
 
 @models.call(_PARSER, weight=Weight.EFFECT)
@@ -45,11 +56,27 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _add(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``parser.add_argument("--size", type=int, default=4)``."""
     parser, option = arguments.receiver, _name(arguments)
-    if isinstance(parser, Instance) and option is not None and _is_number(arguments):
+    if isinstance(parser, Instance) and option is not None:
+        texts = _texts(api, arguments)
+        own = (
+            Options((option,))
+            if _is_number(arguments)
+            else Options((), ((option, texts),))
+            if texts
+            else None
+        )
         known = api.note(parser.identity, Options)
-        numbers = known.numbers if known is not None else ()
-        api.set_note(parser.identity, Options((*numbers, option)))
+        if own is not None:
+            api.set_note(parser.identity, own if known is None else known.joined(own))
     return api.unknown(node)
+
+
+def _texts(api: Api, arguments: Arguments) -> Option | None:
+    """What an option offers, if that is texts."""
+    choices = api.contents(arguments.keyword("choices") or NONE)
+    given = choices.items if isinstance(choices, Sequence) else (arguments.keyword("default"),)
+    values = [value.value for value in given if isinstance(value, Constant)]
+    return Option(tuple(map(str, values))) if values and all(isinstance(one, str) for one in values) else None
 
 
 def _name(arguments: Arguments) -> str | None:
@@ -93,4 +120,6 @@ def _parse(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     known = api.note(parser.identity, Options) if isinstance(parser, Instance) else None
     for option in known.numbers if known is not None else ():
         api.store(made.symbol, option, Number(symbol("attribute", made.symbol, option)))
+    for option, texts in known.texts if known is not None else ():
+        api.set_note(symbol("attribute", made.symbol, option), texts)
     return made if name.endswith(".parse_args") else Sequence((made, api.unknown(node)))

@@ -8,6 +8,7 @@ import numbers
 from amplint.amp.versions import compare, since
 from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.python.argparse import Option
 from amplint.flow.models.python.items import is_of_python, named
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import Condition, asked, either, select
@@ -270,9 +271,9 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if isinstance(key, Constant) and isinstance(key.value, str):
         return _attribute(api, value, key.value, rest[0] if rest else None, node)
     if isinstance(value, External):
-        return External(f"{value.name}.?")
+        return chosen_in(_offered(api, value, key, node), key, External(f"{value.name}.?"))
     if isinstance(value, ModuleFile):
-        return chosen_in(api, api.choices(value), key, node)
+        return chosen_in(api.choices(value), key, api.unknown(node))
     held = api.attributes_of(value).items() if isinstance(value, Instance) else ()
     parts = tuple(part for name, part in held if name.startswith("[") and name != "[]")
     if parts:
@@ -281,9 +282,16 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return Unknown(symbol("attribute", of, what)) if of and what else api.unknown(node)
 
 
-def chosen_in(api: Api, choices: dict[str, Value], key: Value, node: Node) -> Value:
-    """One of several, by a name that is not known; something else where it is none of these."""
-    found: Value = api.unknown(node)
+def _offered(api: Api, module: External, key: Value, node: Node) -> dict[str, Value]:
+    """What an option of the command line may choose in a module outside: ``getattr(torch, args.dtype)``."""
+    option = api.note(key.symbol, Option) if isinstance(key, Unknown) else None
+    names = option.values if option is not None else ()
+    return {name: api.attribute(module, name, node) for name in names}
+
+
+def chosen_in(choices: dict[str, Value], key: Value, other: Value) -> Value:
+    """One of several, by a name that is not known; another value where it is none of these."""
+    found = other
     name = key.symbol if isinstance(key, (Unknown, Text)) else None
     if name is None:
         return found

@@ -83,14 +83,28 @@ def run(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -
     """The forward of a module, in the thread that is being walked, and in the region that a framework runs it in."""
     identity = value.identity if isinstance(value, Instance) else value.symbol
     prepared = api.note(identity, Prepared)
-    if prepared is None or prepared.context is None:
+    if prepared is None:
         return _run(api, value, arguments, node)
+    if prepared.context is None:
+        return _run(api, value, _given_to_region(arguments), node)
     # each module has a context of its own
     context = replace(prepared.context, identity=symbol("around", prepared.context.identity, identity))
     api.enter(context, node)
     result = _run(api, value, arguments, node)
     api.leave(context, node)
     return apply(_in_float32, result) if prepared.float32_out else result
+
+
+def _given_to_region(arguments: Arguments) -> Arguments:
+    """The arguments of a forward of which a setting out of sight decides whether it runs in a region: one that the code
+    has cast to half may meet float32 weights there."""
+
+    def plain(value: Value) -> Value:
+        return replace(value, half_by_user=None) if isinstance(value, Tensor) else value
+
+    positional = tuple(apply(plain, value) for value in arguments.positional)
+    keywords = tuple((name, apply(plain, value)) for name, value in arguments.keywords)
+    return replace(arguments, positional=positional, keywords=keywords)
 
 
 def _in_float32(value: Value) -> Value:
