@@ -380,6 +380,16 @@ class FunctionApplied(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RunAgain(Event):
+    """A layer with float32 weights that ran in ``region`` in the forward of a Function runs again in its backward,
+    without it. ``applied`` is where ``Function.apply`` ran. Only the flow tells."""
+
+    function: CustomFunction
+    region: Region
+    applied: Place
+
+
+@dataclass(frozen=True, slots=True)
 class WeightCast(Event):
     """Autocast casts a float32 leaf that takes gradients, and keeps the copy. ``owner`` identifies it."""
 

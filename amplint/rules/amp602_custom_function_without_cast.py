@@ -6,10 +6,14 @@ Reports a `torch.autograd.Function` whose forward and backward both run matrix p
 applied inside an autocast region to a float32 tensor such as a parameter, and which minds neither autocast nor
 types: no `custom_fwd` and `custom_bwd`, no cast, no region of its own.
 
+It reports a backward, without these decorators, that runs layers again which ran inside the region in the forward,
+as reversible blocks and hand-written checkpointing do.
+
 It also reports a backward that enters autocast with a flag which forward has saved, `autocast(enabled=ctx.flag)`,
 and without the type, as hand-written checkpointing often does.
 
-Silent for elementwise Functions, where no type can clash, for Functions that are never applied inside a region as
+Silent for elementwise Functions, where no type can clash, for layers that autocast does not run in half precision,
+for a backward that opens the region again, for Functions that are never applied inside a region as
 far as is known, and for those that cast by hand.
 
 ## Why is this bad
@@ -23,7 +27,9 @@ tensor, and raises. A backward that restores only the flag recomputes a bfloat16
 Measured with torch 2.13.0 on the CPU, for a Function with a product in both methods under bfloat16: the backward
 outside the region raises `RuntimeError: expected m1 and m2 to have the same dtype, but got: c10::BFloat16 !=
 float`; inside the region it works. `torch.autocast(device, enabled=flag)` without `dtype` takes the type of the
-region around it, and outside every region the default of the device: float16 on CUDA.
+region around it, and outside every region the default of the device: float16 on CUDA. A backward that runs an
+`nn.Linear` again outside the region does so in float32 where the input was kept in float32, and raises
+`RuntimeError: mat1 and mat2 must have the same dtype` where it was kept in bfloat16.
 
 ## Example
 
@@ -102,7 +108,15 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from amplint.amp.versions import compare
-from amplint.events import FunctionApplied, FunctionDefined, enabled_region
+from amplint.events import (
+    CustomFunction,
+    FunctionApplied,
+    FunctionDefined,
+    Place,
+    Region,
+    RunAgain,
+    enabled_region,
+)
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.function_decorators import DecorateBoth
@@ -148,11 +162,6 @@ class CustomFunctionWithoutCast(FlowRule):
             "region, raises `RuntimeError: expected m1 and m2 to have the same dtype`."
         )
         trail = (opened(region), (event.place, "it is applied here"))
-        builder: FixBuilder = NoFix("the device of the region is not known where the Function is defined")
-        if region.device is not None and function.forward is not None:
-            builder = DecorateBoth(function.forward, function.backward, region.device)
-        if compare(self.setting.torch, ">=", SINCE) is False:
-            builder = NoFix("`torch.amp.custom_fwd` is there since torch 2.4")
         report.add(
             self,
             function.backward,
@@ -160,6 +169,43 @@ class CustomFunctionWithoutCast(FlowRule):
             why=why,
             help="Decorate forward and backward with `torch.amp.custom_fwd` and `torch.amp.custom_bwd`.",
             trail=trail,
-            builder=builder,
+            builder=self._decorated(function, region),
         )
         return state
+
+    def on_run_again(self, state: Hashable, event: RunAgain, report: Report) -> Hashable:
+        function, region = event.function, event.region
+        place = _called_by_backward(event)
+        dtype = dtype_name(region)
+        report.add(
+            self,
+            place,
+            f"the backward of `{function.name}` runs layers again that ran in the region on "
+            f"{line_of(region.place, place)}, and without it",
+            why=f"The forward computed them in {dtype}. The backward pass comes after the region: on float32 inputs it "
+            f"computes another function, in float32, and on those in {dtype} it raises RuntimeError.",
+            help="Decorate forward and backward with `torch.amp.custom_fwd` and `torch.amp.custom_bwd`, or use "
+            "`torch.utils.checkpoint.checkpoint`.",
+            trail=(
+                opened(region),
+                (event.applied, "it is applied here"),
+                (event.place, "this layer runs again"),
+            ),
+            builder=self._decorated(function, region),
+        )
+        return state
+
+    def _decorated(self, function: CustomFunction, region: Region) -> FixBuilder:
+        """Puts the decorators on both methods, for the device of the region."""
+        if compare(self.setting.torch, ">=", SINCE) is False:
+            return NoFix("`torch.amp.custom_fwd` is there since torch 2.4")
+        if region.device is None or function.forward is None or function.backward is None:
+            return NoFix("the device of the region is not known where the Function is defined")
+        return DecorateBoth(function.forward, function.backward, region.device)
+
+
+def _called_by_backward(event: RunAgain) -> Place:
+    """The call in backward below which a layer runs, or the layer itself."""
+    calls = (*event.place.calls, event.place)
+    steps = zip(reversed(calls[:-1]), reversed(calls[1:]), strict=True)
+    return next((inner for outer, inner in steps if outer == event.applied), event.place)

@@ -9,20 +9,35 @@ from functools import partial
 from amplint.amp.functions import PRODUCTS
 from amplint.amp.ops import CASTS, INTEGERS
 from amplint.amp.regions import CUSTOM_BWD, CUSTOM_FWD, ENTRIES
-from amplint.events import CustomFunction, DType, FunctionApplied, FunctionDefined, Place
+from amplint.events import (
+    CacheCleared,
+    CustomFunction,
+    DType,
+    FunctionApplied,
+    FunctionDefined,
+    Place,
+    enabled_region,
+)
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
-from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.values import Autocast, DTypeValue, GradientSwitch, Tensor
-from amplint.flow.state.conditions import leaves
+from amplint.flow.models.torch.ambient import gradients, regions
+from amplint.flow.models.torch.recomputation import Applied, InFunction
+from amplint.flow.models.torch.values import Autocast, DTypeValue, GradientSwitch, OpenRegions, Tensor
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import choice, leaves
+from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
+    FALSE,
     NONE,
+    TRUE,
     ClassValue,
     Constant,
     External,
     FunctionValue,
     Instance,
     Partial,
+    Sequence,
+    Unknown,
     Value,
 )
 from amplint.lowering import program as ir
@@ -33,6 +48,8 @@ from amplint.source.project import ProjectFile
 models = Registry()
 
 FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
+CONTEXT = "context of a Function"
+"""The kind of ``ctx``."""
 MOST_WRAPPERS = 2
 """So many functions of the project are looked into for the context that they make of a flag."""
 _HALF_TYPES = frozenset({"torch.float16", "torch.half", "torch.bfloat16"})
@@ -82,22 +99,84 @@ def _applied(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         return api.opaque(arguments, node)
     if described.cast_inputs:
         return api.unknown(node)
-    return _forward(
-        api, forward, arguments if described.setup_context else _with_context(api, arguments, node), node
-    )
+    return _run(api, owner, described, forward, replace(arguments, receiver=None), node)
 
 
-def _with_context(api: Api, arguments: Arguments, node: Node) -> Arguments:
-    return replace(arguments, receiver=None).after(api.unknown(node), node)
+# what runs -------------------------------------------------------------------------------------------------------
 
 
-def _forward(api: Api, forward: FunctionValue, arguments: Arguments, node: Node) -> Value:
-    """Runs it as ``apply`` does: in the regions around, without gradients."""
+def _run(
+    api: Api,
+    owner: ClassValue,
+    described: CustomFunction,
+    forward: FunctionValue,
+    given: Arguments,
+    node: Node,
+) -> Value:
+    """Runs a Function as ``apply`` does: forward in the regions around, and backward after them, if it leaves autocast
+    to chance there. What others do in their backward is not looked at."""
+    applied = _left_to_chance(api, described, node)
+    if applied is None:
+        return _forward(api, described, forward, api.unknown(node), given, node)
+    around = api.ambient(InFunction)
+    context = Unknown(symbol("context", applied.place.key), CONTEXT)
+    api.surround(InFunction(applied))
+    result = _forward(api, described, forward, context, given, node)
+    api.surround(around)
+    asked = choice(is_true(symbol("asked for gradients", context.symbol)), TRUE, FALSE)
+    api.each(asked, lambda one: _backward(api, owner, applied, context, node) if one == TRUE else NONE)
+    return result
+
+
+def _left_to_chance(api: Api, described: CustomFunction, node: Node) -> Applied | None:
+    """What is known of a Function that is applied in a region with gradients and has a backward without decorators."""
+    region = enabled_region(regions(api))
+    if region is None or region.dtype is None or not region.dtype.is_half:
+        return None
+    decorated = described.custom_fwd is not False or described.custom_bwd is not False
+    if decorated or described.hands_on or described.backward is None or not gradients(api):
+        return None
+    return Applied(described, region, api.place(node))
+
+
+def _forward(
+    api: Api,
+    described: CustomFunction,
+    forward: FunctionValue,
+    context: Value,
+    given: Arguments,
+    node: Node,
+) -> Value:
+    """``forward``, in the regions around, without gradients."""
     switch = GradientSwitch(False)
     api.enter(switch, node)
-    result = api.call(forward, replace(arguments, receiver=None), node)
+    result = api.call(forward, given if described.setup_context else given.after(context, node), node)
     api.leave(switch, node)
     return result
+
+
+def _backward(api: Api, owner: ClassValue, applied: Applied, context: Value, node: Node) -> Value:
+    """``backward``, as a backward pass outside all regions runs it. Nothing is known of the gradients: what is computed
+    with them in half precision is what autograd does by itself."""
+    backward = api.find_method(owner, "backward")
+    assert backward is not None
+    outside, around, switch = regions(api), api.ambient(InFunction), GradientSwitch(False)
+    api.surround(OpenRegions())
+    api.surround(InFunction(applied, backward=True))
+    api.emit(CacheCleared(api.place(node), ()))  # as the outermost region was left
+    api.enter(switch, node)
+    api.call(backward, Arguments((context,), (), (node,), unclear=True), node)
+    api.leave(switch, node)
+    api.surround(around)
+    api.surround(OpenRegions(outside))
+    return NONE
+
+
+@models.method(CONTEXT, "save_for_backward", "save_for_forward")
+def _save(api: Api, context: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    """``ctx.save_for_backward(x, y)``."""
+    api.store(context.symbol, "saved_tensors", Sequence(arguments.positional, exact=not arguments.unclear))
+    return NONE
 
 
 # description -----------------------------------------------------------------------------------------------------

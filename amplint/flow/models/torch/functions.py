@@ -33,7 +33,18 @@ from amplint.flow.models.torch.values import (
     Tensor,
 )
 from amplint.flow.models.torch.weights import current
-from amplint.flow.state.values import NONE, TRUE, BoundMethod, Constant, External, Sequence, Unknown, Value
+from amplint.flow.state.conditions import leaves
+from amplint.flow.state.values import (
+    NONE,
+    TRUE,
+    BoundMethod,
+    Choice,
+    Constant,
+    External,
+    Sequence,
+    Unknown,
+    Value,
+)
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -57,6 +68,17 @@ def _function(api: Api, name: str, arguments: Arguments, node: Node) -> Value | 
     short = _short(name)
     if short is None:
         return about_the_machine(name, arguments)
+    held = next((value for value in arguments.positional if _differs(value)), None)
+    if isinstance(held, Sequence):
+        exact = held.exact
+
+        def call(items: tuple[Value, ...]) -> Value:
+            given = tuple(
+                Sequence(items, exact) if value is held else value for value in arguments.positional
+            )
+            return api.call(External(name), replace(arguments, positional=given), node)
+
+        return resolved(api, held.items, call, node)
     training = _training(api, short, arguments, node)
     if training is not None:
         return training
@@ -75,12 +97,22 @@ def _short(name: str) -> str | None:
     return None
 
 
+_OF_TRAINING = (ScaledLoss, ScaledGradient, Gradient)
+
+
+def _differs(value: Value) -> bool:
+    """Whether a collection holds what is a scaled loss or a gradient on some paths alone."""
+    return isinstance(value, Sequence) and any(
+        isinstance(item, Choice) and any(isinstance(leaf, _OF_TRAINING) for leaf in leaves(item))
+        for item in value.items
+    )
+
+
 def _training(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
     """What a function makes of scaled losses and of gradients: what their method of that name does."""
-    kinds = (ScaledLoss, ScaledGradient, Gradient)
     for index, value in enumerate(arguments.positional):
         items = value.items if isinstance(value, Sequence) else (value,)
-        first = next((item for item in items if isinstance(item, kinds)), None)
+        first = next((item for item in items if isinstance(item, _OF_TRAINING)), None)
         if first is not None:
             others = tuple(item for item in items if item is not first)
             given = (*others, *arguments.positional[index + 1 :])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from amplint.amp import ops
-from amplint.events import Forward, enabled_region
+from amplint.events import DType, Forward, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.devices import tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import hold, items_of
-from amplint.flow.models.torch.operations import Run, apply, meets_half
+from amplint.flow.models.torch.operations import Run, apply, meets_half, policy_of
+from amplint.flow.models.torch.recomputation import runs_again
 from amplint.flow.models.torch.shapes import tell_sizes
 from amplint.flow.models.torch.values import ParametersCast, Tensor, WithoutWeights
 from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
@@ -117,6 +118,9 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
     meeting = meets_half(api, op, values)
     known = meeting is not None and not _is_lent(api, value) and not api.notes(value.identity, WithoutWeights)
     weights = weight_dtype(api, value.identity) if known else None
+    lowered = weights is DType.FLOAT32 and policy_of(api, op, None) is ops.Policy.LOWER
+    if lowered and runs_again(api, value.identity, node):
+        return api.unknown(node)
     run = Run(op, values, nodes, weights, meeting == "raises")
     result = apply(api, run, node)
     if op in _TABLES:

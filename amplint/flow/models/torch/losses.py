@@ -10,6 +10,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
+from amplint.flow.models.torch.recomputation import in_backward
 from amplint.flow.models.torch.values import SCALER, Gradient, Scale, ScaledLoss, Scaler, Tensor
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import apply, choice, leaves
@@ -109,7 +110,9 @@ def backward(
     api: Api, loss: Value | None, node: Node, how: str, *, unclear: bool = False, partial: bool = False
 ) -> None:
     """Tells that the gradients of a loss are computed here. ``unclear``: by code that may scale it first;
-    ``partial``: those of given inputs alone."""
+    ``partial``: those of given inputs alone. Inside the backward of a Function it is a part of the pass around."""
+    if in_backward(api):
+        return
     scalers, hidden = scaled_by(loss)
     start = loss.loss if isinstance(loss, ScaledLoss) else loss
     api.emit(
