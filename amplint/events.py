@@ -568,6 +568,7 @@ class OptimizerStepped(Event):
     """Whether a setting that is not in sight decides that, which this path takes to be on."""
 
 
+BY_SCALE = "by scale"
 INITIAL_SCALE = 65536.0
 """``init_scale`` of torch.amp.GradScaler where the code does not give one."""
 
@@ -595,9 +596,10 @@ class Rounds(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScalerUsed(Event):
-    """A scaler was asked to ``act``: scale, unscale_, step, update, get_scale, state_dict, load_state_dict; or
-    "given" to code out of sight, which may do any of this with it, or to code in sight that was "cut" off; or its
-    private "stages" of the optimizers were read."""
+    """A scaler was asked to ``act``: scale, unscale_, step, update, get_scale, state_dict, load_state_dict; or the code
+    computes "by scale", with what get_scale gave, which a run takes for granted; or the scaler was "given" to code out
+    of sight, which may do any of this with it, or to code in sight that was "cut" off; or its private "stages" of the
+    optimizers were read."""
 
     scaler: Hashable
     act: str

@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from typing import NamedTuple, Protocol
 
 from amplint.events import (
+    BY_SCALE,
     INITIAL_SCALE,
     AmpHidden,
     Backward,
@@ -92,6 +93,11 @@ class Read(NamedTuple):
     mixed: bool = False
     """Whether gradients of another optimizer were among them that had been divided: only who applies scaled ones shows
     it."""
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether it has changed the gradients, so that nothing that is done with its result makes it right."""
+        return self.clips and self.limit != float("inf")
 
     def ends_with(self, held: Held) -> bool:
         """Whether nothing more can come of it after a division or step of this optimizer."""
@@ -189,8 +195,11 @@ class State(NamedTuple):
     losses: tuple[tuple[Place, str], ...] = ()
     """Reads of scaled losses that may yet be divided by the scale."""
     scale_asked: int = 0
-    """Whether the code asked for the scale or the stages: 2 since the last update, so that it may divide gradients by
-    hand, and 1 before it, when only the loss of that step is left to be divided."""
+    """Whether the code asked for the scale or the stages: 2 since the last update, and 1 before it. The losses that it
+    reads may be divided by that."""
+    by_scale: bool = False
+    """Whether it has computed with the scale, or asked for the stages, since the last update: it may divide gradients,
+    and what it has measured of them, by hand."""
     made: int = 0
     """How many optimizers were built and not heard of since, two at most."""
     over: bool = False
@@ -287,6 +296,7 @@ class _Move:
 
     __slots__ = (
         "around",
+        "by_scale",
         "losses",
         "made",
         "optimizers",
@@ -310,7 +320,7 @@ class _Move:
         self.plain = state.plain
         self.reads = state.reads
         self.losses = state.losses
-        self.scale_asked = state.scale_asked
+        self.scale_asked, self.by_scale = state.scale_asked, state.by_scale
         self.made = state.made
         self.violations: list[Violation] = []
 
@@ -335,6 +345,7 @@ class _Move:
             self.reads,
             self.losses,
             self.scale_asked,
+            self.by_scale,
             self.made,
         )
         return (self.state if state == self.state else state), tuple(self.violations)
@@ -396,7 +407,11 @@ class _Move:
     # scalers -----------------------------------------------------------------------------------------------
 
     def used(self, event: ScalerUsed) -> None:
-        """A method of a scaler was called."""
+        """A method of a scaler was called, or what it gave is computed with."""
+        if event.act == BY_SCALE:
+            self.by_scale = True
+            self.reads = tuple(read for read in self.reads if read.is_applied)
+            return
         if event.enabled is False:
             if event.act == "step":
                 self.plain, self.reads = None, ()
@@ -421,7 +436,7 @@ class _Move:
                 known = self.update(event, known)
             case "stages":
                 # what follows goes by torch's own record
-                self.scale_asked = 2
+                self.scale_asked, self.by_scale = 2, True
                 self.put(
                     [
                         held._replace(stage=Stage.READY, staged=None) if held.scaler == event.scaler else held
@@ -594,7 +609,7 @@ class _Move:
                     held = held._replace(source=None)
             changed.append(held)
         self.put(changed)
-        self.reads, self.scale_asked = (), max(self.scale_asked - 1, 0)
+        self.reads, self.by_scale, self.scale_asked = (), False, max(self.scale_asked - 1, 0)
         self.tell_losses(event.place)
         return known._replace(whole=True, checked=False)
 
@@ -670,7 +685,7 @@ class _Move:
 
     def read(self, event: GradientsRead) -> None:
         """Gradients were clipped or measured."""
-        if self.scale_asked == 2:
+        if self.by_scale:
             return
         sure = [held for held in self.optimizers.values() if held.surely_holds(event.modules)]
         possible = sure or [held for held in self.optimizers.values() if held.may_hold(event.modules)]

@@ -21,6 +21,7 @@ from amplint.confirm.places import Site
 from amplint.confirm.provenance import Penalty, Scaled, operand
 from amplint.confirm.watching import Watch
 from amplint.events import (
+    BY_SCALE,
     INITIAL_SCALE,
     Backward,
     CastParameters,
@@ -492,6 +493,8 @@ class _Watcher:
                 given=record,
             )
         )
+        if act == "get_scale":  # a run does not see what becomes of the number
+            self.watch.tell(ScalerUsed(site, self.watch.here.regions, name, BY_SCALE))
 
     def _after(
         self, scaler: Any, act: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any

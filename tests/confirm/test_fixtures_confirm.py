@@ -39,6 +39,7 @@ NOT_SEEN = {
     "missing-grad-scaler/bad_forward_decorated.py": "the region opens inside the outermost module call",
     "scheduler-on-skipped-step/bad_same_scale.py": "a run does not see what the scheduler depends on",
     "scheduler-on-skipped-step/bad_scale_differs.py": "a run does not see what the scheduler depends on",
+    "clip-without-unscale/bad_scale_is_logged.py": "a run does not see what becomes of the scale",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_saved_and_never_loaded.py": "a run does not know what it saves for",

@@ -28,12 +28,14 @@ class Value:
     ``matters``: a call that is given such a value is followed, however little is in its text.
     ``spreads``: so is a call of a method of an object that holds it.
     ``is_of_own_class``: its class is none of Python's and derives from none of them but ``object``.
+    ``is_float``: it is a float of Python: ``float(x)`` is ``x``.
     """
 
     __slots__ = ()
     matters: ClassVar[bool] = False
     spreads: ClassVar[bool] = False
     is_of_own_class: ClassVar[bool] = False
+    is_float: ClassVar[bool] = False
 
     def another(self) -> Value:
         """The value as a loop takes it out of a collection of which not all is known: another one in each round."""

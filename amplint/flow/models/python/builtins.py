@@ -85,6 +85,8 @@ def _number(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
             return _converted(api, kind, value, node)
         case Number() | Unknown():
             return Number(symbol(kind.__name__, first.symbol))
+    if first.is_float and kind is float:
+        return first
     found = special(api, first, f"__{kind.__name__}__", node)
     return found if isinstance(found, (Constant, Number)) else api.number(node)
 

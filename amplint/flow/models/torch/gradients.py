@@ -10,7 +10,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import MAYBE_SCALED, UnitScale, scaled_by
 from amplint.flow.models.torch.parameters import parameters_in
-from amplint.flow.models.torch.values import Gradient, Parameters, ScaledGradient, Tensor
+from amplint.flow.models.torch.values import Gradient, Parameters, Scale, ScaledGradient, Tensor
 from amplint.flow.models.torch.weights import modules_below
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, TRUE, Constant, Number, Sequence, Unknown, Value
@@ -112,7 +112,8 @@ def _clip(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     read = GradientsRead(
         api.place(node), regions(api), name.rpartition(".")[2], of, op.clips, _number(limit), whole
     )
-    api.emit(read)
+    if not isinstance(limit, Scale):  # a limit in proportion to the scale fits the gradients
+        api.emit(read)
     return api.unknown(node)
 
 

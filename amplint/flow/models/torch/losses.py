@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp import scalers as known
-from amplint.events import Backward, Place, ScaledLossRead
+from amplint.events import BY_SCALE, AmpHidden, Backward, Place, ScaledLossRead, ScalerUsed
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.recomputation import in_backward
-from amplint.flow.models.torch.values import SCALER, Gradient, Scale, ScaledLoss, Scaler, Tensor
+from amplint.flow.models.torch.values import (
+    SCALER,
+    Gradient,
+    Optimizer,
+    Parameters,
+    Scale,
+    ScaledLoss,
+    Scaler,
+    Tensor,
+)
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import apply, choice, leaves
 from amplint.flow.state.symbols import Symbol, symbol
@@ -21,6 +30,7 @@ from amplint.flow.state.values import (
     TRUE,
     Choice,
     Constant,
+    Instance,
     Note,
     Number,
     Sequence,
@@ -238,14 +248,26 @@ def _scale_operator(api: Api, operator: str, left: Value, right: Value | None, n
         case "==":
             return _compared(api, left, right, node)
         case "*" | "/" | "*=" | "/=":
+            if not isinstance(left, _KNOWN) or not isinstance(right, _KNOWN):
+                _computes(api, left, right, node)
             return _multiplied(api, operator[0], left, right, node)
         case "neg" | "pos":
             return left
-    numbers = isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)
-    return api.number(node) if numbers and operator.removesuffix("=") in _ARITHMETIC else None
+    if operator.removesuffix("=") not in _ARITHMETIC:
+        return None
+    _computes(api, left, right, node)
+    return api.number(node) if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS) else None
 
 
-_NUMBERS = (Scale, Constant, Number)
+_KNOWN = (Scale, Constant)
+_NUMBERS = (*_KNOWN, Number)
+
+
+def _computes(api: Api, left: Value, right: Value | None, node: Node) -> None:
+    """Tells that the code computes with a scale: it may multiply or divide gradients by that, or a limit."""
+    scale = left if isinstance(left, Scale) else right
+    if isinstance(scale, Scale):
+        api.emit(ScalerUsed(api.place(node), regions(api), scale.scaler, BY_SCALE))
 
 
 def _multiplied(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
@@ -281,8 +303,18 @@ def _compared(api: Api, left: Value, right: Value | None, node: Node) -> Value:
 
 def out_of_sight(api: Api, arguments: Arguments, node: Node) -> Value | None:
     """What a call gives that is not followed, if it may be a scaled loss: a scaler or a scaled loss went in."""
+    if any(isinstance(value, Scale) for value in arguments.all) and any(map(_has_gradients, arguments.all)):
+        api.emit(AmpHidden(api.place(node), regions(api)))
     touched = any(_may_scale(value) for value in arguments.all)
     return api.unknown(node, MAYBE_SCALED) if touched else None
+
+
+def _has_gradients(value: Value) -> bool:
+    """Whether code that is given a value can change gradients by that."""
+    if isinstance(value, Sequence):
+        return any(map(_has_gradients, value.items))
+    known = isinstance(value, Unknown) and value.kind is not None
+    return known or isinstance(value, (Parameters, Gradient, Optimizer, Instance))
 
 
 def _may_scale(value: Value) -> bool:

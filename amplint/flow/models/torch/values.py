@@ -239,6 +239,7 @@ class ScaledLoss(Value):
 class Scale(Value):
     """The scale of a scaler, ``scaler.get_scale()``, or a number in proportion to it, or to its inverse."""
 
+    is_float: ClassVar[bool] = True
     scaler: Symbol
     inverse: bool = False
 
