@@ -28,6 +28,12 @@ DECIDED = {
         items.extend((5, 6))
         yes(len(items) == 6)
     """,
+    "a comprehension over a dict": """
+        sizes = {"a": 1, "b": 2}
+        doubled = {name: 2 * sizes[name] for name in sizes}
+        yes(doubled["b"] == 4)
+        no("c" in doubled)
+    """,
     "what is under a new key of a defaultdict": """
         found = defaultdict(list)
         found["a"].append(1)
@@ -410,6 +416,21 @@ UNDECIDED = {
             parts["b"] = 2
         total = sum(parts.values())
         if flag.mixed:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "a comprehension over a dict whose keys depend on the path": """
+        parts = {}
+        if flag.mixed:
+            parts["a"] = 1
+        if [name for name in parts]:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "a comprehension over a dict with more keys than are known": """
+        if len([name for name in {"a": 1, **flag}]) == 1:
             loss.backward()  # out
         else:
             loss.backward()  # out
