@@ -53,10 +53,13 @@ def defined_names(data: bytes) -> set[str]:
 def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]]) -> bool:
     """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
     folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``. A name with a dot before it
-    is that of an attribute."""
+    is that of an attribute, one with a bracket behind it has to be called."""
     words = identifiers(data)
     words |= {name for name in wanted if name.startswith(b".") and name[1:] in words and name in data}
-    met = wanted.keys() if STAR in data else words & wanted.keys()
+    words |= {name for name in wanted if name.endswith(b"(") and name[:-1] in words and name in data}
+    met = words & wanted.keys()
+    if STAR in data:
+        met |= {name for name in wanted if not name.endswith(b"(")}
     if not met:
         return False
     places = words | {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}

@@ -108,3 +108,33 @@ def main(x):
 """,
     )
     assert len(told.lines(Backward)) == 1
+
+
+def test_a_dict_that_a_script_sets_itself_has_what_it_has_set_so_far(tmp_path: Path) -> None:
+    told = listen(
+        tmp_path,
+        """
+import torch
+
+HOOKS = {}
+
+
+def register(function):
+    HOOKS[function.__name__] = function
+    return function
+
+
+@register
+def log(x):
+    return x
+
+
+x = torch.randn(2, 2)
+if "first" in HOOKS:
+    x.backward()
+HOOKS["first"] = True
+x.sum().backward()
+""",
+        start=None,
+    )
+    assert len(told.lines(Backward)) == 1

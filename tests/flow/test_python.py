@@ -28,6 +28,29 @@ DECIDED = {
         items.extend((5, 6))
         yes(len(items) == 6)
     """,
+    "a comprehension over a dict": """
+        sizes = {"a": 1, "b": 2}
+        doubled = {name: 2 * sizes[name] for name in sizes}
+        yes(doubled["b"] == 4)
+        no("c" in doubled)
+    """,
+    "an object that is a dict": """
+        table = Table(a=1)
+        table["b"] = 2
+        yes(table["a"] + table["b"] == 3)
+        yes("b" in table)
+        no("c" in table)
+        yes(table.get("c") is None)
+        yes(len([name for name in table.items()]) == 2)
+        table.update(c=3)
+        yes(table.get("c") == 3)
+    """,
+    "an object that is a dict, with methods of its own": """
+        doubled = Doubled()
+        doubled["a"] = 1
+        yes(doubled["a"] == 2)
+        yes(doubled.get("a") == 3)
+    """,
     "what is under a new key of a defaultdict": """
         found = defaultdict(list)
         found["a"].append(1)
@@ -338,6 +361,31 @@ AROUND = dedent("""
     def kept():
         return Child()
 
+    class Table(dict):
+        ...
+
+
+    class Doubled(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, 2 * value)
+
+        def get(self, key):
+            return self[key] + 1
+
+
+    class Lacking(dict):
+        def __missing__(self, key):
+            return True
+
+
+    class Wide(dict):
+        def __contains__(self, key):
+            return True
+
+        def __iter__(self):
+            yield from loss.names
+
+
     @contextmanager
     def managed(value):
         yield value
@@ -410,6 +458,61 @@ UNDECIDED = {
             parts["b"] = 2
         total = sum(parts.values())
         if flag.mixed:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "a comprehension over a dict whose keys depend on the path": """
+        parts = {}
+        if flag.mixed:
+            parts["a"] = 1
+        if [name for name in parts]:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "a comprehension over a dict with more keys than are known": """
+        if len([name for name in {"a": 1, **flag}]) == 1:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "an object that is a dict and was there before": """
+        def ask(self: Table):
+            if "a" in self:
+                loss.backward()  # out
+            else:
+                loss.backward()  # out
+        ask(flag)
+    """,
+    "an object that is a dict and makes what it lacks": """
+        lacking = Lacking()
+        lacking["a"] = False
+        if lacking[flag]:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "an object that is a dict and says itself what is in it": """
+        wide = Wide()
+        if "a" in wide:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
+    "an object that is a dict and says itself what it goes through": """
+        wide = Wide()
+        wide["a"] = 1
+        for name in wide:
+            if name == "a":
+                loss.backward()  # out
+            else:
+                loss.backward()  # out
+    """,
+    "an object that is a dict in other hands": """
+        table = Table()
+        flag.fill(table)
+        if "a" in table:
             loss.backward()  # out
         else:
             loss.backward()  # out

@@ -187,6 +187,52 @@ def test_a_method_of_a_common_name_is_met_where_its_class_is_named(draw: Draw) -
         assert {name: found.enters(tree.function("a.py", name)) for name in order} == alone
 
 
+REGISTRIES = """
+import logging
+import torch
+class Registry:
+  def register(self, key):
+    def deco(cls): return cls
+    return deco
+  def build(self, key): ...
+KINDS = Registry()
+OTHERS = Registry()
+TABLE = {}
+logger = logging.getLogger()
+def register(key):
+  def deco(cls):
+    TABLE[key] = cls
+    logger.info(key)
+    return cls
+  return deco
+@KINDS.register("one")
+class One:
+  def __init__(self): torch.autocast()
+@KINDS.register("plain")
+class Plain: ...
+@register("two")
+class Two:
+  def go(self): torch.autocast()
+class Three:
+  def go(self): torch.autocast()
+OTHERS["three"] = Three
+def by_decorator(key): return KINDS.build(key)
+def by_function(key): TABLE[key]().go()
+def by_item(key): OTHERS.build(key).go()
+def directly(): return Plain()
+def logs(x):
+  logger.info(x)
+  x.go()
+"""
+
+
+def test_what_a_registry_holds_is_met_where_it_is_used(draw: Draw) -> None:
+    tree = draw({"a.py": REGISTRIES})
+    names = ["by_decorator", "by_function", "by_item", "directly", "register", "logs"]
+    found = {name for name in names if effects(tree).enters(tree.function("a.py", name))}
+    assert found == {"by_decorator", "by_function", "by_item"}
+
+
 def test_components_come_after_what_they_lead_to() -> None:
     steps = {1: [2], 2: [3], 3: [1, 4], 4: [5], 5: [4, 6], 6: [], 7: [1]}
     found = components([7, 1], steps.__getitem__)

@@ -86,13 +86,19 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import Base\nclass C(Base): ..."}, []),
         ({"b.py": "from a import Base\nBase().fit()"}, ["b.py"]),
         ({"b.py": "from a import Inherits\nInherits().fit()"}, ["b.py"]),
-        ({"b.py": "from a import Base\nBase().plain()"}, []),
-        ({"b.py": "from a import Base\nBase().forward()"}, []),
-        ({"b.py": "from a import Base\nBase()._own()"}, []),
-        ({"b.py": "from a import Base\nfit(Base())"}, []),
+        ({"b.py": "from a import Base\nisinstance(x, Base)"}, []),
+        ({"b.py": "from a import Base\ngo(Base())"}, ["b.py"]),
+        ({"b.py": "from a import *\ngo(Base())"}, ["b.py"]),
+        ({"b.py": "from a import Net\nNet().plain()"}, []),
+        ({"b.py": "from a import Net\nNet().forward()"}, []),
+        ({"b.py": "from a import Net\nNet()._own()"}, []),
+        ({"b.py": "from a import KINDS\nKINDS[x]()"}, ["b.py"]),
+        ({"b.py": "from a import NETS\nNETS[x]()"}, []),
+        ({"b.py": "from a import BUILT\nBUILT.build(x)"}, ["b.py"]),
         ({"b.py": "from c import Other\nOther().fit()"}, []),
         ({"b.py": "from a import Builds\nBuilds().run()"}, ["b.py"]),
-        ({"b.py": "from a import Builds\nBuilds()"}, []),
+        ({"b.py": "from a import Builds\nBuilds()"}, ["b.py"]),
+        ({"b.py": "from c import Builds\nBuilds()"}, []),
         ({"b.py": "from a import Derives\nDerives(1).train()"}, ["b.py"]),
         ({"b.py": "region()"}, []),
         ({"b.py": "from a import region\nprint 'region'"}, []),
@@ -107,8 +113,19 @@ def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str],
         class Base:
             def fit(self): torch.autocast()
             def plain(self): ...
-            def forward(self): self.fit()
-            def _own(self): self.fit()
+        class Net:
+            def plain(self): ...
+            def forward(self): torch.autocast()
+            def _own(self): torch.autocast()
+        KINDS = {"fit": Base}
+        NETS = {"net": Net}
+        class Registry:
+            def register(self, key): return lambda cls: cls
+            def build(self, key): ...
+        BUILT = Registry()
+        @BUILT.register("kept")
+        class Kept:
+            def fit(self): torch.autocast()
         class Inherits(Base): ...
         class Builds:
             def __init__(self): self.scaler = torch.amp.GradScaler()
@@ -128,6 +145,18 @@ def test_files_in_the_package_that_hands_a_name_on(draw: Draw) -> None:
         }
     )
     assert found(tree, "pack/amp.py") == ["pack/__init__.py", "pack/train.py"]
+
+
+def test_files_that_make_an_object_of_a_class_that_a_package_hands_on(draw: Draw) -> None:
+    tree = draw(
+        {
+            "pack/__init__.py": "from .amp import Amp",
+            "pack/amp.py": "import torch\nclass Amp:\n  def region(self): torch.autocast()",
+            "train.py": "from pack import Amp\ngo(Amp())",
+            "other.py": "from pack import Amp\ndef go(amp: Amp): ...",
+        }
+    )
+    assert found(tree, "pack/amp.py") == ["train.py"]
 
 
 def test_files_that_cannot_matter_are_not_parsed(draw: Draw) -> None:

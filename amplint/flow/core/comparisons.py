@@ -138,6 +138,10 @@ def _contained(m: Machine, left: Value, right: Value, node: Node) -> Value:
             return Constant(left.value in whole)
         case Constant(value=tuple() | list() | set() | frozenset()):
             return m.unknown(node)
+        case Instance():
+            told = _by_model(m, "in", left, right, node)
+            if told is not None:
+                return told
     one, other = named(left), named(right)
     if one is None or other is None:
         found_ = _by_model(m, "in", left, right, node)

@@ -6,9 +6,9 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import leaves
+from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import ONE_OF_MANY, symbol
-from amplint.flow.state.values import Choice, Constant, Mapping, Sequence, Value
+from amplint.flow.state.values import UNBOUND, Choice, Constant, Mapping, Sequence, Value
 from amplint.lowering import program as ir
 
 MOST_ITEMS = 8
@@ -62,11 +62,20 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    source = m.contents(m.evaluate(node.clauses[0].source))
+    source = apply(_row_of_keys, m.contents(m.evaluate(node.clauses[0].source)))
     several = isinstance(source, Choice) and sum(1 for _ in leaves(source)) <= MOST_ITEMS
     if several and all(isinstance(one, Sequence) and one.exact for one in leaves(source)):
         return m.each(source, lambda one: _comprehended(m, node, one))
     return _comprehended(m, node, source)
+
+
+def _row_of_keys(source: Value) -> Value:
+    """A dict all of whose keys are known as these keys: ``for name in groups``."""
+    if not isinstance(source, Mapping) or source.rest:
+        return source
+    if any(UNBOUND in leaves(value) for _, value in source.items):
+        return source
+    return Sequence(tuple(Constant(key) for key in dict.fromkeys(key for key, _ in source.items)))
 
 
 def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:

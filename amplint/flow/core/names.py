@@ -67,13 +67,24 @@ class Names(Answers):
         shared = self.read((frame.context, name)) if frame.scope is not None else None
         value = shared if shared is not None else self.state.names.get(name)
         if value is not None:
-            return self._bound(name, value)
+            return self._bound(name, self._decorated_into(name, value))
         if frame.program.kind in ("function", "lambda"):
             if name in frame.program.locals:
                 raise Dead
             if frame.closure is not None:
                 return self._free(name, frame.closure)
         return self._global(frame.file, name)
+
+    def _decorated_into(self, name: str, value: Value) -> Value:
+        """A name that a module uses itself, as decorators fill it: ``LOSSES.build(kind)`` below the losses."""
+        frame = self.frame
+        if frame.program.kind != "module" or frame.function is not None or not _may_hold(value):
+            return value
+        parts = self.project.registrations(frame.file, name)
+        if not parts or any(isinstance(part, Lines) for part in parts):
+            return value
+        found = self._global_at_end(frame.file, name)
+        return found if found is not None else value
 
     def _bound(self, name: str, value: Value) -> Value:
         if not isinstance(value, Choice):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from amplint.amp.ops import minding_regions
 from amplint.amp.packages import WITHOUT_TENSORS
@@ -17,6 +18,8 @@ from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import BARE, About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps
+from amplint.flow.project.meanings import Assigned
+from amplint.flow.project.registrations import decorates, held
 from amplint.flow.state.values import ClassValue, FunctionValue
 
 _NOTHING = About()
@@ -199,7 +202,7 @@ class Effects:
         steps = self.steps(node.definition)
         node.effect = self._sure.of(node.definition)
         node.sure = [self._node(after) for after in steps.sure]
-        node.possible = [self._node(after) for after in steps.possible]
+        node.possible = [self._node(after) for after in (*steps.possible, *self._built(node.definition))]
         node.unlisted, node.is_drawn = steps.unlisted, True
 
     def enters_itself(self, definition: Definition) -> bool:
@@ -264,7 +267,22 @@ class Effects:
 
     def _after(self, definition: Definition) -> list[Definition]:
         steps = self.steps(definition)
-        return [*steps.sure, *steps.possible]
+        return [*steps.sure, *steps.possible, *self._built(definition)]
+
+    def _built(self, definition: Definition) -> Iterator[Definition]:
+        """What the registries that a definition uses hold: ``LOSSES.build(name)`` may be each of the losses. What puts
+        something into one, or is in it by its decorator, builds nothing by that."""
+        if isinstance(definition, FunctionValue) and decorates(definition):
+            return
+        for one in self.steps(definition).sure:
+            found = self.held.get(one, ()) if isinstance(one, Assigned) else ()
+            if definition not in found:
+                yield from found
+
+    @cached_property
+    def held(self) -> dict[Assigned, dict[Definition, None]]:
+        """What the registries of the files hold."""
+        return held(self.edges)
 
     def _surely_after(self, definition: Definition) -> list[Definition]:
         return list(self.steps(definition).sure)

@@ -8,13 +8,13 @@ that a run over files without AMP need not import the models.
 
 ``users`` finds the files without a token of their own that use what the others define, such as a script that hands its
 model to the function which opens the region: they mention a module, and a function or value of it that leads to an
-ENTRY key, or a class, and a method of it that does. What they define in turn is looked for, too, until nothing more
-is found.
+ENTRY key, or a class, and a method of it that does, or make an object of such a class, ``Amp(options)``. What they
+define in turn is looked for, too, until nothing more is found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
@@ -108,6 +108,8 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
     for file in effects.edges.files:
         module = module_of(file.display)
         names = {(name, module) for name in entry_names(effects, file)} | entry_methods(effects, file)
+        packages = file.module.split(".")  # one of which may hand a class on
+        names |= {(f"{name}(", place) for name in entry_classes(effects, file) for place in packages}
         for name, place in ((name.encode(), place.encode()) for name, place in names):
             if (name, place) not in asked:
                 asked.add((name, place))
@@ -117,19 +119,34 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
 
 def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
     """The methods that surely lead to an ENTRY key, inherited ones included, each with its class:
-    ``{(".fit", "Trainer")}``; all of them where the constructor does. None of them are those that Python or torch
-    calls, since most files that name a model only use it, and those that a class keeps to itself."""
-    classes = effects.edges.classes
+    ``{(".fit", "Trainer")}``; all of them where the constructor does."""
     return {
         (f".{name}", outline.name)
         for outline in facts_of(file.outline).classes
-        for value in (ClassValue(file, outline),)
-        for made in (_leads(effects, classes.find_method(value, "__init__")),)
-        for base in classes.bases(value)
-        if isinstance(base, ClassValue)
-        for name, method in classes.methods(base).items()
-        if not name.startswith("_") and name not in CALLED and (made or _leads(effects, method))
+        for name in _methods(effects, ClassValue(file, outline))
     }
+
+
+def entry_classes(effects: Effects, file: ProjectFile) -> set[str]:
+    """The classes of a module whose objects do something with AMP: whoever makes one may hand it to what calls a
+    method of it."""
+    return {
+        outline.name
+        for outline in facts_of(file.outline).classes
+        if _leads(effects, ClassValue(file, outline)) or any(_methods(effects, ClassValue(file, outline)))
+    }
+
+
+def _methods(effects: Effects, value: ClassValue) -> Iterator[str]:
+    """The methods of a class that lead to an ENTRY key, or all where the constructor does. None of them are those that
+    Python or torch calls, since most files that name a model only use it, and those that a class keeps to itself."""
+    classes = effects.edges.classes
+    made = _leads(effects, classes.find_method(value, "__init__"))
+    for base in classes.bases(value):
+        if isinstance(base, ClassValue):
+            for name, method in classes.methods(base).items():
+                if not name.startswith("_") and name not in CALLED and (made or _leads(effects, method)):
+                    yield name
 
 
 def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
@@ -157,8 +174,15 @@ def _leads(effects: Effects, meaning: object) -> bool:
     match meaning:
         case External(name=name):
             return effects.keys.of_name(name).weight >= Weight.ENTRY
-        case Assigned() | FunctionValue():
+        case FunctionValue():
             return effects.sure_weight(meaning) >= Weight.ENTRY
+        case Assigned():
+            value = Assigned(meaning.file, meaning.name)
+            named = (*effects.edges.of(value).sure, *effects.held.get(value, ()))
+            held = (one for one in named if isinstance(one, ClassValue))
+            return effects.sure_weight(value) >= Weight.ENTRY or any(
+                any(_methods(effects, one)) for one in held
+            )
         case ClassValue():  # of a framework's trainer: whoever names it may train with it
             bases = (base.name for base in effects.edges.classes.bases(meaning) if isinstance(base, External))
             return any(effects.keys.of_name(base).weight >= Weight.ENTRY for base in bases)

@@ -10,6 +10,8 @@ statements that fill it::
 
 All files of the project that can import the registry, or what fills it, count, but for tests and the like: which of
 them a program imports is not asked.
+
+``held(edges)`` gives, for all registries at once, the classes and functions of the files of a graph that get into them.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from amplint.flow.core.machine import Lines
-from amplint.flow.project.edges import Edges
+from amplint.flow.project.edges import Definition, Edges
 from amplint.flow.project.meanings import Assigned
-from amplint.flow.state.values import ClassValue, FunctionValue
-from amplint.source.facts import facts_of
+from amplint.flow.state.values import ClassValue, External, FunctionValue
+from amplint.source.facts import Scope, facts_of
 from amplint.source.outline import ClassOutline, FunctionOutline, dotted
 from amplint.source.project import ProjectFile
 
@@ -131,6 +133,62 @@ class Registrations:
             match part:
                 case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner))]) if owner == name:
                     yield Lines(file, part.lineno, part.end_lineno or part.lineno)
+
+
+def held(edges: Edges) -> dict[Assigned, dict[Definition, None]]:
+    """What the registries of some files hold: ``LOSSES`` the classes ``DiceLoss`` and ``FocalLoss``."""
+    found: dict[Assigned, dict[Definition, None]] = {}
+    for file in edges.files:
+        for registry, definition in (*_held_by_decorators(edges, file), *_held_by_items(edges, file)):
+            found.setdefault(registry, {})[definition] = None
+    return found
+
+
+def _held_by_decorators(edges: Edges, file: ProjectFile) -> Iterator[tuple[Assigned, Definition]]:
+    facts = facts_of(file.outline)
+    classes: list[tuple[Scope, Definition]] = [(part, ClassValue(file, part)) for part in facts.classes]
+    functions = [(part, edges.names.function(file, part)) for part in facts.functions]
+    for part, definition in (*classes, *functions):
+        for decorator in facts.of(part).decorators:
+            if decorator.name is not None and "<locals>" not in part.qualified:
+                yield from ((registry, definition) for registry in _filled_by(edges, file, decorator.name))
+
+
+def _filled_by(edges: Edges, file: ProjectFile, name: str) -> Iterator[Assigned]:
+    """The registries that a decorator puts something into: one whose method it is, or that its function uses."""
+    for meaning in edges.named(file, name, None):
+        match meaning:
+            case Assigned(file=owner, name=of):
+                if isinstance(edges.made_in_module(owner, of), ClassValue):
+                    yield Assigned(owner, of)
+            case FunctionValue() if decorates(meaning):
+                within = [one for one in edges.of(meaning).sure if isinstance(one, FunctionValue)]
+                used = (one for part in (meaning, *within) for one in edges.of(part).sure)
+                yield from (one for one in used if isinstance(one, Assigned) and _is_of_project(edges, one))
+
+
+def _is_of_project(edges: Edges, value: Assigned) -> bool:
+    """Whether the project sees what gets into a value: a dict or list, or an object of a class of its own."""
+    made = edges.made_in_module(value.file, value.name)
+    return not isinstance(made, External) or made.name.startswith(("builtins.", "collections."))
+
+
+def _held_by_items(edges: Edges, file: ProjectFile) -> Iterator[tuple[Assigned, Definition]]:
+    for part in file.outline.tree.body:
+        match part:
+            case ast.Assign(targets=[ast.Subscript(value=owner)], value=value):
+                name, of = dotted(value), dotted(owner)
+                if name is None or of is None:
+                    continue
+                registries = [one for one in edges.named(file, of, None) if isinstance(one, Assigned)]
+                for meaning in edges.named(file, name, None):
+                    if isinstance(meaning, (ClassValue, FunctionValue)):
+                        yield from ((Assigned(one.file, one.name), meaning) for one in registries)
+
+
+def decorates(function: FunctionValue) -> bool:
+    """Whether a function may be a decorator that gives back what it is given, or may make one."""
+    return function.outline is not None and _may_decorate(function.file, function.outline)
 
 
 def _may_decorate(file: ProjectFile, function: FunctionOutline) -> bool:

@@ -33,13 +33,13 @@ models = Registry()
 
 @models.call("builtins.dict", "collections.OrderedDict", "collections.ChainMap", "types.MappingProxyType")
 def _dict(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    return _made(api, arguments.positional[:1], arguments, node)
+    return made_of(api, arguments.positional[:1], arguments, node)
 
 
 @models.call("collections.defaultdict")
 def _defaultdict(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """What is under a key that nobody has set is made by the first argument."""
-    made = _made(api, arguments.positional[1:2], arguments, node)
+    made = made_of(api, arguments.positional[1:2], arguments, node)
     factory = arguments.positional[0] if arguments.positional else NONE
     if factory == NONE:
         return made
@@ -51,7 +51,8 @@ def _counter(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return Mapping((), (api.number(node),), api.fresh(node), api.place(node))
 
 
-def _made(api: Api, sources: tuple[Value, ...], arguments: Arguments, node: Node) -> Mapping:
+def made_of(api: Api, sources: tuple[Value, ...], arguments: Arguments, node: Node) -> Mapping:
+    """The dict that ``dict(source, a=1)`` makes."""
     items: list[tuple[object, Value]] = []
     rest: list[Value] = []
     for source in sources:
@@ -182,7 +183,7 @@ def _any_other(api: Api, base: Mapping, name: str, arguments: Arguments, node: N
 
 @models.method(Mapping, "update")
 def _update(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
-    more = _made(api, arguments.positional[:1], arguments, node)
+    more = made_of(api, arguments.positional[:1], arguments, node)
     new = {key for key, _ in more.items}
     kept = tuple(item for item in base.items if item[0] not in new)
     _keep(api, replace(base, items=(*kept, *more.items), rest=tuple(dict.fromkeys((*base.rest, *more.rest)))))
