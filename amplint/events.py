@@ -605,7 +605,7 @@ class ScalerUsed(Event):
     new_scale: bool = False
     """Whether ``update`` sets the scale to a given value."""
     made: Place | None = None
-    """Where the scaler was made, if that is in sight."""
+    """Where the scaler was made, if that is in sight, with the last of the calls that led there."""
     switch: Hashable = None
     """Stands for the flag that switches the scaler, where it is not known."""
     closure: str = ""

@@ -295,6 +295,10 @@ class Api(Protocol):
     def settings(self) -> Settings:
         """What is known of the project from outside its code."""
 
+    @property
+    def called_at(self) -> Place | None:
+        """Where the function was called that is being walked; None in constructors and where a walk begins."""
+
     def callers(self) -> Iterator[FunctionValue]:
         """The functions on the way to the present one that are known, innermost first."""
 
