@@ -30,6 +30,7 @@ NOT_SEEN = {
     "autocast-lost-in-threads/bad_data_parallel.py": "there is one device, so that nothing is replicated",
     "autocast-not-entered/bad_from_a_helper.py": "a run does not see that a helper's result is thrown away",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",
+    "gradient-penalty-scale/bad_weight_of_settings.py": "a run does not know the settings from the scale",
     "half-input/bad_images_and_targets.py": "a type that is not spelt out is taken for the one in use",
     "half-input/bad_kept_model.py": "a type that is not spelt out is taken for the one in use",
     "misplaced-argument/bad_device_for_old_class.py": "the region raises before the scaler is used",
