@@ -134,6 +134,9 @@ class Region:
     through: Call | None = field(default=None, compare=False)
     """The call of a method, on an object of which nothing is known, that is taken to get here from inside the
     region."""
+    whole_step: bool = field(default=False, compare=False)
+    """Whether a trainer keeps it open around a step of the code, backward pass and optimizer included: the code has no
+    say in that."""
 
     def __hash__(self) -> int:
         return hash(self.identity)
@@ -617,7 +620,7 @@ class ScalerUsed(Event):
     new_scale: bool = False
     """Whether ``update`` sets the scale to a given value."""
     made: Place | None = None
-    """Where the scaler was made, if that is in sight."""
+    """Where the scaler was made, if that is in sight, with the last of the calls that led there."""
     switch: Hashable = None
     """Stands for the flag that switches the scaler, where it is not known."""
     closure: str = ""

@@ -194,6 +194,11 @@ class Sites:
             site = self._places[key] = Site(self.display(code.co_filename), code, offset, calls)
         return site
 
+    def now(self, frame: FrameType) -> Site:
+        """The place that a frame is at, with the last of the calls that led there this time: none of a constructor."""
+        site, most = self.at(frame), 0 if frame.f_code.co_name == "__init__" else 1
+        return Site(site.path, site.code, site.offset, tuple(islice(self._outer(frame), most)))
+
     def key_of(self, frame: FrameType) -> tuple[int, int]:
         """What tells apart the places of the user's code."""
         return id(self._first(frame.f_code)), frame.f_lasti

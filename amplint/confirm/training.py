@@ -408,7 +408,7 @@ class _Watcher:
             # one that is made anew at the same place takes the place of the one before
             name = self.watch.scalers.give(scaler, self.watch.sites.chain(frame))
             site = self.watch.sites.at(frame)
-            self._scalers_made[name] = site
+            self._scalers_made[name] = self.watch.sites.now(frame)
             self.watch.numbers.scaler(name, scaler)
             self.watch.tell(ScalerMade(site, self.watch.here.regions, name, bool(scaler._enabled)))
 

@@ -164,7 +164,7 @@ class BackwardInAutocast(FlowRule):
 
     def on_backward(self, state: Kept | None, event: Backward, report: Report) -> Hashable:
         region = enabled_region(event.regions)
-        if region is None:
+        if region is None or region.whole_step:
             return state
         where = line_of(region.place, event.place)
         what = quoted(event.place) if event.place.text else f"`{event.how}`"

@@ -96,7 +96,7 @@ class StepInAutocast(FlowRule):
 
     def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
         region = enabled_region(event.regions)
-        if region is not None:
+        if region is not None and not region.whole_step:
             where = line_of(region.place, event.place)
             builder = LeaveRegion(region.place, event.place, surrounding(event.regions))
             subject = event.regions[0].place

@@ -8,8 +8,11 @@ between, and `optimizer.step()` on gradients that `scaler.step(optimizer)` has a
 `accelerator.prepare()` or `fabric.setup()`, where an argument says in which precision to train: as an error if that
 is float16, else as a warning.
 
+An optimizer class of the project counts like one of torch; one whose step has another optimizer step is reported there.
+
 Silent: `scaler.unscale_(optimizer)` before the step (the code checks for infinities itself), the branch without
-scaler, an optimizer whose own loss was not scaled, schedulers, and optimizers that a framework prepared.
+scaler, an optimizer whose own loss was not scaled, one of the project whose own step asks a scaler for its scale or is
+given it, schedulers, and optimizers that a framework prepared.
 
 ## Why is this bad
 

@@ -162,7 +162,7 @@ class ScalerNotSaved(FlowRule):
         for known in state.stepped:
             if known.scaler == event.scaler:
                 # it would not last until the end of the run either: scaler-in-loop
-                report.withdraw(self, known.made)
+                self._withdraw(known.made, report)
         return state
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
@@ -180,15 +180,22 @@ class ScalerNotSaved(FlowRule):
         if event.made is None:
             return state
         if event.act == "given" or (event.act == "state_dict" and not self.context.only_offers_state(event)):
-            report.withdraw(self, event.made)
+            self._withdraw(event.made, report)
         if event.act in ("given", "load_state_dict"):
-            report.withdraw(self, (_RESUMED, event.made))
+            self._withdraw(event.made, report, _RESUMED)
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state
         if any(known.optimizer == event.optimizer for known in state.stepped):
             return state
         stepped = Stepped(event.optimizer, event.scaler, event.made, event.place)
         return state._replace(stepped=(*state.stepped, stepped)[-MOST:])
+
+    def _withdraw(self, made: Place, report: Report, *about: str) -> None:
+        """Takes back what is said of a scaler. Where it is not known which call of a function made it, ``self.scaler =
+        make_scaler()``, it may be any that was made on that line."""
+        call = _call(made)
+        report.withdraw(self, (_at(made), *about) if call is None else (_at(made), *about, call))
+        report.withdraw(self, (_at(made), *about, None))
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
         if event.prepared and event.complete and not event.scalers and self._is_resumed_without(event):
@@ -235,7 +242,7 @@ class ScalerNotSaved(FlowRule):
         if known.optimizer not in event.optimizers or not event.complete:
             return
         if known.scaler in event.scalers:
-            report.withdraw(self, known.made)
+            self._withdraw(known.made, report)
             return
         taken = event.taken[event.optimizers.index(known.optimizer)] if event.taken else None
         if not self.context.may_be_resumed(event):
@@ -250,8 +257,10 @@ class ScalerNotSaved(FlowRule):
             "scale has found its place.",
             help='Add `"scaler": scaler.state_dict()`, and load it where the optimizer is loaded.',
             trail=trail,
-            subject=known.made,
-            cause=known.made,  # the last, the best and the regular checkpoint forget one scaler
+            subject=(_at(known.made), _call(known.made)),
+            part_of=(_at(known.made),),
+            # the last, the best and the regular checkpoint forget one scaler
+            cause=(_at(known.made), _call(known.made)),
             builder=SaveScaler(taken, known.made, known.step),
         )
 
@@ -272,10 +281,21 @@ class ScalerNotSaved(FlowRule):
             "scale has found its place.",
             help=f"Call `scaler.load_state_dict(…[{key!r}])` beside it.",
             trail=trail,
-            subject=(_RESUMED, known.made),
-            cause=known.made,
+            subject=(_at(known.made), _RESUMED, _call(known.made)),
+            part_of=(_at(known.made), _RESUMED),
+            cause=(_at(known.made), _call(known.made)),
             builder=NoFix("what is to happen with checkpoints without that key is for its author to say"),
         )
+
+
+def _at(place: Place) -> Hashable:
+    """What a line is to all walks, whether it is walked for itself or in its function."""
+    return place.path, place.span
+
+
+def _call(made: Place) -> Hashable:
+    """The call of the function that made a scaler, which tells apart those of one line."""
+    return _at(made.calls[-1]) if made.calls else None
 
 
 def _place_of(event: StateSaved) -> Place:

@@ -46,6 +46,8 @@ class Draft:
     told_by_text: bool = False
     assumes: tuple[Assumption, ...] = ()
     cause: Hashable = None
+    part_of: Hashable = None
+    """What the subject is one of: withdrawn with all of them."""
     others: tuple[FixBuilder, ...] = ()
     """What would fix it at the further places of its cause, if its own builder has to refuse."""
     why: str = ""
@@ -68,7 +70,8 @@ class Report:
 
     def stands(self, draft: Draft) -> bool:
         """Whether nothing has refuted a draft."""
-        return (draft.rule.name, draft.subject) not in self.withdrawn
+        name = draft.rule.name
+        return (name, draft.subject) not in self.withdrawn and (name, draft.part_of) not in self.withdrawn
 
     def withdraw(self, rule: Rule, subject: Hashable) -> None:
         """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""
@@ -98,6 +101,7 @@ class Report:
         told_by_text: bool = False,
         assumes: tuple[Assumption, ...] = (),
         cause: Hashable = None,
+        part_of: Hashable = None,
     ) -> None:
         """Adds a draft, unless too much is guessed. ``message`` is a clause without a full stop, which names the guess;
         ``why`` and ``help`` are sentences. ``level`` is how bad it is if all holds that it assumes."""
@@ -116,6 +120,7 @@ class Report:
                     told_by_text,
                     unique,
                     cause,
+                    part_of,
                     why=why,
                     help=help,
                 )

@@ -505,3 +505,35 @@ class Trainer:
     assert len(scalers) == 1
     assert {step.scaler for step in steps} == {None, *scalers}
     assert {backward.scaled_by for backward in tape.of(Backward)} == {(), tuple(scalers)}
+
+
+def test_an_optimizer_class_of_the_project_tells_of_a_step_once(walk) -> None:
+    tape = walk(
+        """\
+class Plain(torch.optim.Optimizer):
+    def step(self, closure=None):
+        return None
+
+class Above(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step()
+
+class Around(torch.optim.Optimizer):
+    def __init__(self, params):
+        super().__init__(params, {})
+        self.inner = torch.optim.SGD(params, lr=0.1)
+
+    def step(self, closure=None):
+        self.inner.step()
+
+def main():
+    model = nn.Linear(8, 1)
+    Plain(model.parameters(), {}).step()
+    Above(model.parameters(), lr=0.1).step()
+    Around(model.parameters()).step()
+"""
+    )
+    plain, above, _, inner = tape.of(OptimizerMade)
+    steps = tape.of(OptimizerStepped)
+    assert [step.optimizer for step in steps] == [plain.optimizer, above.optimizer, inner.optimizer]
+    assert [step.place.text for step in steps][1:] == ["super().step()", "self.inner.step()"]

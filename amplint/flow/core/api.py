@@ -190,6 +190,10 @@ class Api(Protocol):
     def lacks(self, value: Instance, name: str) -> bool:
         """Whether an object surely has no attribute of that name, which was looked for and not found."""
 
+    def is_setting(self, value: Value) -> bool:
+        """Whether a value surely comes from outside of the code: ``args.weight``, where no code of the project gives an
+        object such an attribute."""
+
     def older(self, value: Instance) -> Instance | None:
         """The object that was there before the code that is walked, of which an object is a part: ``self`` for what
         its constructor has made, in a method that nobody in sight calls."""
@@ -294,6 +298,10 @@ class Api(Protocol):
     @property
     def settings(self) -> Settings:
         """What is known of the project from outside its code."""
+
+    @property
+    def called_at(self) -> Place | None:
+        """Where the function was called that is being walked; None in constructors and where a walk begins."""
 
     def callers(self) -> Iterator[FunctionValue]:
         """The functions on the way to the present one that are known, innermost first."""

@@ -113,7 +113,18 @@ def _call_bound(m: Machine, bound: BoundMethod, given: Arguments, node: Node) ->
 
 def _call_with(m: Machine, bound: BoundMethod, receiver: Value, given: Arguments, node: Node) -> Value:
     assert bound.function is not None
-    return m.call_function(bound.function, given.after(receiver, node), node)
+    items = m.frame.graph.items
+    before = len(items)
+    result = m.call_function(bound.function, given.after(receiver, node), node)
+    if isinstance(receiver, Instance):
+        for key in m.outside(receiver):
+            model = m.registry.filled_in.get((key, bound.name))
+            if model is not None:
+                told = Graph()
+                told.items = items[before:]
+                m.on_each(partial(model, m, receiver, given, told.kinds, node))
+                break
+    return result
 
 
 def _call_super(m: Machine, base: Super, name: str, given: Arguments, node: Node) -> Value:

@@ -230,14 +230,7 @@ class Definitions(Names):
         program = self.program_of(function)
         if program is None:
             return None
-        number = program.node.number
-        return Place(
-            program.path,
-            (program.path, program.root, number),
-            lambda: program.locate(number),
-            lambda: program.text_of(number),
-            named=program.line_name,
-        )
+        return self.place_in(program, program.node.number)
 
     # provided by the interpreter
 

@@ -24,6 +24,7 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     Mapping,
+    Number,
     Super,
     Unknown,
     Value,
@@ -273,6 +274,13 @@ class Instances(Definitions):
             return False
         stored = self.project.attribute_stores(made_of, name) or self.project.is_set_from_outside(name)
         return not stored and self.class_attribute(made_of, name) is None
+
+    def is_setting(self, value: Value) -> bool:
+        """Whether a value surely comes from outside of the code: an attribute that no code of the project gives to any
+        object."""
+        if not isinstance(value, (Unknown, Number)) or value.symbol.parts[0] != "attribute":
+            return False
+        return not self.project.is_attribute(str(value.symbol.parts[2]))
 
     def of_class(self, kind: Value, own: Symbol) -> Value | None:
         """An object of a class, by what an annotation or ``isinstance`` says."""

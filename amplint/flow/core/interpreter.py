@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from amplint.events import Place
 from amplint.flow.core import calls, objects
 from amplint.flow.core.api import Arguments, Dead, Settings, SeveralAmbient
 from amplint.flow.core.calls import Summary
@@ -398,6 +399,16 @@ class Interpreter(Instances):
         while frame is not None and frame.function is not None and frame.program.name in _CONSTRUCTORS:
             frame = frame.caller
         return frame is None or frame is self.frame or _each_round(frame)
+
+    @property
+    def called_at(self) -> Place | None:
+        """Where the function was called that is being walked; None in constructors and where a walk begins."""
+        caller, context = self.frame.caller, self.frame.context.parts
+        if caller is None or context[0] != "call" or self.frame.program.name in _CONSTRUCTORS:
+            return None
+        number = context[2]
+        assert isinstance(number, int)
+        return self.place_in(caller.program, number)
 
     def callers(self) -> Iterator[FunctionValue]:
         """The functions on the way to the present one, innermost first."""

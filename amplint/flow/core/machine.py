@@ -153,6 +153,9 @@ class ProjectView(Protocol):
     def is_set_from_outside(self, name: str) -> bool:
         """Whether code sets an attribute of that name on anything but the object of its own method."""
 
+    def is_attribute(self, name: str) -> bool:
+        """Whether code sets an attribute of that name on anything, or a class defines one."""
+
     def methods_called(self, function: FunctionValue) -> Set[str]:
         """The names of the methods that a function calls on what its text does not tell."""
 

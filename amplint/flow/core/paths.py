@@ -44,7 +44,7 @@ from amplint.flow.state.values import (
     Unknown,
     Value,
 )
-from amplint.lowering.program import Node
+from amplint.lowering.program import Node, Program
 
 N = TypeVar("N", bound=Note)
 
@@ -71,8 +71,10 @@ class Paths:
 
     def place(self, node: Node) -> Place:
         """Where a node stands."""
-        program = self.frame.program
-        number = node.number
+        return self.place_in(self.frame.program, node.number)
+
+    def place_in(self, program: Program, number: int) -> Place:
+        """Where a node of a program stands."""
         return Place(
             program.path,
             (program.path, program.root, number),

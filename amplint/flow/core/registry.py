@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from amplint.events import Event
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import Value
@@ -47,6 +48,9 @@ HavocModel = Callable[["Api", Any, "Node"], None]
 """``model(api, value, node)``: a value was handed to code that is not followed, which may do anything with it."""
 DefinitionModel = Callable[["Api", Any], None]
 """``model(api, class)``: a class of the project that derives from a class outside is defined."""
+FilledInModel = Callable[["Api", Any, "Arguments", frozenset[type[Event]], "Node"], None]
+"""``model(api, receiver, arguments, told, node)``: a method of the project came to its end that fills in, or replaces,
+one of a class outside; ``told``: the classes of the events that it told itself."""
 
 
 DiscardModel = Callable[["Api", Any, str, str, "Node"], None]
@@ -167,6 +171,8 @@ class Registry:
     """What a parameter is that is annotated with a class outside: ``annotations["torch.nn.Module"](its symbol)``."""
     definitions: dict[str, DefinitionModel] = field(default_factory=dict)
     """By the qualified name of a base class outside."""
+    filled_in: dict[tuple[str, str], FilledInModel] = field(default_factory=dict)
+    """By the qualified name of a base class outside, or its beginning up to a dot, and that of the method."""
     constants: set[type[Value]] = field(default_factory=set)
     """Kinds of values that compare as constants do."""
     installed: set[str] = field(default_factory=set)

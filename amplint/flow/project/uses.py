@@ -51,6 +51,19 @@ class Uses:
                 found |= {attribute for owner, _, attribute in stored if owner and owner != own}
         return frozenset(found)
 
+    @cached_property
+    def own_attributes(self) -> frozenset[str]:
+        """The attributes that code sets on anything, and those that classes define."""
+        found: set[str] = set()
+        for file in self._edges.files:
+            facts = facts_of(file.outline)
+            module = file.outline.module
+            for outline in facts.functions if module is None else (*facts.functions, module):
+                found |= {name.rpartition(".")[2] for name in facts.of(outline).body.stores if "." in name}
+            for owner in file.outline.classes.values():
+                found |= {*owner.methods, *owner.fields}
+        return frozenset(found)
+
     def of_name(self, file: ProjectFile, scope: Scope, name: str) -> frozenset[str]:
         """What is done with a dotted name of a function."""
         return self._reached((file, scope, name))

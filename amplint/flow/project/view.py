@@ -326,6 +326,10 @@ class View:
         """Whether code sets an attribute of that name on anything but the object of its own method."""
         return name in self._uses.set_from_outside
 
+    def is_attribute(self, name: str) -> bool:
+        """Whether code sets an attribute of that name on anything, or a class defines one."""
+        return name in self._uses.own_attributes
+
     def stored_by(self, function: FunctionValue) -> frozenset[str]:
         """The attributes of its first parameter that a method sets, what it calls of the same object included."""
         start = self._outline(function)

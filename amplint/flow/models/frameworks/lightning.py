@@ -240,9 +240,9 @@ def _run_steps(api: Api, module: Value, precision: Value, node: Node) -> Value:
     return api.each(module, lambda one: _run_each(api, one, precision, context, node))
 
 
-def _run_each(api: Api, module: Value, precision: Value, context: Value, node: Node) -> Value:
-    """The steps of a module. Of one that steps its optimizers by itself the scaler alone is looked at: that its
-    backward pass runs in the region of the trainer is not its own doing."""
+def _run_each(api: Api, module: Value, precision: Value, context: Autocast, node: Node) -> Value:
+    """The steps of a module. Where one steps its optimizers by itself, its backward pass and its steps run in the
+    region of the trainer, which is not its own doing."""
     if not isinstance(module, Instance) or module.made_of is None:
         return NONE
     automatic = api.truth(api.attribute(module, "automatic_optimization", node))
@@ -257,7 +257,7 @@ def _run_each(api: Api, module: Value, precision: Value, context: Value, node: N
         arguments = Arguments((), (("precision", precision),), ())
         tell_precision(api, module.identity, arguments, precision, _SCALED, node, _MANUAL)
         api.store(module.identity, _CONFIGURED, configured)
-        return api.call(api.attribute(module, "training_step", node), Arguments(unclear=True), node)
+        return _walk_steps(api, module, replace(context, whole_step=True), node)
 
     return api.each(automatic, run)
 
@@ -286,7 +286,7 @@ def _are_known(optimizers: Value) -> bool:
     return False
 
 
-def _walk_steps(api: Api, module: Instance, context: Value, node: Node) -> Value:
+def _walk_steps(api: Api, module: Instance, context: Autocast, node: Node) -> Value:
     assert module.made_of is not None
     for step, around in (("training_step", ()), ("validation_step", (External("torch.no_grad"),))):
         if api.find_method(module.made_of, step) is None:

@@ -168,7 +168,7 @@ def _computed(api: Api, gradient: ScaledGradient, name: str, others: tuple[Value
     """What becomes of a gradient that is still scaled."""
     name = name.strip("_")
     if name in ("div", "mul", "truediv"):
-        kept = bool(others) and all(isinstance(value, Constant) for value in others)
+        kept = bool(others) and all(isinstance(value, Constant) or api.is_setting(value) for value in others)
         return gradient if kept else api.unknown(node)
     if name in known.PROPORTIONAL:
         return gradient

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amplint.amp.scalers import TAKES_SCALE
-from amplint.events import CastParameters, OptimizerMade, OptimizerStepped, Place, StateLoaded
+from amplint.events import (
+    AmpHidden,
+    CastParameters,
+    Event,
+    OptimizerMade,
+    OptimizerStepped,
+    Place,
+    ScalerUsed,
+    StateLoaded,
+)
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.torch.ambient import regions
@@ -19,10 +28,12 @@ from amplint.flow.models.torch.values import (
     Parameters,
     Prepared,
     Restored,
+    Scale,
     ShardedNote,
     StateDict,
     Wrapped,
 )
+from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -269,6 +280,24 @@ def _step(api: Api, optimizer: Value, name: str, arguments: Arguments, node: Nod
         result = api.call(closure, Arguments(), node)
     stepped(api, optimizer, node, closure=closure not in (None, NONE))
     return result
+
+
+@models.into(models.filled_in, ("torch.optim.", "step"))
+def _own_step(
+    api: Api, optimizer: Instance, arguments: Arguments, told: frozenset[type[Event]], node: Node
+) -> None:
+    """``def step(self, closure=None)`` of an optimizer class of the project. One that has another optimizer step, or
+    the class above, has told so. One that asks a scaler, or is given a scale, may divide the gradients itself."""
+    if OptimizerStepped in told or any(api.derives_from(optimizer, package) for package in _NO_OPTIMIZERS):
+        return
+    closure = arguments.get(0, "closure")
+    others = (*arguments.positional[1:], *(value for key, value in arguments.keywords if key != "closure"))
+    held = [leaf for value in api.attributes_of(optimizer).values() for leaf in leaves(value)]
+    scales = ScalerUsed in told or any(isinstance(value, Scale) for value in held)
+    if scales or others or arguments.unclear:
+        api.emit(AmpHidden(api.place(node), regions(api)))
+    else:
+        stepped(api, optimizer, node, closure=closure not in (None, NONE))
 
 
 @models.method(Optimizer, "zero_grad", weight=Weight.EFFECT)

@@ -74,6 +74,7 @@ def region_of(api: Api, context: Autocast, node: Node) -> Region:
         inner=not around and knows_of_autocast(api),
         switch=switch_of(context.switch),
         chosen=context.chosen,
+        whole_step=context.whole_step,
     )
 
 

@@ -56,7 +56,9 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     else:
         api.drop_note(identity, UnitScale)
     half = name in TAKES_HALF_PARAMETERS
-    return Scaler(identity, enabled, half, switch, api.place(node), initial, initial == 1.0)
+    call = api.called_at
+    made = api.place(node).reached_by((call,) if call is not None else ())
+    return Scaler(identity, enabled, half, switch, made, initial, initial == 1.0)
 
 
 def _flag(arguments: Arguments) -> Value:

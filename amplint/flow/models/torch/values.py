@@ -284,6 +284,8 @@ class Autocast(Value):
     decorates: bool = False
     """Whether it was put around a function: then the region stands where the context was made, and each call enters
     the same object."""
+    whole_step: bool = False
+    """Whether a trainer opens it around code that runs its backward pass and steps by itself."""
 
 
 @dataclass(frozen=True, slots=True)
