@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Number, Sequence, Value
+from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Number, Sequence, Usual, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -21,11 +21,14 @@ class Options(Note):
     """The options of a parser that give a number, whoever runs the program."""
 
     numbers: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, Value], ...] = ()
+    """Those that are numbers where nobody gives another one."""
 
     def joined(self, other: Note | None) -> Note:
         """An option that only one path has is one all the same where it is read."""
-        more = other.numbers if isinstance(other, Options) else ()
-        return Options(tuple(dict.fromkeys((*self.numbers, *more))))
+        more = other if isinstance(other, Options) else Options()
+        numbers = tuple(dict.fromkeys((*self.numbers, *more.numbers)))
+        return Options(numbers, tuple(dict((*self.defaults, *more.defaults)).items()))
 
 
 @models.call(_PARSER, weight=Weight.EFFECT)
@@ -46,9 +49,10 @@ def _add(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``parser.add_argument("--size", type=int, default=4)``."""
     parser, option = arguments.receiver, _name(arguments)
     if isinstance(parser, Instance) and option is not None and _is_number(arguments):
-        known = api.note(parser.identity, Options)
-        numbers = known.numbers if known is not None else ()
-        api.set_note(parser.identity, Options((*numbers, option)))
+        known = api.note(parser.identity, Options) or Options()
+        default = arguments.keyword("default")
+        more = ((option, default),) if default is not None else ()
+        api.set_note(parser.identity, Options((*known.numbers, option), (*known.defaults, *more)))
     return api.unknown(node)
 
 
@@ -91,6 +95,10 @@ def _parse(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     made = api.unknown(node)
     parser = arguments.receiver
     known = api.note(parser.identity, Options) if isinstance(parser, Instance) else None
+    defaults = dict(known.defaults) if known is not None else {}
     for option in known.numbers if known is not None else ():
-        api.store(made.symbol, option, Number(symbol("attribute", made.symbol, option)))
+        name_of = symbol("attribute", made.symbol, option)
+        api.store(made.symbol, option, Number(name_of))
+        if option in defaults:
+            api.set_note(name_of, Usual(defaults[option]))
     return made if name.endswith(".parse_args") else Sequence((made, api.unknown(node)))

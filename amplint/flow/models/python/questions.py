@@ -31,6 +31,7 @@ from amplint.flow.state.values import (
     Sequence,
     Text,
     Unknown,
+    Usual,
     Value,
 )
 from amplint.lowering.program import Node
@@ -270,6 +271,10 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if isinstance(key, Constant) and isinstance(key.value, str):
         return _attribute(api, value, key.value, rest[0] if rest else None, node)
     if isinstance(value, External):
+        usual = api.note(key.symbol, Usual) if isinstance(key, Unknown) else None
+        name_of = usual.value.value if usual is not None and isinstance(usual.value, Constant) else None
+        if isinstance(name_of, str):
+            return chosen_in(api, {name_of: api.attribute(value, name_of, node)}, key, node)
         return External(f"{value.name}.?")
     if isinstance(value, ModuleFile):
         return chosen_in(api, api.choices(value), key, node)
