@@ -20,6 +20,7 @@ from amplint.flow.state.values import (
     BoundMethod,
     Choice,
     ClassValue,
+    Constant,
     External,
     FunctionValue,
     Instance,
@@ -27,6 +28,7 @@ from amplint.flow.state.values import (
     Number,
     Super,
     Unknown,
+    Usual,
     Value,
 )
 from amplint.flow.state.values import Sequence as Items
@@ -91,12 +93,17 @@ class Instances(Definitions):
     def _begin(self, instance: Instance, method: FunctionValue, arguments: Arguments, node: ir.Node) -> None:
         """Walks a constructor now, if it has effects, or when an attribute of the object is asked for."""
         now = self.project.sure_weight(method) >= Weight.EFFECT or any(map(matters, arguments.all))
+        now = now or any(map(self.is_holder, arguments.all))
         if now and not self.silent:
             self._initialised.add(instance.identity)
             with self._being_built(instance):
                 self.machine.call_function(method, arguments.after(instance, node), node)
         else:
             self._pending[instance.identity] = arguments
+
+    def is_holder(self, value: Value) -> bool:
+        """Whether a value is an object that has something as an attribute because of which its methods are followed."""
+        return isinstance(value, Instance) and value.identity in self.holders
 
     def _fill(
         self,
@@ -109,10 +116,13 @@ class Instances(Definitions):
         named = given.by_name(tuple(name for name, _ in fields))
         for name, default in fields:
             value = named.get(name)
-            if value is None and default is not None and not given.unclear:
-                value = self._value_of(default, name)
+            usual = self._value_of(default, name) if value is None and default is not None else None
+            if usual is not None and not given.unclear:
+                value = usual
             if value is None:
                 value = Unknown(symbol("attribute", instance.identity, name))
+                if isinstance(usual, Constant):
+                    self.machine.set_note(value.symbol, Usual(usual))
             self.store(instance.identity, name, value)
         made_of = instance.made_of
         after = self.find_method(made_of, "__post_init__") if made_of is not None else None

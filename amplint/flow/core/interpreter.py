@@ -30,9 +30,12 @@ from amplint.flow.state.values import (
     External,
     FunctionValue,
     Instance,
+    Mapping,
     Number,
     Partial,
+    Sequence,
     Unknown,
+    Usual,
     Value,
 )
 from amplint.lowering import program as ir
@@ -142,7 +145,7 @@ class Interpreter(Instances):
             return True
         if any(map(matters, self.state.ambient.values())) and self.project.computes(function):
             return True
-        if any(map(self._has_effects, given.all)) or any(map(self._is_holder, given.all)):
+        if any(map(self._has_effects, given.all)) or any(map(self.is_holder, given.all)):
             return True
         if self.has_effects(function) or self.project.enters(function):
             return True
@@ -162,9 +165,6 @@ class Interpreter(Instances):
         """Whether a function has effects by what its text names."""
         return self.project.sure_weight(function) >= Weight.EFFECT
 
-    def _is_holder(self, value: Value) -> bool:
-        return isinstance(value, Instance) and value.identity in self.holders
-
     def _lends_effects(self, function: FunctionValue, value: Value) -> bool:
         """Whether a function calls a method with effects of an object that it is given: ``trainer.unscale()`` in a
         callback."""
@@ -174,9 +174,21 @@ class Interpreter(Instances):
         return any(method is not None and self.has_effects(method) for method in methods)
 
     def holds(self, owner: Instance, value: Value) -> None:
-        """Notes that an object has got a value as an attribute: ``self.process = train_step``."""
-        if self._has_effects(value) or (value.spreads and value.matters):
+        """Notes that an object has got a value as an attribute: ``self.process = train_step``, ``self.ema = ema``."""
+        if self._has_effects(value) or self._spreads(value):
             self.holders.add(owner.identity)
+
+    def _spreads(self, value: Value) -> bool:
+        """Whether methods of what holds a value are followed: it matters, or holds such a value itself."""
+        value = self.machine.contents(value)
+        match value:
+            case Choice():
+                return self._spreads(value.then) or self._spreads(value.other)
+            case Sequence():
+                return any(map(self._spreads, value.items))
+            case Mapping():
+                return any(map(self._spreads, (*(item for _, item in value.items), *value.rest)))
+        return self.is_holder(value) or (value.spreads and value.matters)
 
     def _has_effects(self, value: Value) -> bool:
         """Whether calling a value has effects: ``validate(model, amp_autocast=torch.cuda.amp.autocast)``."""
@@ -362,6 +374,7 @@ class Interpreter(Instances):
         """A parameter of which nothing is known: a number, if its default is one."""
         default = parameter.default
         if isinstance(default, ir.LiteralNode) and type(default.value) in (int, float):
+            self.machine.set_note(own, Usual(Constant(default.value)))
             return Number(own)
         return Unknown(own)
 

@@ -85,6 +85,18 @@ class Exists(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class Usual(Note):
+    """What an unknown is where nobody chooses another value: the default of an option, or the middle of what a function
+    such as ``math.cos`` gives."""
+
+    value: Value
+
+    def joined(self, other: Note | None) -> Note:
+        """A default is one on all paths."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown(Value):
     """Anything. ``symbol`` stands for it where it is compared or tested again; ``kind`` is what the code does with
     it: the name of a kind that a model has registered, such as "module", or None."""

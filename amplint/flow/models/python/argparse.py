@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Number, Sequence, Value
+from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Number, Sequence, Usual, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -29,14 +29,18 @@ class Options(Note):
     """The options of a parser that give a number, whoever runs the program, and those that offer texts."""
 
     numbers: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, Value], ...] = ()
+    """Those that are numbers where nobody gives another one."""
     texts: tuple[tuple[str, Option], ...] = ()
 
     def joined(self, other: Note | None) -> Note:
         """An option that only one path has is one all the same where it is read."""
-        if not isinstance(other, Options):
-            return self
-        numbers = tuple(dict.fromkeys((*self.numbers, *other.numbers)))
-        return Options(numbers, tuple(dict.fromkeys((*self.texts, *other.texts))))
+        more = other if isinstance(other, Options) else Options()
+        return Options(
+            tuple(dict.fromkeys((*self.numbers, *more.numbers))),
+            tuple(dict((*self.defaults, *more.defaults)).items()),
+            tuple(dict((*self.texts, *more.texts)).items()),
+        )
 
 
 @models.call(_PARSER, weight=Weight.EFFECT)
@@ -57,18 +61,18 @@ def _add(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``parser.add_argument("--size", type=int, default=4)``."""
     parser, option = arguments.receiver, _name(arguments)
     if isinstance(parser, Instance) and option is not None:
-        texts = _texts(api, arguments)
-        own = (
-            Options((option,))
-            if _is_number(arguments)
-            else Options((), ((option, texts),))
-            if texts
-            else None
-        )
-        known = api.note(parser.identity, Options)
-        if own is not None:
-            api.set_note(parser.identity, own if known is None else known.joined(own))
+        known = api.note(parser.identity, Options) or Options()
+        api.set_note(parser.identity, known.joined(_own(api, option, arguments)))
     return api.unknown(node)
+
+
+def _own(api: Api, option: str, arguments: Arguments) -> Options:
+    """What is known of one option."""
+    if _is_number(arguments):
+        default = arguments.keyword("default")
+        return Options((option,), ((option, default),) if default is not None else ())
+    texts = _texts(api, arguments)
+    return Options(texts=((option, texts),)) if texts is not None else Options()
 
 
 def _texts(api: Api, arguments: Arguments) -> Option | None:
@@ -118,8 +122,12 @@ def _parse(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     made = api.unknown(node)
     parser = arguments.receiver
     known = api.note(parser.identity, Options) if isinstance(parser, Instance) else None
+    defaults = dict(known.defaults) if known is not None else {}
     for option in known.numbers if known is not None else ():
-        api.store(made.symbol, option, Number(symbol("attribute", made.symbol, option)))
+        name_of = symbol("attribute", made.symbol, option)
+        api.store(made.symbol, option, Number(name_of))
+        if option in defaults:
+            api.set_note(name_of, Usual(defaults[option]))
     for option, texts in known.texts if known is not None else ():
         api.set_note(symbol("attribute", made.symbol, option), texts)
     return made if name.endswith(".parse_args") else Sequence((made, api.unknown(node)))

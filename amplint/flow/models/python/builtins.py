@@ -189,9 +189,11 @@ def _extreme(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if several and plain and len(numbers) == len(several) and arguments.keyword("key") is None:
         function: Callable[[Any], Any] = min if name == "builtins.min" else max
         return Constant(function(numbers))
-    if several and all(isinstance(part, (Constant, Number)) for part in several):
-        return api.number(node)
-    return api.unknown(node)
+    names = [named(part) for part in several if isinstance(part, (Constant, Number, Unknown))]
+    if len(names) < max(len(several), 1) or None in names or arguments.keywords:
+        return api.unknown(node)
+    of = symbol("smallest" if name == "builtins.min" else "largest", *names)
+    return Number(of) if all(isinstance(part, (Constant, Number)) for part in several) else Unknown(of)
 
 
 @models.call("builtins.divmod")

@@ -6,7 +6,7 @@ from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import named
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Constant, External, Instance, Number, Unknown, Value
+from amplint.flow.state.values import NONE, Constant, External, Instance, Number, Unknown, Usual, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -38,6 +38,14 @@ def _number(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """Numbers, and what makes them."""
     plain = all(isinstance(value, (Constant, Number, Unknown)) for value in arguments.all)
     return api.number(node) if plain and arguments.all else api.unknown(node)
+
+
+@models.call("math.cos", "math.sin")
+def _wave(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``math.cos(math.pi * step / steps)``: anything between -1 and 1."""
+    made = api.number(node)
+    api.set_note(made.symbol, Usual(Constant(0.0)))
+    return made
 
 
 @models.call("logging.getLogger")

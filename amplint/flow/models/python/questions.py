@@ -32,6 +32,7 @@ from amplint.flow.state.values import (
     Sequence,
     Text,
     Unknown,
+    Usual,
     Value,
 )
 from amplint.lowering.program import Node
@@ -283,9 +284,13 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 
 def _offered(api: Api, module: External, key: Value, node: Node) -> dict[str, Value]:
-    """What an option of the command line may choose in a module outside: ``getattr(torch, args.dtype)``."""
+    """What an option of the command line may choose in a module outside, or a parameter by default: ``getattr(torch,
+    args.dtype)``."""
     option = api.note(key.symbol, Option) if isinstance(key, Unknown) else None
-    names = option.values if option is not None else ()
+    usual = api.note(key.symbol, Usual) if isinstance(key, Unknown) else None
+    names: tuple[str, ...] = option.values if option is not None else ()
+    if usual is not None and isinstance(usual.value, Constant) and isinstance(usual.value.value, str):
+        names = (*names, usual.value.value)
     return {name: api.attribute(module, name, node) for name in names}
 
 

@@ -13,6 +13,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.operations import operand
+from amplint.flow.models.torch.sums import carried
 from amplint.flow.models.torch.values import DTypeValue, Tensor
 from amplint.flow.models.torch.weights import current
 from amplint.flow.state.values import NONE, Constant, Unknown, Value
@@ -101,11 +102,12 @@ def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = Tru
     if to is DType.FLOAT32 and spelt_out:
         known = before.dtype is not None and before.dtype.is_floating
         certainty = before.certainty if known else Certainty.LIKELY
-        return Tensor(to, raised=api.place(node), certainty=certainty, device=before.device)
+        raised = Tensor(to, raised=api.place(node), certainty=certainty, device=before.device)
+        return replace(raised, terms=carried(api, value))
     if to.is_half:
-        half = Tensor(to, half_by_user=api.place(node), device=before.device)
+        half = Tensor(to, half_by_user=api.place(node), device=before.device, terms=carried(api, value))
         return before if before.dtype is to else half
-    return Tensor(to, device=before.device)
+    return Tensor(to, device=before.device, terms=carried(api, value))
 
 
 def cast_like(api: Api, value: Value, to: DType, node: Node) -> Tensor:
@@ -115,7 +117,8 @@ def cast_like(api: Api, value: Value, to: DType, node: Node) -> Tensor:
     api.emit(Cast(api.place(node), regions(api), operand(api, before, node), to))
     if before.dtype is to:
         return before
-    return Tensor(to, born=None if to is DType.HALF else api.place(node), device=before.device)
+    born = None if to is DType.HALF else api.place(node)
+    return Tensor(to, born=born, device=before.device, terms=carried(api, value))
 
 
 @models.method(Tensor, *CASTS)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import collected
+from amplint.flow.models.torch.averages import alpha_of, changed
 from amplint.flow.models.torch.casts import CASTS, cast, moved, target_of
 from amplint.flow.models.torch.operations import write
 from amplint.flow.models.torch.shapes import shape_of
+from amplint.flow.models.torch.sums import combined
 from amplint.flow.models.torch.tensors import writes
 from amplint.flow.models.torch.values import (
     DeviceValue,
@@ -33,7 +37,7 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
-_ALIKE = frozenset({"cpu", "cuda", "detach", "clone", "view", "flatten"})
+_ALIKE = frozenset({"cpu", "cuda", "detach", "view", "flatten"})
 
 
 @models.call(
@@ -102,6 +106,7 @@ def _set(api: Api, base: Parameters, name: str, value: Value, node: Node) -> boo
     elif name == "data":
         write(api, base, ".data =", node)
         replace_data(api, base.module, value, node)
+        changed(api, base, name, Arguments((value,)), node)
     return name in ("requires_grad", "data")
 
 
@@ -125,8 +130,11 @@ def _operate(api: Api, operator: str, left: Value, right: Value | None, node: No
         and isinstance(left, Parameters)
     ):
         write(api, left, "an assignment in place", node)
+        if right is not None:
+            changed(api, left, f"__i{operator[:-1]}", Arguments((right,)), node)
         return left
-    return None
+    terms = combined(api, operator, (left, right)) if right is not None else ()
+    return Tensor(terms=terms) if terms else None
 
 
 @models.method(Parameters, "requires_grad_")
@@ -156,5 +164,11 @@ def _method(api: Api, base: Parameters, name: str, arguments: Arguments, node: N
     """``p.add_(x)`` writes in place."""
     if base.one and writes(name):
         write(api, base, f"{name}()", node)
+        changed(api, base, name, arguments, node)
         return base
+    if name == "clone":
+        return replace(base, copied=True)
+    terms = combined(api, name, (base, *arguments.positional), alpha_of(api, arguments))
+    if terms:
+        return Tensor(terms=terms)
     return base if name in _ALIKE or name == "__iter__" else api.unknown(node)

@@ -29,6 +29,7 @@ from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.dtypes import default_dtype, is_asked
 from amplint.flow.models.torch.releases import bounds_of
 from amplint.flow.models.torch.shapes import with_numbers
+from amplint.flow.models.torch.sums import combined
 from amplint.flow.models.torch.values import FLOAT32_TENSOR, INTEGER_TENSOR, Gradient, Parameters, Tensor
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import Choice, Constant, Instance, Sequence, Unknown, Value
@@ -155,8 +156,12 @@ def apply(api: Api, run: Run, node: Node) -> Value:
         result = run.out
     if result is not None and policy is not Policy.VIEW:
         result = replace(result, trait=_trait(api, run, result, node))
+    terms = combined(api, run.plain, run.values) if not ops.is_in_place(run.name) else ()
     if result is not None:
-        result = replace(result, name=name_of_result(run.plain, run.values))
+        kept = result.terms if policy is Policy.VIEW else ()
+        result = replace(result, name=name_of_result(run.plain, run.values), terms=terms or kept)
+    elif terms:
+        result = Tensor(terms=terms)
     _tell_of_weights(api, run, policy, around, node)
     if _is_told(run, policy, region):
         result = _told(api, run, policy, around, result, node)
@@ -304,7 +309,9 @@ def _may_not_count(floating: list[Tensor], wide: DType) -> bool:
 
 def new_like(value: Tensor) -> Tensor:
     """A new tensor of the same type: it is half for the same reason."""
-    return replace(value, raised=None, parameter_of=None, whole_output=False, softened=None, trait=None)
+    return replace(
+        value, raised=None, parameter_of=None, whole_output=False, softened=None, trait=None, terms=()
+    )
 
 
 def is_floating(value: Value) -> bool:

@@ -11,6 +11,7 @@ from amplint.events import Converted, DType, Guard, Op, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.averages import changed
 from amplint.flow.models.torch.casts import CASTS, MOVES
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.indexing import fill, put
@@ -136,6 +137,7 @@ def _set(api: Api, base: Tensor, name: str, value: Value, node: Node) -> bool:
     """``x.data = y`` writes in place, and may change the type."""
     if name == "data":
         write(api, base, ".data =", node)
+        changed(api, base, name, Arguments((value,)), node)
         if base.parameter_of is not None:
             replace_data(api, base.parameter_of, value, node)
     elif name == "requires_grad" and base.parameter_of is not None:
@@ -225,6 +227,7 @@ def _augmented(api: Api, name: str, target: Value, value: Value, node: Node) -> 
         small = small if small is not None and 0 < small < SMALL else None
         run = Run(f"__i{name[2:]}", (target, value), _sides(node), small=small)
         result = apply(api, run, node)
+        changed(api, target, run.name, Arguments((value,)), node)
         return result if isinstance(result, Tensor) else target
     if isinstance(target, (Constant, Number)) and isinstance(value, Tensor):
         return _accumulated(api, value, node)
@@ -365,6 +368,7 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
     if isinstance(base, Tensor):
         if writes(name):
             write(api, base, f"{name}()", node)
+            changed(api, base, name, arguments, node)
         if plain in ops.FILLS and arguments.keyword("dtype") is None:
             fill(api, name, base, receiver, arguments, node)
     if plain in ops.SOURCES:

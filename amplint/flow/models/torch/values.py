@@ -64,6 +64,10 @@ class TorchVersion(Value):
 
 # tensors and modules ---------------------------------------------------------------------------------------------
 
+Terms = tuple[tuple[Symbol | None, float], ...]
+"""A sum of tensors, each times a number: by what stands for a tensor that the code keeps in half precision; None for
+all others together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor(Value):
@@ -89,6 +93,8 @@ class Tensor(Value):
     """Whether the code has asked for its type since it became half: it knows what it does with it."""
     name: Symbol | None = field(default=None, compare=False)
     """What stands for its data: ``if bad`` asks the same as ``if bad`` before."""
+    terms: Terms = field(default=(), compare=False)
+    """What it is a sum of, where numbers multiply tensors: ``0.01 * x``."""
 
     def __hash__(self) -> int:
         return hash((self.dtype, self.born, self.parameter_of, self.element))
@@ -137,6 +143,7 @@ class Tensor(Value):
             trait=self.trait if "trait" in same else None,
             element=self.element if "element" in same else (),
             name=None,
+            terms=(),
         )
 
     @property
@@ -157,6 +164,8 @@ class Parameters(Value):
     module: Symbol
     named: bool = False
     one: bool = False
+    copied: bool = False
+    """Whether it is a copy of them, ``p.clone()``, which stays as it is where the module is cast."""
 
 
 @dataclass(frozen=True, slots=True)
