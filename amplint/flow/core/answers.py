@@ -97,7 +97,7 @@ class Answers(Paths):
             if isinstance(value, Choice):
                 return self.each(value, partial(self._surrounded, kind, given, function))
         plain = [within(value, self.state.condition) for value in given.all]
-        values = [self._told_apart(value) for value in plain]
+        values = [self.told_apart(value) for value in plain]
         several = [index for index, value in enumerate(values) if isinstance(value, Choice)]
         if not several:
             return self._asked_with(given, values, function)
@@ -122,14 +122,15 @@ class Answers(Paths):
             paths = found
         return False
 
-    def _told_apart(self, value: Value) -> Value:
+    def told_apart(self, value: Value) -> Value:
         """A list that a flag has filled in different ways: one of several lists. What a loop asks of each of many
         things tells no lists apart."""
         if isinstance(value, kinds.Sequence) and value.identity is not None:
             found = self.load(value.identity, "[]")
             found = within(found, self.state.condition) if found is not None else None
             if isinstance(found, Choice) and not any(map(is_of_a_round, atoms(found))):
-                return found
+                few = sum(1 for _ in leaves(found)) <= MOST_COMBINATIONS
+                return found if few else value
         return value
 
     def _surrounded(

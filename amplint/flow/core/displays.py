@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence as Sequence_
 from functools import partial
 
+from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import leaves
+from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
 from amplint.flow.state.symbols import ONE_OF_MANY, symbol
-from amplint.flow.state.values import Choice, Constant, Mapping, Sequence, Value
+from amplint.flow.state.values import Choice, ClassValue, Constant, Instance, Mapping, Sequence, Value
 from amplint.lowering import program as ir
-
-MOST_ITEMS = 8
-"""So many items of a sequence are told apart in a comprehension or a loop."""
 
 
 def display(m: Machine, node: ir.Display) -> Value:
@@ -62,11 +61,11 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    source = m.contents(m.evaluate(node.clauses[0].source))
+    source = m.told_apart(m.evaluate(node.clauses[0].source))
     several = isinstance(source, Choice) and sum(1 for _ in leaves(source)) <= MOST_ITEMS
     if several and all(isinstance(one, Sequence) and one.exact for one in leaves(source)):
-        return m.each(source, lambda one: _comprehended(m, node, one))
-    return _comprehended(m, node, source)
+        return m.each(source, lambda one: _comprehended(m, node, m.contents(one)))
+    return _comprehended(m, node, m.contents(source))
 
 
 def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
@@ -75,7 +74,7 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     rounds, context = m.frame.rounds, m.frame.context
     results: list[Value] = []
     keys: list[Value] = []
-    exact = simple and isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS
+    exact = simple and isinstance(source, Sequence) and source.exact and is_short(source.items)
     try:
         if exact:
             assert isinstance(source, Sequence)
@@ -90,6 +89,7 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
                     exact = False
                     keys[-1:] = [m.unknown(node)] if keys else []
         else:
+            lose_order(m, source, node)
             m.frame.rounds = (*rounds, -1)
             m.frame.context = symbol(ONE_OF_MANY, context)
             for index, clause in enumerate(node.clauses):
@@ -98,6 +98,7 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
                 for test in clause.tests:
                     m.test(test)
             _element(m, node, keys, results)
+            lose_order(m, source, node)
     finally:
         m.frame.rounds, m.frame.context = rounds, context
     _restore(m, bound, node)
@@ -105,6 +106,25 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
         return _dict_of(m, keys, results, node)
     identity = m.fresh_display(node) if node.kind == "list" else None
     return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
+
+
+def lose_order(m: Machine, source: Value | None, node: ir.Node) -> None:
+    """What objects do that are gone through in an order that is not known, ``for hook in sorted(hooks, key=order)``,
+    is code that is not known further if more than one class of them does anything."""
+    if isinstance(source, Sequence) and are_several(source.items):
+        classes = {
+            leaf.made_of for item in source.items for leaf in leaves(item) if isinstance(leaf, Instance)
+        }
+        if sum(one is not None and _has_effects(m, one) for one in classes) > 1:
+            m.opaque(Arguments(), node)
+
+
+def _has_effects(m: Machine, value: ClassValue) -> bool:
+    """Whether a method of a class has effects, apart from its constructor."""
+    bases = [base for base in m.bases(value) if isinstance(base, ClassValue)]
+    names = {name for base in (value, *bases) for name in base.outline.methods if name != "__init__"}
+    methods = [m.find_method(value, name) for name in names]
+    return any(method is not None and m.has_effects(method) for method in methods)
 
 
 def _is_wanted(m: Machine, tests: Sequence_[ir.Expression]) -> bool | None:

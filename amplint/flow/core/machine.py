@@ -387,6 +387,9 @@ class Machine(Api, Protocol):
     def unfollowed(self, given: Arguments, effects: bool, node: Node) -> Value:
         """What a call gives that is not followed, after all that it was given is forgotten."""
 
+    def told_apart(self, value: Value) -> Value:
+        """A list that a flag has filled in different ways: one of several lists."""
+
     def peek(self, key: Key) -> Value | None:
         """What the store has under a key, for a call that may be taken from a summary."""
 

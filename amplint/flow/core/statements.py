@@ -6,11 +6,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from amplint.flow.core.api import Arguments
 from amplint.flow.core.comparisons import compare
-from amplint.flow.core.displays import MOST_ITEMS
+from amplint.flow.core.displays import lose_order
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, both, either, negation
+from amplint.flow.state.short import MOST_ITEMS, is_short
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -67,15 +69,7 @@ def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) ->
     """``items += more``: the same list as before, which all who have it see."""
     if not isinstance(left, Sequence) or left.identity is None or node.operator != "+":
         return None
-    more = m.contents(right)
-    known = m.contents(left)
-    items = more.items if isinstance(more, Sequence) else (m.iterate(more, node),)
-    exact = isinstance(more, Sequence) and more.exact and not m.in_loop
-    if isinstance(known, Sequence):
-        items, exact = known.items + items, exact and known.exact
-    else:
-        exact = False
-    m.store(left.identity, "[]", Sequence(items, exact, identity=left.identity))
+    m.call_method(left, "extend", Arguments((right,), (), (node.value,)), node)
     return left
 
 
@@ -166,7 +160,7 @@ def for_(m: Machine, node: ir.For) -> None:
         _loop(m, node, m.contents(value))
         return NONE
 
-    m.each(source, walk)
+    m.each(source, lambda one: m.each(m.told_apart(one), walk))
 
 
 def while_(m: Machine, node: ir.While) -> None:
@@ -214,6 +208,7 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     m.state = m.join([m.state, *broken], node)
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():
+        lose_order(m, source, node)
         m.on_each(partial(m.registry.hooks.ended, m, node))
 
 
@@ -237,7 +232,7 @@ def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
 
 def _short(source: Value | None) -> tuple[Value, ...] | None:
     """The items of a collection that is walked item by item."""
-    if isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS:
+    if isinstance(source, Sequence) and source.exact and is_short(source.items):
         return source.items
     if isinstance(source, Mapping) and not source.rest and len(source.items) <= MOST_ITEMS:
         return tuple(Constant(key) for key in dict.fromkeys(key for key, _ in source.items))
@@ -271,6 +266,7 @@ def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) ->
     if item is not None:
         return item
     assert source is not None
+    lose_order(m, source, node)
     return m.iterate(source, node.source)
 
 
