@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Sequence_
+from dataclasses import replace
 from functools import partial
 
 from amplint.flow.core.api import Arguments
@@ -111,12 +112,25 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
 def lose_order(m: Machine, source: Value | None, node: ir.Node) -> None:
     """What objects do that are gone through in an order that is not known, ``for hook in sorted(hooks, key=order)``,
     is code that is not known further if more than one class of them does anything."""
-    if isinstance(source, Sequence) and are_several(source.items):
-        classes = {
-            leaf.made_of for item in source.items for leaf in leaves(item) if isinstance(leaf, Instance)
-        }
-        if sum(one is not None and _has_effects(m, one) for one in classes) > 1:
-            m.opaque(Arguments(), node)
+    if isinstance(source, Sequence) and len({one.made_of for one in _busy(m, source)}) > 1:
+        m.opaque(Arguments(), node)
+
+
+def in_any_order(m: Machine, source: Value) -> Value:
+    """Objects in an order that is not known, of which but one does anything: any order will do."""
+    if isinstance(source, Sequence) and not source.exact and len(_busy(m, source)) == 1:
+        return replace(source, exact=not any(isinstance(item, Choice) for item in source.items))
+    return source
+
+
+def _busy(m: Machine, source: Sequence) -> list[Instance]:
+    """The objects of a collection of several that have methods with effects."""
+    parts = [leaf for item in source.items for leaf in leaves(item)] if are_several(source.items) else []
+    return [
+        part
+        for part in parts
+        if isinstance(part, Instance) and part.made_of is not None and _has_effects(m, part.made_of)
+    ]
 
 
 def _has_effects(m: Machine, value: ClassValue) -> bool:

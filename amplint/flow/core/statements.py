@@ -8,7 +8,7 @@ from typing import Any
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.comparisons import compare
-from amplint.flow.core.displays import lose_order
+from amplint.flow.core.displays import in_any_order, lose_order
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, both, either, negation
@@ -157,7 +157,7 @@ def for_(m: Machine, node: ir.For) -> None:
     source = m.evaluate(node.source)
 
     def walk(value: Value) -> Value:
-        _loop(m, node, m.contents(value))
+        _loop(m, node, in_any_order(m, m.contents(value)))
         return NONE
 
     m.each(source, lambda one: m.each(m.told_apart(one), walk))
