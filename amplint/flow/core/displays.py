@@ -72,7 +72,7 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
 def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     bound = dict(m.state.names)
     simple = len(node.clauses) == 1
-    rounds, context = m.frame.rounds, m.frame.context
+    rounds, loops, context = m.frame.rounds, m.frame.loops, m.frame.context
     results: list[Value] = []
     keys: list[Value] = []
     exact = simple and isinstance(source, Sequence) and source.exact and is_short(source.items)
@@ -91,6 +91,7 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
                     keys[-1:] = [m.unknown(node)] if keys else []
         else:
             lose_order(m, source, node)
+            m.frame.loops += 1
             m.frame.rounds = (*rounds, -1)
             m.frame.context = symbol(ONE_OF_MANY, context)
             for index, clause in enumerate(node.clauses):
@@ -101,7 +102,7 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
             _element(m, node, keys, results)
             lose_order(m, source, node)
     finally:
-        m.frame.rounds, m.frame.context = rounds, context
+        m.frame.rounds, m.frame.loops, m.frame.context = rounds, loops, context
     _restore(m, bound, node)
     if node.kind == "dict":
         return _dict_of(m, keys, results, node)

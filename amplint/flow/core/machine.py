@@ -70,6 +70,8 @@ class Frame:
     nonlocals: set[str] = field(default_factory=set)
     rounds: tuple[int, ...] = ()
     """The rounds of the loops around the present statement."""
+    loops: int = 0
+    """How many of these loops have rounds that are not walked."""
     branches: int = 0
     """How many conditions and handlers stand between the present statement and the innermost loop."""
     defined: dict[Symbol, FunctionValue] = field(default_factory=dict)

@@ -169,7 +169,7 @@ def while_(m: Machine, node: ir.While) -> None:
 
 def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     frame = m.frame
-    saved = frame.breaks, frame.continues, frame.branches, frame.rounds
+    saved = frame.breaks, frame.continues, frame.branches, frame.rounds, frame.loops
     context = frame.context
     frame.breaks, frame.continues, frame.branches = [], [], 0
     items = _short(source)
@@ -178,6 +178,7 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
         rounds = min(source.rounds, ROUNDS)
     apart = items is not None and _are_different(items)
     if items is None:
+        frame.loops += 1
         _forget_counters(m, node)
     leaving: list[State] = []
     for number in range(rounds):
@@ -200,7 +201,7 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     endless = isinstance(node, ir.While) and isinstance(node.test, ir.LiteralNode) and bool(node.test.value)
     if not endless or not (exits or broken):
         exits.append(m.state)
-    frame.breaks, frame.continues, frame.branches, frame.rounds = saved
+    frame.breaks, frame.continues, frame.branches, frame.rounds, frame.loops = saved
     frame.context = context
     m.state = m.join(exits, node)
     if node.other and not m.dead():
