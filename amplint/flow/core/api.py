@@ -280,7 +280,7 @@ class Api(Protocol):
 
     @property
     def in_long_loop(self) -> bool:
-        """Whether that is a loop of which not all rounds are walked."""
+        """Whether that is a loop of which not all rounds are walked, or are told apart."""
 
     @property
     def is_cut(self) -> bool:

@@ -387,7 +387,7 @@ class Interpreter(Instances):
 
     @property
     def in_long_loop(self) -> bool:
-        """Whether that is a loop of which not all rounds are walked."""
+        """Whether that is a loop of which not all rounds are walked, or are told apart."""
         return bool(self.frame.loops)
 
     @property

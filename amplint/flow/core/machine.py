@@ -71,7 +71,7 @@ class Frame:
     rounds: tuple[int, ...] = ()
     """The rounds of the loops around the present statement."""
     loops: int = 0
-    """How many of these loops have rounds that are not walked."""
+    """How many of these loops have rounds that are not walked, or that make the same things by name."""
     branches: int = 0
     """How many conditions and handlers stand between the present statement and the innermost loop."""
     defined: dict[Symbol, FunctionValue] = field(default_factory=dict)

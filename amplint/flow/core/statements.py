@@ -177,8 +177,8 @@ def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
     if isinstance(source, Iteration) and source.rounds is not None:
         rounds = min(source.rounds, ROUNDS)
     apart = items is not None and _are_different(items)
+    frame.loops += not apart
     if items is None:
-        frame.loops += 1
         _forget_counters(m, node)
     leaving: list[State] = []
     for number in range(rounds):

@@ -44,12 +44,11 @@ def _insert(api: Api, base: Sequence, name: str, arguments: Arguments, node: Nod
 
 
 def _grow(api: Api, base: Sequence, new: tuple[Value, ...], *, exact: bool, first: bool = False) -> None:
-    """Puts items at the end of a list, or at its beginning. In a loop of which not all rounds are walked there may
-    be more of them; in another one, a thing that is in it already stands for what another round has made."""
+    """Puts items at the end of a list, or at its beginning. In a long loop there may be
+    more of them."""
     if base.identity is None:
         return
-    again = api.in_loop and any(item in base.items for item in new)
-    simple = base.exact and exact and not again and not api.in_long_loop
+    simple = base.exact and exact and not api.in_long_loop
     added = new if simple else tuple(item for item in new if item not in base.items)
     if len(base.items) + len(added) > MOST_KEPT:
         api.store(base.identity, CONTENTS, replace(base, exact=False, prefix=0))
