@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Sequence_
-from dataclasses import replace
 from functools import partial
 
 from amplint.flow.core.api import Arguments
@@ -115,13 +114,6 @@ def lose_order(m: Machine, source: Value | None, node: ir.Node) -> None:
     is code that is not known further if more than one class of them does anything."""
     if isinstance(source, Sequence) and len({one.made_of for one in _busy(m, source)}) > 1:
         m.opaque(Arguments(), node)
-
-
-def in_any_order(m: Machine, source: Value) -> Value:
-    """Objects in an order that is not known, of which but one does anything: any order will do."""
-    if isinstance(source, Sequence) and not source.exact and len(_busy(m, source)) == 1:
-        return replace(source, exact=not any(isinstance(item, Choice) for item in source.items))
-    return source
 
 
 def _busy(m: Machine, source: Sequence) -> list[Instance]:
