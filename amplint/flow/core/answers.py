@@ -23,7 +23,7 @@ from amplint.flow.state.conditions import (
     select,
     within,
 )
-from amplint.flow.state.store import Ambient, generalised
+from amplint.flow.state.store import Ambient, generalised, merged
 from amplint.flow.state.symbols import is_of_a_round
 from amplint.flow.state.values import (
     FALSE,
@@ -31,9 +31,13 @@ from amplint.flow.state.values import (
     TRUE,
     UNBOUND,
     Choice,
+    ClassValue,
+    Constant,
+    External,
     FunctionValue,
     Instance,
     Mapping,
+    ModuleFile,
     Unknown,
     Value,
 )
@@ -44,7 +48,8 @@ M = TypeVar("M")
 MOST_COMBINATIONS = 8
 """So many combinations of alternatives of the arguments of one call are told apart."""
 MOST_TOGETHER = 4
-"""So many are told apart where the values allow for more than MOST_COMBINATIONS, and their conditions for few."""
+"""So many are told apart where the values allow for more than MOST_COMBINATIONS, and their conditions for few; of names
+as many as MOST_COMBINATIONS."""
 
 
 class Answers(Paths):
@@ -97,7 +102,7 @@ class Answers(Paths):
             if isinstance(value, Choice):
                 return self.each(value, partial(self._surrounded, kind, given, function))
         plain = [within(value, self.state.condition) for value in given.all]
-        values = [self._told_apart(value) for value in plain]
+        values = [self.told_apart(value) for value in plain]
         several = [index for index, value in enumerate(values) if isinstance(value, Choice)]
         if not several:
             return self._asked_with(given, values, function)
@@ -105,11 +110,25 @@ class Answers(Paths):
         for index in several:
             count *= sum(1 for _ in leaves(values[index]))
         if count > MOST_COMBINATIONS and self._are_many([values[index] for index in several]):
-            values = [generalised(value) if isinstance(value, Choice) else value for value in plain]
+            self._make_few(plain, values, several)
         return self._resolved(given, values, several, function)
+
+    def _make_few(self, plain: list[Value], values: list[Value], several: list[int]) -> None:
+        """Takes alternatives that are alike for one, and then as many values as it needs for what all of their
+        alternatives have in common: first the one about which the most is asked that the others do not depend on."""
+        for index in several:
+            values[index] = merged(values[index])
+        left = list(several)
+        while left and self._are_many([values[index] for index in left]):
+            index = max(
+                left, key=lambda one: _news(values[one], [values[other] for other in left if other != one])
+            )
+            left.remove(index)
+            values[index] = generalised(plain[index]) if isinstance(plain[index], Choice) else plain[index]
 
     def _are_many(self, values: list[Value]) -> bool:
         """Whether there are too many combinations of values, those left out that cannot come about."""
+        most = MOST_COMBINATIONS if all(map(_is_name, values)) else MOST_TOGETHER
         paths = [self.state.condition]
         for value in values:
             found: list[Condition] = []
@@ -117,19 +136,20 @@ class Answers(Paths):
                 for where, _ in branches(within(value, path)):
                     if is_possible(where, path):
                         found.append(both(path, where))
-                if len(found) > MOST_TOGETHER:
+                if len(found) > most:
                     return True
             paths = found
         return False
 
-    def _told_apart(self, value: Value) -> Value:
+    def told_apart(self, value: Value) -> Value:
         """A list that a flag has filled in different ways: one of several lists. What a loop asks of each of many
         things tells no lists apart."""
         if isinstance(value, kinds.Sequence) and value.identity is not None:
             found = self.load(value.identity, "[]")
             found = within(found, self.state.condition) if found is not None else None
             if isinstance(found, Choice) and not any(map(is_of_a_round, atoms(found))):
-                return found
+                few = sum(1 for _ in leaves(found)) <= MOST_COMBINATIONS
+                return found if few else value
         return value
 
     def _surrounded(
@@ -255,6 +275,17 @@ class Answers(Paths):
     def knows(self, name: str) -> bool:
         """Whether a model is registered for calls of a qualified name."""
         return name in self.registry.calls
+
+
+def _news(value: Value, others: list[Value]) -> tuple[int, int]:
+    """How many questions tell the alternatives of a value apart that tell those of no other one, and how many there
+    are."""
+    return len(atoms(value) - frozenset().union(*map(atoms, others))), sum(1 for _ in leaves(value))
+
+
+def _is_name(value: Value) -> bool:
+    """Whether a value is for looking things up, ``getattr(module, name)``, whichever of its alternatives it is."""
+    return all(isinstance(leaf, (ClassValue, Constant, External, ModuleFile)) for leaf in leaves(value))
 
 
 def generalised_contents(tree: Value, like: Value) -> Value:

@@ -283,6 +283,10 @@ class Api(Protocol):
         """Whether the node that is being walked stands in a loop of its function."""
 
     @property
+    def in_long_loop(self) -> bool:
+        """Whether that is a loop of which not all rounds are walked, or are told apart."""
+
+    @property
     def is_cut(self) -> bool:
         """Whether a call is not followed although its function is one of the project: it was too much to walk."""
 

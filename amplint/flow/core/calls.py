@@ -18,6 +18,7 @@ from amplint.flow.state.values import (
     NONE,
     TRUE,
     BoundMethod,
+    Choice,
     ClassValue,
     Constant,
     ContextManager,
@@ -182,6 +183,9 @@ def call_method(
     """A method that a model knows, or nobody."""
     if isinstance(receiver, Constant) and receiver.value is None:
         raise Dead
+    several = m.told_apart(receiver)
+    if isinstance(several, Choice):
+        return m.each(several, lambda one: call_method(m, one, name, given, node, inherited=inherited))
     receiver = m.contents(receiver)
     if isinstance(receiver, Unknown):
         m.exists(receiver)

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence as Sequence_
 from functools import partial
 
+from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
 from amplint.flow.state.symbols import ONE_OF_MANY, symbol
-from amplint.flow.state.values import UNBOUND, Choice, Constant, Mapping, Sequence, Value
+from amplint.flow.state.values import (
+    UNBOUND,
+    Choice,
+    ClassValue,
+    Constant,
+    Instance,
+    Mapping,
+    Sequence,
+    Value,
+)
 from amplint.lowering import program as ir
-
-MOST_ITEMS = 8
-"""So many items of a sequence are told apart in a comprehension or a loop."""
 
 
 def display(m: Machine, node: ir.Display) -> Value:
@@ -62,11 +70,12 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    source = apply(_row_of_keys, m.contents(m.evaluate(node.clauses[0].source)))
+    given = m.told_apart(m.evaluate(node.clauses[0].source))
+    source = apply(lambda one: _row_of_keys(m.contents(one)), given)
     several = isinstance(source, Choice) and sum(1 for _ in leaves(source)) <= MOST_ITEMS
     if several and all(isinstance(one, Sequence) and one.exact for one in leaves(source)):
         return m.each(source, lambda one: _comprehended(m, node, one))
-    return _comprehended(m, node, source)
+    return _comprehended(m, node, m.contents(source))
 
 
 def _row_of_keys(source: Value) -> Value:
@@ -81,10 +90,10 @@ def _row_of_keys(source: Value) -> Value:
 def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     bound = dict(m.state.names)
     simple = len(node.clauses) == 1
-    rounds, context = m.frame.rounds, m.frame.context
+    rounds, loops, context = m.frame.rounds, m.frame.loops, m.frame.context
     results: list[Value] = []
     keys: list[Value] = []
-    exact = simple and isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS
+    exact = simple and isinstance(source, Sequence) and source.exact and is_short(source.items)
     try:
         if exact:
             assert isinstance(source, Sequence)
@@ -99,6 +108,8 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
                     exact = False
                     keys[-1:] = [m.unknown(node)] if keys else []
         else:
+            lose_order(m, source, node)
+            m.frame.loops += 1
             m.frame.rounds = (*rounds, -1)
             m.frame.context = symbol(ONE_OF_MANY, context)
             for index, clause in enumerate(node.clauses):
@@ -107,13 +118,39 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
                 for test in clause.tests:
                     m.test(test)
             _element(m, node, keys, results)
+            lose_order(m, source, node)
     finally:
-        m.frame.rounds, m.frame.context = rounds, context
+        m.frame.rounds, m.frame.loops, m.frame.context = rounds, loops, context
     _restore(m, bound, node)
     if node.kind == "dict":
         return _dict_of(m, keys, results, node)
     identity = m.fresh_display(node) if node.kind == "list" else None
     return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
+
+
+def lose_order(m: Machine, source: Value | None, node: ir.Node) -> None:
+    """What objects do that are gone through in an order that is not known, ``for hook in sorted(hooks, key=order)``,
+    is code that is not known further if more than one class of them does anything."""
+    if isinstance(source, Sequence) and len({one.made_of for one in _busy(m, source)}) > 1:
+        m.opaque(Arguments(), node)
+
+
+def _busy(m: Machine, source: Sequence) -> list[Instance]:
+    """The objects of a collection of several that have methods with effects."""
+    parts = [leaf for item in source.items for leaf in leaves(item)] if are_several(source.items) else []
+    return [
+        part
+        for part in parts
+        if isinstance(part, Instance) and part.made_of is not None and _has_effects(m, part.made_of)
+    ]
+
+
+def _has_effects(m: Machine, value: ClassValue) -> bool:
+    """Whether a method of a class has effects, apart from its constructor."""
+    bases = [base for base in m.bases(value) if isinstance(base, ClassValue)]
+    names = {name for base in (value, *bases) for name in base.outline.methods if name != "__init__"}
+    methods = [m.find_method(value, name) for name in names]
+    return any(method is not None and m.has_effects(method) for method in methods)
 
 
 def _is_wanted(m: Machine, tests: Sequence_[ir.Expression]) -> bool | None:

@@ -91,13 +91,13 @@ class Interpreter(Instances):
             return
         frame, before = self.frame, self.state
         count = len(frame.graph.items)
-        known = frame.breaks, frame.continues, frame.branches, frame.rounds, frame.context
+        known = frame.breaks, frame.continues, frame.branches, frame.rounds, frame.loops, frame.context
         self.state = before.fork()
         try:
             walk()
         except SeveralAmbient:
             del frame.graph.items[count:]
-            frame.breaks, frame.continues, frame.branches, frame.rounds, frame.context = known
+            frame.breaks, frame.continues, frame.branches, frame.rounds, frame.loops, frame.context = known
             self.state = before
             self.on_each(walk)
 
@@ -398,6 +398,11 @@ class Interpreter(Instances):
     def in_loop(self) -> bool:
         """Whether the present statement stands in a loop of its function."""
         return bool(self.frame.rounds)
+
+    @property
+    def in_long_loop(self) -> bool:
+        """Whether that is a loop of which not all rounds are walked, or are told apart."""
+        return bool(self.frame.loops)
 
     @property
     def runs_each_round(self) -> bool:

@@ -70,6 +70,8 @@ class Frame:
     nonlocals: set[str] = field(default_factory=set)
     rounds: tuple[int, ...] = ()
     """The rounds of the loops around the present statement."""
+    loops: int = 0
+    """How many of these loops have rounds that are not walked, or that make the same things by name."""
     branches: int = 0
     """How many conditions and handlers stand between the present statement and the innermost loop."""
     defined: dict[Symbol, FunctionValue] = field(default_factory=dict)
@@ -395,6 +397,9 @@ class Machine(Api, Protocol):
 
     def unfollowed(self, given: Arguments, effects: bool, node: Node) -> Value:
         """What a call gives that is not followed, after all that it was given is forgotten."""
+
+    def told_apart(self, value: Value) -> Value:
+        """A list that a flag has filled in different ways: one of several lists."""
 
     def peek(self, key: Key) -> Value | None:
         """What the store has under a key, for a call that may be taken from a summary."""

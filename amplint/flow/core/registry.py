@@ -6,12 +6,13 @@ follow the tokens of the byte gate, the effects of a definition, and the functio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from amplint.events import Event
+from amplint.flow.state.graph import Calls, Happens
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import Value
@@ -70,6 +71,13 @@ class Hooks:
 
     def ended(self, api: Api, node: Node) -> None:
         """A loop ended of which not all rounds were walked."""
+
+    def out_of_order(self, api: Api, node: Node) -> None:
+        """Objects are gone through in an order that is not known: what is told here is kept if that matters."""
+
+    def depend_on_order(self, rounds: Sequence[Sequence[Happens | Calls]]) -> bool:
+        """Whether it matters in which order the rounds of a loop come, by what happens in each."""
+        return False
 
     def handled(self, api: Api, node: Node) -> None:
         """An exception was caught, and its handler was left, by whatever way."""

@@ -1,4 +1,4 @@
-"""Statements: order, branches, loops, ``with``, ``try`` and assignments."""
+"""Statements: order, branches, ``with``, ``try`` and assignments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from amplint.flow.core.api import Arguments
 from amplint.flow.core.comparisons import compare
-from amplint.flow.core.displays import MOST_ITEMS
 from amplint.flow.core.expressions import arithmetic, nested, over
+from amplint.flow.core.loops import for_, is_number, while_
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import asked, both, either, negation
 from amplint.flow.state.store import Ambient, State
@@ -19,17 +20,11 @@ from amplint.flow.state.values import (
     TRUE,
     Constant,
     External,
-    Iteration,
-    Mapping,
-    Number,
     Sequence,
     Unknown,
     Value,
 )
 from amplint.lowering import program as ir
-
-ROUNDS = 2
-"""So many rounds of a loop are walked whose number is not known: the second sees what the first has left."""
 
 
 def evaluate(m: Machine, node: ir.Evaluate) -> None:
@@ -67,24 +62,12 @@ def _changed(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) ->
     """``items += more``: the same list as before, which all who have it see."""
     if not isinstance(left, Sequence) or left.identity is None or node.operator != "+":
         return None
-    more = m.contents(right)
-    known = m.contents(left)
-    items = more.items if isinstance(more, Sequence) else (m.iterate(more, node),)
-    exact = isinstance(more, Sequence) and more.exact and not m.in_loop
-    if isinstance(known, Sequence):
-        items, exact = known.items + items, exact and known.exact
-    else:
-        exact = False
-    m.store(left.identity, "[]", Sequence(items, exact, identity=left.identity))
+    m.call_method(left, "extend", Arguments((right,), (), (node.value,)), node)
     return left
 
 
-def _is_number(value: Value) -> bool:
-    return isinstance(value, Constant) and type(value.value) in (int, float)
-
-
 def _augmented(m: Machine, node: ir.AugmentedAssign, left: Value, right: Value) -> Value:
-    if m.in_loop and _is_number(left) and _is_number(right):
+    if m.in_loop and is_number(left) and is_number(right):
         return m.number(
             node
         )  # a counter, of whose values the rounds that are walked show the first ones alone
@@ -154,124 +137,6 @@ def if_(m: Machine, node: ir.If) -> None:
         m.branch(condition, node, lambda: m.run(node.body), lambda: m.run(node.other))
     finally:
         m.frame.branches -= 1
-
-
-# loops -----------------------------------------------------------------------------------------------------------
-
-
-def for_(m: Machine, node: ir.For) -> None:
-    source = m.evaluate(node.source)
-
-    def walk(value: Value) -> Value:
-        _loop(m, node, m.contents(value))
-        return NONE
-
-    m.each(source, walk)
-
-
-def while_(m: Machine, node: ir.While) -> None:
-    _loop(m, node, None)
-
-
-def _loop(m: Machine, node: ir.For | ir.While, source: Value | None) -> None:
-    frame = m.frame
-    saved = frame.breaks, frame.continues, frame.branches, frame.rounds
-    context = frame.context
-    frame.breaks, frame.continues, frame.branches = [], [], 0
-    items = _short(source)
-    rounds = len(items) if items is not None else ROUNDS
-    if isinstance(source, Iteration) and source.rounds is not None:
-        rounds = min(source.rounds, ROUNDS)
-    apart = items is not None and _are_different(items)
-    if items is None:
-        _forget_counters(m, node)
-    leaving: list[State] = []
-    for number in range(rounds):
-        frame.rounds = (*saved[3], number)
-        if apart:  # what a round makes of its item is not what another one makes
-            frame.context = symbol("item", context, node.number, number)
-        m.on_each(partial(m.registry.hooks.iterated, m, number, node))
-        if isinstance(node, ir.While):
-            _stay(m, node, leaving)
-        else:
-            item = items[number] if items is not None else None
-            m.attempt(partial(_take, m, node, source, item))
-        if not m.dead():
-            m.run(node.body)
-        m.state = m.join([m.state, *frame.continues], node)
-        frame.continues = []
-        if m.dead():
-            break
-    broken, exits = frame.breaks, leaving
-    endless = isinstance(node, ir.While) and isinstance(node.test, ir.LiteralNode) and bool(node.test.value)
-    if not endless or not (exits or broken):
-        exits.append(m.state)
-    frame.breaks, frame.continues, frame.branches, frame.rounds = saved
-    frame.context = context
-    m.state = m.join(exits, node)
-    if node.other and not m.dead():
-        m.run(node.other)  # what was left by break does not get here
-    m.state = m.join([m.state, *broken], node)
-    counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
-    if items is None and not counted and not m.dead():
-        m.on_each(partial(m.registry.hooks.ended, m, node))
-
-
-def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
-    """Takes numbers that a loop counts on for unknown from its first round on: the rounds that are walked stand
-    for all."""
-    pending: list[ir.Statement] = list(node.body)
-    while pending:
-        statement = pending.pop()
-        if (
-            isinstance(statement, ir.AugmentedAssign)
-            and isinstance(statement.target, ir.Name)
-            and isinstance(statement.value, ir.LiteralNode)
-        ):
-            name = statement.target.id
-            if _is_number(m.state.names.get(name, NONE)):
-                m.state.bind(name, Number(symbol("counter", m.frame.context, node.number, name)))
-        for part in ("body", "other", "last"):
-            pending += getattr(statement, part, ())
-
-
-def _short(source: Value | None) -> tuple[Value, ...] | None:
-    """The items of a collection that is walked item by item."""
-    if isinstance(source, Sequence) and source.exact and len(source.items) <= MOST_ITEMS:
-        return source.items
-    if isinstance(source, Mapping) and not source.rest and len(source.items) <= MOST_ITEMS:
-        return tuple(Constant(key) for key in dict.fromkeys(key for key, _ in source.items))
-    return None
-
-
-def _are_different(items: tuple[Value, ...]) -> bool:
-    """Whether each round of a loop has a thing of its own, rather than that rounds are counted, or repeat."""
-    counted = all(isinstance(item, Constant) and type(item.value) is int for item in items)
-    return len(items) > 1 and not counted and len(set(items)) == len(items)
-
-
-def _stay(m: Machine, node: ir.While, leaving: list[State]) -> None:
-    """Takes the way into a round of a while loop; the other one leaves."""
-
-    def enter() -> None:
-        condition = m.test(node.test)
-        away = negation(condition)
-        if m.can(away):
-            leaving.append(m.state.fork(m.narrowed(away)))
-        m.assume(condition)
-
-    m.attempt(enter)
-
-
-def _take(m: Machine, node: ir.For, source: Value | None, item: Value | None) -> None:
-    m.assign(node.target, _next(m, node, source, item))
-
-
-def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) -> Value:
-    if item is not None:
-        return item
-    assert source is not None
-    return m.iterate(source, node.source)
 
 
 # with ------------------------------------------------------------------------------------------------------------

@@ -386,6 +386,19 @@ def generalised(tree: Value) -> Value:
     return Unknown(name, kinds.pop() if len(kinds) == 1 else None)
 
 
+def merged(tree: Value) -> Value:
+    """A tree in which leaves that have something in common are one: tensors that two models make in one region."""
+    groups: list[list[Value]] = []
+    for leaf in leaves(tree):
+        group = next((group for group in groups if group[0].in_common([*group[1:], leaf]) is not None), None)
+        if group is None:
+            groups.append([leaf])
+        else:
+            group.append(leaf)
+    common = {leaf: group[0].in_common(group[1:]) for group in groups if len(group) > 1 for leaf in group}
+    return apply(lambda leaf: common.get(leaf) or leaf, tree)
+
+
 def _may_be_missed(value: Value) -> bool:
     """Whether a value is, or holds, more than data: something that a call is followed for, an object, a kind."""
     match value:

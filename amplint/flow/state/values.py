@@ -328,6 +328,19 @@ class Sequence(Value):
     prefix: int = 0
     identity: Symbol | None = field(default=None, compare=False)
 
+    def in_common(self, others: Sequence_[Value]) -> Value | None:
+        """A list that many flags have filled in different ways: all that may be in it."""
+        items = list(self.items)
+        for other in others:
+            if (
+                not isinstance(other, Sequence)
+                or self.identity is None
+                or other.identity is not self.identity
+            ):
+                return None
+            items += other.items
+        return Sequence(tuple(dict.fromkeys(items)), exact=False, identity=self.identity)
+
 
 @dataclass(frozen=True, slots=True)
 class Mapping(Value):

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.items import MOST_ITEMS, collected, keys_of
+from amplint.flow.models.python.items import collected, keys_of
 from amplint.flow.models.python.lists import CONTENTS
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import apply, asked, leaves, select
+from amplint.flow.state.short import MOST_ITEMS
 from amplint.flow.state.store import keep_apart
 from amplint.flow.state.values import (
     NONE,

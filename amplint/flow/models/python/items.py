@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amplint.flow.core.api import Api, Arguments
+from amplint.flow.state.short import MOST_ITEMS, is_short
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     BoundMethod,
@@ -27,8 +28,6 @@ from amplint.flow.state.values import (
 )
 from amplint.lowering.program import Node
 
-MOST_ITEMS = 8
-"""Collections of so many items are walked item by item."""
 _OF_PYTHON = (
     BoundMethod,
     ClassValue,
@@ -71,7 +70,7 @@ def special(api: Api, value: Value, name: str, node: Node) -> Value | None:
 def known_items(value: Value | None) -> tuple[Value, ...] | None:
     """The items of a collection that is walked item by item, or None."""
     match value:
-        case Sequence() if value.exact and len(value.items) <= MOST_ITEMS:
+        case Sequence() if value.exact and is_short(value.items):
             return value.items
         case Mapping() if not value.rest and len(value.items) <= MOST_ITEMS:
             return tuple(map(Constant, keys_of(value)))

@@ -44,11 +44,11 @@ def _insert(api: Api, base: Sequence, name: str, arguments: Arguments, node: Nod
 
 
 def _grow(api: Api, base: Sequence, new: tuple[Value, ...], *, exact: bool, first: bool = False) -> None:
-    """Puts items at the end of a list, or at its beginning. In a loop of which not all rounds are walked there may
-    be more of them."""
+    """Puts items at the end of a list, or at its beginning. In a long loop there may be
+    more of them."""
     if base.identity is None:
         return
-    simple = base.exact and exact and not api.in_loop
+    simple = base.exact and exact and not api.in_long_loop
     added = new if simple else tuple(item for item in new if item not in base.items)
     if len(base.items) + len(added) > MOST_KEPT:
         api.store(base.identity, CONTENTS, replace(base, exact=False, prefix=0))
@@ -62,7 +62,7 @@ def _grow(api: Api, base: Sequence, new: tuple[Value, ...], *, exact: bool, firs
 def _pop(api: Api, base: Sequence, name: str, arguments: Arguments, node: Node) -> Value:
     index = arguments.positional[0] if arguments.positional else Constant(0 if name == "popleft" else -1)
     position = index.value if isinstance(index, Constant) else None
-    known = base.exact and isinstance(position, int) and not api.in_loop
+    known = base.exact and isinstance(position, int) and not api.in_long_loop
     if not known or not isinstance(position, int) or not -len(base.items) <= position < len(base.items):
         if base.identity is not None:
             api.store(base.identity, CONTENTS, replace(base, exact=False, prefix=0))

@@ -150,20 +150,34 @@ def _shaped(api: Api, op: str, result: Value, node: Node) -> Value:
 
 
 def _call_sequential(api: Api, value: Instance, arguments: Arguments, node: Node) -> Value:
-    """``nn.Sequential(a, b)(x)`` is ``b(a(x))``. Where it is not known how many there are of each, each runs once, on
-    anything if there are several, and the result is known if all of them give the same type."""
+    """``nn.Sequential(a, b)(x)`` is ``b(a(x))``."""
     items = items_of(api, value)
     _tell(api, value, node)
     if items is None or not (items.exact or all(isinstance(item, Instance) for item in items.items)):
         return api.unknown(node)
+    if not items.exact and len(items.items) > 1:
+        return _call_some(api, items.items, node)
     result = arguments.get(0, "input") or api.unknown(node)
-    types: set[object] = set()
     for item in items.items:
-        ordered = items.exact or len(items.items) == 1
-        given = Arguments((result if ordered else api.unknown(node),), (), (node,))
-        result = api.each(item, lambda one, given=given: api.call(one, given, node))  # type: ignore[misc]
-        types.add(result.dtype if isinstance(result, Tensor) else None)
-    return result if items.exact or len(types) == 1 else api.unknown(node)
+        result = _call_one(api, item, result, node)
+    return result
+
+
+def _call_one(api: Api, item: Value, given: Value, node: Node) -> Value:
+    return api.each(item, lambda one: api.call(one, Arguments((given,), (), (node,)), node))
+
+
+def _call_some(api: Api, items: tuple[Value, ...], node: Node) -> Value:
+    """``nn.Sequential(*[nn.Linear(8, 8), nn.Tanh()] * depth)``: nobody knows how many there are of each. Each runs on
+    anything, and where that says nothing, on what another one gives; the result is known if all give the same type."""
+    results = [_call_one(api, item, api.unknown(node), node) for item in items]
+    known = [result for result in results if isinstance(result, Tensor) and result.dtype is not None]
+    for index, item in enumerate(items):
+        is_layer = isinstance(item, Instance) and layer_of(api, item) is not None
+        if known and is_layer and results[index] not in known:
+            results[index] = _call_one(api, item, known[-1], node)
+    types = {result.dtype if isinstance(result, Tensor) else None for result in results}
+    return results[-1] if len(types) == 1 else api.unknown(node)
 
 
 def _tell(api: Api, value: Instance, node: Node, *, trains: bool = True, opaque: bool = False) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from amplint.events import (
     AmpHidden,
+    Backward,
     CalledByName,
+    Event,
+    FrameworkUnscaled,
     FunctionEnded,
+    GradientsRead,
     Handled,
     LoopEnded,
     LoopIterated,
     ObjectMade,
     Place,
+    ScalerUsed,
     enabled_region,
 )
 from amplint.flow.core.api import Api, Arguments
@@ -23,6 +29,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.forwards import given_by
 from amplint.flow.models.torch.regions import back_to
 from amplint.flow.models.torch.values import GradientMode, OpenRegions
+from amplint.flow.state.graph import Calls, Happens
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.values import Instance, Value
 from amplint.lowering.program import Node
@@ -44,6 +51,23 @@ class _Lifecycle(Hooks):
     def ended(self, api: Api, node: Node) -> None:
         """A loop ended of which not all rounds were walked."""
         api.emit(LoopEnded(api.place(node), regions(api), api.place(node).key))
+
+    def out_of_order(self, api: Api, node: Node) -> None:
+        """Hooks are called in an order that is not known."""
+        api.emit(AmpHidden(api.place(node), regions(api)))
+
+    def depend_on_order(self, rounds: Sequence[Sequence[Happens | Calls]]) -> bool:
+        """Whether one of several hooks changes what gradients are, and another one sees that."""
+        told = [list(_events(one)) for one in rounds]
+        changing = sum(any(_changes_gradients(event) for event in events) for events in told)
+        seeing = sum(
+            any(
+                isinstance(event, (GradientsRead, ScalerUsed)) or _changes_gradients(event)
+                for event in events
+            )
+            for events in told
+        )
+        return changing > 0 and seeing > 1
 
     def handled(self, api: Api, node: Node) -> None:
         """A handler was left."""
@@ -86,6 +110,19 @@ class _Lifecycle(Hooks):
         else:
             may_step(api, node)
         return losses.out_of_sight(api, arguments, node)
+
+
+def _events(items: Sequence[Happens | Calls]) -> Iterator[Event]:
+    for item in items:
+        if isinstance(item, Happens):
+            yield item.event
+        else:
+            yield from _events(item.graph.items)
+
+
+def _changes_gradients(event: Event) -> bool:
+    unscaled = isinstance(event, ScalerUsed) and event.act == "unscale_"
+    return unscaled or isinstance(event, (AmpHidden, Backward, FrameworkUnscaled))
 
 
 def _reached_from(place: Place, call: Place) -> Place:
