@@ -102,7 +102,9 @@ def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = Tru
     if to is DType.FLOAT32 and spelt_out:
         known = before.dtype is not None and before.dtype.is_floating
         certainty = before.certainty if known else Certainty.LIKELY
-        raised = Tensor(to, raised=api.place(node), certainty=certainty, device=before.device)
+        # autocast leaves float64 alone: what comes from there goes on being cast only by this
+        own = None if before.dtype is DType.FLOAT64 else api.place(node)
+        raised = Tensor(to, raised=own, certainty=certainty, device=before.device)
         return replace(raised, terms=carried(api, value))
     if to.is_half:
         half = Tensor(to, half_by_user=api.place(node), device=before.device, terms=carried(api, value))
