@@ -5,9 +5,9 @@
 Reports where a tensor that the code has cast to half precision becomes the average of what it was and of a new value,
 and the new value counts at most 1/128 in it in float16, at most 1/16 in bfloat16: the moving average of weights (EMA),
 a momentum teacher, running statistics. Such a tensor is the result of `.half()` or `.to(torch.float16)`, or a
-parameter of a module that was cast. The average may be written as `s.mul_(d).add_(p, alpha=1 - d)`, `s.lerp_(p, 1 - d)`,
-`s.copy_(s * d + p * (1 - d))`, `s.sub_((1 - d) * (s - p))`, as the items of a dict that are replaced, or by
-`torch._foreach_mul_` and its like.
+parameter of a module that was cast. The average may be written as `s.mul_(d).add_(p, alpha=1 - d)`,
+`s.lerp_(p, 1 - d)`, `s.copy_(s * d + p * (1 - d))`, `s.sub_((1 - d) * (s - p))`, as the items of a dict that are
+replaced, or by `torch._foreach_mul_` and its like.
 
 Options and parameters count with their defaults, a limit as reached, `min(0.999, (1 + n) / (10 + n))`, and a cosine as
 in its middle.
