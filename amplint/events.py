@@ -785,7 +785,7 @@ class Handled(Event):
 
 @dataclass(frozen=True, slots=True)
 class Averaged(Event):
-    """A tensor that the code keeps in half precision became an average of what it was and of something new:
+    """A tensor that the code has cast to half precision became an average of what it was and of something new:
     ``s.mul_(0.999).add_(p, alpha=0.001)``. ``weight`` is that of the new value, with the defaults of settings."""
 
     operand: Operand

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from amplint.events import Averaged, Operand
 from amplint.flow.core.api import Api, Arguments
-from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.numbers import usual
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.operations import operand
@@ -18,7 +18,6 @@ from amplint.flow.state.values import NONE, Constant, Mapping, Note, Number, Unk
 from amplint.lowering.program import Attribute, AugmentedAssign, Call, Node
 
 models = Registry()
-models.about(".mul_", ".lerp_", weight=Weight.EFFECT)
 
 _TIMES = frozenset({"mul_", "multiply_", "__imul__", "__i*"})
 _PLUS = {"add_": 1, "__iadd__": 1, "__i+": 1, "sub_": -1, "__isub__": -1, "__i-": -1}
@@ -85,7 +84,7 @@ def _of_lists(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _stored(api: Api, base: Mapping, keys: tuple[Value, ...], value: Value, node: Node) -> bool:
     """``averages[name] = 0.999 * averages[name] + 0.001 * p``, if that is half."""
     held = api.contents(base)
-    if isinstance(value, Tensor) and value.is_half and value.terms and isinstance(held, Mapping):
+    if isinstance(value, Tensor) and value.terms and isinstance(held, Mapping):
         values = (*(item for _, item in held.items), *held.rest)
         for key in dict.fromkeys(kept(api, one) for part in values for one in leaves(part)):
             if key is not None:

@@ -65,8 +65,6 @@ class TorchVersion(Value):
 # tensors and modules ---------------------------------------------------------------------------------------------
 
 Terms = tuple[tuple[Symbol | None, float], ...]
-"""A sum of tensors, each times a number: by what stands for a tensor that the code keeps in half precision; None for
-all others together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class Tensor(Value):
     name: Symbol | None = field(default=None, compare=False)
     """What stands for its data: ``if bad`` asks the same as ``if bad`` before."""
     terms: Terms = field(default=(), compare=False)
-    """What it is a sum of, where numbers multiply tensors: ``0.01 * x``."""
+    """What it is a sum of, ``0.01 * x``: by what stands for one that is kept in half precision, None for all others."""
 
     def __hash__(self) -> int:
         return hash((self.dtype, self.born, self.parameter_of, self.element))
@@ -165,7 +163,7 @@ class Parameters(Value):
     named: bool = False
     one: bool = False
     copied: bool = False
-    """Whether it is a copy of them, ``p.clone()``, which stays as it is where the module is cast."""
+    """Whether it is a copy, ``p.clone()``, which stays as it is where the module is cast."""
 
 
 @dataclass(frozen=True, slots=True)
