@@ -249,8 +249,7 @@ class Instances(Definitions):
             self.run(program.body)
             return self.state.heap.get((base.identity, name))
 
-        self_name = "self"
-        return self.apart(program, lines.file, context, run, receiver=base, names={self_name: base})
+        return self.apart(program, lines.file, context, run, receiver=base, names={lines.own: base})
 
     def attributes_of(self, value: Instance) -> dict[str, Value]:
         """The attributes that are known of an object."""

@@ -82,12 +82,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Statements of a module or of the body of a class that bind a name: they have to be walked for its value."""
+    """Statements of a module or of the body of a class that bind a name: they have to be walked for its value; or of a
+    method that set an attribute of the object which is called ``own`` there."""
 
     file: ProjectFile
     first: int
     last: int
     owner: ClassValue | None = None
+    own: str = ""
 
 
 Binding = Value | Lines

@@ -316,10 +316,10 @@ class View:
                 outline = method.outline
                 if outline is None or outline.name == "__init__" or not outline.parameters:
                     continue
-                stores = facts_of(base.file.outline).of(outline).body.stores
-                for store in stores.get(f"{outline.parameters[0]}.{name}", ()):
+                own = outline.parameters[0]
+                for store in facts_of(base.file.outline).of(outline).body.stores.get(f"{own}.{name}", ()):
                     if store.simple:
-                        found[Lines(base.file, store.line, store.end_line)] = None
+                        found[Lines(base.file, store.line, store.end_line, own=own)] = None
         return list(found)
 
     def is_set_from_outside(self, name: str) -> bool:
