@@ -44,8 +44,7 @@ def _insert(api: Api, base: Sequence, name: str, arguments: Arguments, node: Nod
 
 
 def _grow(api: Api, base: Sequence, new: tuple[Value, ...], *, exact: bool, first: bool = False) -> None:
-    """Puts items at the end of a list, or at its beginning. In a long loop there may be
-    more of them."""
+    """Puts items at the end of a list, or at its beginning. In a long loop there may be more of them."""
     if base.identity is None:
         return
     simple = base.exact and exact and not api.in_long_loop
