@@ -8,8 +8,9 @@ Reports `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and `
 there. So it does between `accelerator.backward(loss)`, or that of Fabric, and the step of an optimizer that was
 prepared, where an argument says in which precision to train: as a warning unless that is float16 in any case.
 
-Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit or norm in a piece of
-code that asks for `scaler.get_scale()`; parameters of another optimizer; the branch without scaler; and the
+Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit that is multiplied by the
+scale, and what comes after code that has computed with `scaler.get_scale()` in the same step (to print, log or compare
+it is no such thing); parameters of another optimizer; the branch without scaler; and the
 clipping methods of accelerate and Fabric, which unscale by themselves. That of a LightningModule does not: in manual
 optimization it is reported.
 
