@@ -49,6 +49,7 @@ NOT_SEEN = {
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""
 SAID_ALL_THE_SAME = {
+    "direct-optimizer-step/good_divided_all_at_once.py": "a run does not see what divides gradients",
     "autocast-wrong-device/good_device_as_text.py": "a run sees the text, which torch before 2.4 refused",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",

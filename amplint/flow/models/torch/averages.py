@@ -11,10 +11,10 @@ from amplint.flow.models.python.numbers import usual
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.operations import operand
 from amplint.flow.models.torch.sums import added, kept, terms_of
-from amplint.flow.models.torch.values import Parameters, ParametersCast, Tensor, Terms
+from amplint.flow.models.torch.values import Gradient, Parameters, ParametersCast, Tensor, Terms
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, Constant, Mapping, Note, Number, Unknown, Value
+from amplint.flow.state.values import NONE, BoundMethod, Constant, Mapping, Note, Number, Unknown, Value
 from amplint.lowering.program import Attribute, AugmentedAssign, Call, Node
 
 models = Registry()
@@ -66,15 +66,19 @@ def changed(api: Api, base: Value, name: str, arguments: Arguments, node: Node) 
     _tell(api, base, key, terms, node)
 
 
-@models.call("torch._foreach_mul_", "torch._foreach_add_", "torch._foreach_sub_", "torch._foreach_lerp_")
+@models.call(*(f"torch._foreach_{name}_" for name in ("mul", "div", "add", "sub", "lerp")))
 def _of_lists(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """``torch._foreach_lerp_(averages, weights, 0.001)``."""
+    """``torch._foreach_lerp_(averages, weights, 0.001)``. To a gradient it does what its method does."""
     first, *rest = arguments.positional or (NONE,)
     given = tuple(one if isinstance(one, (Constant, Number)) else api.unknown(node) for one in rest)
     each = Arguments(given, arguments.keywords)
 
+    method = name.removeprefix("torch._foreach_")
+
     def change(one: Value) -> Value:
-        changed(api, one, name.removeprefix("torch._foreach_"), each, node)
+        if isinstance(one, Gradient):
+            return api.call(BoundMethod(one, method), each, node)
+        changed(api, one, method, each, node)
         return NONE
 
     return api.each(api.iterate(first, node), change)
