@@ -70,12 +70,11 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    given = m.told_apart(m.evaluate(node.clauses[0].source))
-    source = apply(lambda one: _row_of_keys(m.contents(one)), given)
+    source = m.told_apart(m.evaluate(node.clauses[0].source))
     several = isinstance(source, Choice) and sum(1 for _ in leaves(source)) <= MOST_ITEMS
-    if several and all(isinstance(one, Sequence) and one.exact for one in leaves(source)):
-        return m.each(source, lambda one: _comprehended(m, node, one))
-    return _comprehended(m, node, m.contents(source))
+    if several and all(isinstance(one, Sequence) and one.exact for one in leaves(apply(_row_of_keys, source))):
+        return m.each(source, lambda one: _comprehended(m, node, _row_of_keys(m.contents(one))))
+    return _comprehended(m, node, apply(_row_of_keys, m.contents(source)))
 
 
 def _row_of_keys(source: Value) -> Value:
