@@ -12,7 +12,6 @@ from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
 from amplint.flow.state.symbols import ONE_OF_MANY, symbol
 from amplint.flow.state.values import (
     UNBOUND,
-    Choice,
     ClassValue,
     Constant,
     Instance,
@@ -71,8 +70,8 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
     source = m.told_apart(m.evaluate(node.clauses[0].source))
-    several = isinstance(source, Choice) and sum(1 for _ in leaves(source)) <= MOST_ITEMS
-    if several and all(isinstance(one, Sequence) and one.exact for one in leaves(apply(_row_of_keys, source))):
+    rows = list(leaves(apply(_row_of_keys, source)))
+    if 1 < len(rows) <= MOST_ITEMS and all(isinstance(row, Sequence) and row.exact for row in rows):
         return m.each(source, lambda one: _comprehended(m, node, _row_of_keys(m.contents(one))))
     return _comprehended(m, node, apply(_row_of_keys, m.contents(source)))
 
