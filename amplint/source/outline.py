@@ -1,4 +1,4 @@
-"""The map of a file: imports, definitions with their lines, who is called and which attributes are set.
+"""The map of a file: imports, and definitions with their lines.
 
 It is drawn with ``ast``, which is ten times faster than LibCST, and decides nothing about AMP.
 """
@@ -11,16 +11,11 @@ from dataclasses import dataclass, field
 
 
 class FunctionOutline:
-    """A function or method: its lines (decorators included), what it calls and what is done to its names. The
-    latter is worked out when it is asked for."""
+    """A function or method: its lines (decorators included), its parameters and its statements."""
 
     __slots__ = (
         "_body",
-        "_called",
-        "_locals",
-        "_passed",
         "_size",
-        "_uses",
         "arguments",
         "column",
         "decorated",
@@ -57,46 +52,7 @@ class FunctionOutline:
         self.node = node
         self.decorated = decorated
         self._body = body
-        self._called: frozenset[str] | None = None
-        self._locals: frozenset[str] | None = None
         self._size: int | None = None
-        self._passed: dict[str, set[tuple[str, int | str]]] = {}
-        self._uses: dict[str, set[str]] = {}
-
-    @property
-    def hands_on(self) -> bool:
-        """Whether all that it does is to return ``self.a`` or ``self.a.b``."""
-        *before, last = self._body
-        node = last.value if isinstance(last, ast.Return) else None
-        if (before and ast.get_docstring(ast.Module(self._body, [])) is None) or len(before) > 1:
-            return False
-        depth = 0
-        while isinstance(node, ast.Attribute):
-            node = node.value
-            depth += 1
-        return depth > 0 and isinstance(node, ast.Name) and node.id in self.parameters[:1]
-
-    @property
-    def called(self) -> frozenset[str]:
-        """Names called: ``f`` for ``f()``, ``self.f`` for ``self.f()``, ``a.b`` for ``a.b()``."""
-        if self._called is None:
-            self._called = _calls_in(self._body, self._uses, self._passed)
-        return self._called
-
-    @property
-    def uses(self) -> dict[str, set[str]]:
-        """For each dotted name, the methods called on it: ``model`` -> {"eval", "parameters"}."""
-        if self._called is None:
-            self._called = _calls_in(self._body, self._uses, self._passed)
-        return self._uses
-
-    @property
-    def passed(self) -> dict[str, set[tuple[str, int | str]]]:
-        """For each name, the methods of ``self`` and the functions that get it, with the position or keyword:
-        ``scaler`` -> {("self.backward", 1), ("step", "scaler")}."""
-        if self._called is None:
-            self._called = _calls_in(self._body, self._uses, self._passed)
-        return self._passed
 
     @property
     def body(self) -> list[ast.stmt]:
@@ -132,49 +88,11 @@ class FunctionOutline:
         error = rest[0].exc.func if isinstance(rest[0].exc, ast.Call) else rest[0].exc
         return dotted(error) == "NotImplementedError"
 
-    @property
-    def locals(self) -> frozenset[str]:
-        """The names that its statements bind, but for parameters and those that are declared to be of elsewhere."""
-        if self._locals is None:
-            bound: set[str] = set()
-            elsewhere: set[str] = set()
-            for node in _statements(self._body, inner=False):
-                if isinstance(node, (ast.Global, ast.Nonlocal)):
-                    elsewhere.update(node.names)
-                bound.update(_targets(node))
-            self._locals = frozenset(bound - elsewhere - set(self.parameters))
-        return self._locals
-
-    def classes(self) -> list[ClassOutline]:
-        """The classes that are defined in its body, those of functions inside it too."""
-        found: list[ClassOutline] = []
-        pending: list[ast.AST] = list(self._body)
-        while pending:
-            node = pending.pop()
-            if isinstance(node, ast.ClassDef):
-                found.append(outline_class(node, f"{self.qualified}.<locals>.{node.name}:{node.lineno}"))
-            elif isinstance(node, (ast.stmt, ast.ExceptHandler)):
-                pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
-        return found
-
-    def made_by(self, name: str) -> set[str]:
-        """The functions whose results a local name is bound to, as written."""
-        return {
-            made
-            for node in _statements(self._body)
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-            if any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
-            if (made := dotted(node.value.func)) is not None
-        }
-
 
 class ClassOutline:
-    """A class: its bases as written, its methods, and where its instances get their attributes."""
+    """A class: its bases as written, its methods and fields."""
 
     __slots__ = (
-        "_assignments",
-        "_kept",
-        "_uses",
         "bases",
         "chunks",
         "end_line",
@@ -204,44 +122,6 @@ class ClassOutline:
         """Line ranges of the statements in the class body that are no definitions."""
         self.fields: tuple[str, ...] = ()
         """The annotated names in its body, in order: the fields of a dataclass."""
-        self._assignments: dict[str, list[tuple[int, int]]] | None = None
-        self._kept: dict[str, list[tuple[FunctionOutline, str]]] | None = None
-        self._uses: dict[str, set[str]] | None = None
-
-    @property
-    def assignments(self) -> dict[str, list[tuple[int, int]]]:
-        """Attribute -> lines of the simple statements ``self.x = …`` outside the constructor."""
-        if self._assignments is None:
-            self._assignments = {}
-            for method in self.methods.values():
-                if method.name != "__init__":
-                    _attributes_set(method.body, self._assignments)
-        return self._assignments
-
-    @property
-    def kept(self) -> dict[str, list[tuple[FunctionOutline, str]]]:
-        """Attribute -> the methods that keep a local name there, ``self.x = y``, with that name."""
-        if self._kept is None:
-            self._kept = {}
-            for method in self.methods.values():
-                for node in _statements(method.body):
-                    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
-                        for target in node.targets:
-                            text = dotted(target)
-                            if text is not None and text.startswith("self.") and text.count(".") == 1:
-                                self._kept.setdefault(text[5:], []).append((method, node.value.id))
-        return self._kept
-
-    @property
-    def uses(self) -> dict[str, set[str]]:
-        """As FunctionOutline.uses, for ``self.x``, over all methods."""
-        if self._uses is None:
-            self._uses = {}
-            for method in self.methods.values():
-                for name, methods in method.uses.items():
-                    if name.startswith("self."):
-                        self._uses.setdefault(name, set()).update(methods)
-        return self._uses
 
 
 @dataclass(slots=True, eq=False)
@@ -428,90 +308,6 @@ def outline_function(
         arguments=arguments,
         node=node,
     )
-
-
-def _calls_in(
-    body: list[ast.stmt], uses: dict[str, set[str]], passed: dict[str, set[tuple[str, int | str]]]
-) -> frozenset[str]:
-    called: set[str] = set()
-    pending: list[ast.AST] = list(body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Call):
-            target = dotted(node.func)
-            if target is not None:
-                called.add(target)
-                base, dot, method = target.rpartition(".")
-                if dot:
-                    uses.setdefault(base, set()).add(method)
-                else:
-                    uses.setdefault(method, set()).add("__call__")
-                if base == "self":
-                    uses.setdefault(target, set()).add("__call__")
-                if base in ("", "self"):
-                    _note_passed(node, target, passed)
-                if method in ("step", "unscale_") and node.args:
-                    stepped = dotted(node.args[0])
-                    if stepped is not None:
-                        uses.setdefault(stepped, set()).add("<stepped>")
-        elif isinstance(node, ast.Attribute) and node.attr in ("param_groups", "autocast"):
-            target = dotted(node.value)
-            if target is not None:
-                uses.setdefault(target, set()).add(node.attr)
-        pending.extend(children(node))
-    return frozenset(called)
-
-
-def _note_passed(node: ast.Call, target: str, passed: dict[str, set[tuple[str, int | str]]]) -> None:
-    given: list[tuple[int | str, ast.expr]] = []
-    for index, argument in enumerate(node.args):
-        if isinstance(argument, ast.Starred):
-            break
-        given.append((index, argument))
-    given += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None]
-    for key, argument in given:
-        if isinstance(argument, ast.Name):
-            passed.setdefault(argument.id, set()).add((target, key))
-
-
-def _attributes_set(body: list[ast.stmt], into: dict[str, list[tuple[int, int]]]) -> None:
-    for node in _statements(body):
-        if isinstance(node, (ast.Assign, ast.AnnAssign)):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                text = dotted(target)
-                if text is not None and text.startswith("self.") and text.count(".") == 1:
-                    into.setdefault(text[5:], []).append((node.lineno, node.end_lineno or node.lineno))
-
-
-def _targets(node: ast.AST) -> set[str]:
-    """The names that a statement assigns to itself, not counting the blocks in it."""
-    targets: list[ast.expr | None] = []
-    if isinstance(node, ast.Assign):
-        targets += node.targets
-    elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
-        targets.append(node.target)
-    elif isinstance(node, (ast.With, ast.AsyncWith)):
-        targets += [item.optional_vars for item in node.items]
-    return {
-        part.id
-        for target in targets
-        if target is not None
-        for part in ast.walk(target)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-    }
-
-
-def _statements(body: list[ast.stmt], *, inner: bool = True) -> Iterable[ast.AST]:
-    """The statements of a body and of the blocks in it, in no particular order; those of functions and classes
-    inside it, too, or not."""
-    pending: list[ast.AST] = list(body)
-    while pending:
-        node = pending.pop()
-        yield node
-        if not inner and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        if isinstance(node, (ast.stmt, ast.ExceptHandler)) or type(node).__name__ == "match_case":
-            pending.extend(part for part in children(node) if not isinstance(part, ast.expr))
 
 
 def outline_class(node: ast.ClassDef, qualified: str = "") -> ClassOutline:

@@ -14,6 +14,7 @@ import libcst as cst
 from amplint.findings import Span
 from amplint.lowering.lower import lower_function
 from amplint.lowering.program import Node, Program, Statement
+from amplint.source.facts import facts_of
 from amplint.source.outline import FunctionOutline
 from amplint.source.project import ProjectFile
 from amplint.source.texts import SourceFile
@@ -55,14 +56,9 @@ def below(part: Any) -> Iterator[Any]:
             yield found
 
 
-def all_functions(file: ProjectFile) -> Iterator[FunctionOutline]:
-    """The functions of a file and the methods of all its classes."""
-    pending = list(file.outline.definitions())
-    while pending:
-        found = pending.pop()
-        yield found
-        for owner in found.classes():
-            pending += owner.methods.values()
+def all_functions(file: ProjectFile) -> list[FunctionOutline]:
+    """The functions of a file, methods and nested ones, too."""
+    return facts_of(file.outline).functions
 
 
 def functions_by_line(text: str) -> dict[int, Any]:

@@ -162,57 +162,6 @@ def test_assigned_names(text: str, names: set[str]) -> None:
     assert set(outlined(text).assigned) == names
 
 
-def test_calls_by_name() -> None:
-    function = outlined("""
-        def f(self, model):
-            g()
-            self.h(model.eval())
-            a.b.c()
-            [0]()
-    """).functions["f"]
-    assert function.called == {"g", "self.h", "model.eval", "a.b.c"}
-
-
-def test_what_is_done_to_a_name() -> None:
-    uses = (
-        outlined("""
-        def f(model, optimizer, scaler):
-            model.train()
-            model(x)
-            scaler.step(optimizer)
-            for group in optimizer.param_groups: pass
-    """)
-        .functions["f"]
-        .uses
-    )
-    assert uses["model"] == {"train", "__call__"}
-    assert uses["optimizer"] == {"<stepped>", "param_groups"}
-
-
-def test_what_is_done_to_an_attribute_in_any_method() -> None:
-    owner = outlined("""
-        class C:
-            def a(self): self.model.train()
-            def b(self): self.model(1)
-    """).classes["C"]
-    assert owner.uses["self.model"] == {"train", "__call__"}
-
-
-def test_attributes_set_outside_the_constructor() -> None:
-    owner = outlined("""\
-        class C:
-            def __init__(self):
-                self.a = 1
-            def f(self):
-                if x:
-                    self.b = 2
-                self.b: int = (
-                    3)
-                self.c.d = 4
-    """).classes["C"]
-    assert owner.assignments == {"b": [(7, 8), (6, 6)]}
-
-
 @pytest.mark.parametrize(
     ("expression", "name"),
     [("a", "a"), ("a.b.c", "a.b.c"), ("a().b", None), ("a[0].b", None), ("1", None)],
