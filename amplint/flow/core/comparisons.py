@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals, is_none, is_true
-from amplint.flow.state.conditions import MOST_ALTERNATIVES, Condition, asked, both, either, negation
+from amplint.flow.state.conditions import MOST_ALTERNATIVES, Condition, apply, asked, both, either, negation
+from amplint.flow.state.counts import told_apart
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -56,6 +58,10 @@ def compare(m: Machine, how: str, left: Value, right: Value, node: Node) -> Valu
     if found is not None:
         return found
     how = "==" if how == "is" else how
+    if isinstance(right, Constant) and (apart := told_apart(left)) is not None:
+        return apply(lambda one: compare(m, how, one, right, node), apart)
+    if isinstance(left, Constant) and (apart := told_apart(right)) is not None:
+        return apply(lambda one: compare(m, how, left, one, node), apart)
     if isinstance(left, Constant) and isinstance(right, Constant):
         try:
             return Constant(bool(_COMPUTE[how](left.value, right.value)))
@@ -175,6 +181,9 @@ def truth(m: Machine, value: Value) -> Condition:
                 return asked(is_true(value.symbol))
             return either(m.where_noted(value.symbol, Exists), asked(is_true(value.symbol)))
         case Number():
+            apart = told_apart(value)
+            if apart is not None:
+                return apply(partial(truth, m), apart)
             return asked(is_true(value.symbol))
         case Text():
             return TRUE
@@ -188,5 +197,5 @@ def truth(m: Machine, value: Value) -> Condition:
             return Constant(bool(value.items))
         return asked(is_true(symbol("filled", m.frame.context, len(value.rest))))
     model = m.registry.truths.get(type(value))
-    found = model(m, value) if model is not None else None
-    return found if found is not None else TRUE
+    told = model(m, value) if model is not None else None
+    return told if told is not None else TRUE

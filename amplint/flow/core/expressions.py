@@ -12,7 +12,8 @@ from amplint.flow.core.calls import named_in_settings
 from amplint.flow.core.comparisons import compare
 from amplint.flow.core.displays import comprehension, dict_display, display
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import both, leaves, negation
+from amplint.flow.state.conditions import apply, both, leaves, negation
+from amplint.flow.state.counts import told_apart
 from amplint.flow.state.values import (
     FALSE,
     TRUE,
@@ -220,6 +221,8 @@ def arithmetic(m: Machine, operator: str, left: Value, right: Value, node: ir.No
     """``left operator right`` for values that are no Choice."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return _constants(m, operator, left.value, right.value, node)
+    if isinstance(right, Constant) and (apart := told_apart(left)) is not None:
+        return apply(lambda one: arithmetic(m, operator, one, right, node), apart)
     left, right = m.contents(left), m.contents(right)
     if isinstance(left, Sequence) and operator == "+":
         known = len(left.items) if left.exact else left.prefix

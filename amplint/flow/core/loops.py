@@ -76,7 +76,7 @@ def _loop(
     apart = items is not None and _are_different(items)
     frame.loops += not apart
     if items is None:
-        _forget_counters(m, node)
+        _forget_counters(m, node.body, node)
     leaving: list[State] = []
     for number in range(rounds):
         _mark(m, node, marks)
@@ -112,12 +112,15 @@ def _loop(
         m.on_each(partial(m.registry.hooks.ended, m, node))
 
 
-def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
-    """Takes numbers that a loop counts on for unknown from its first round on: the rounds that are walked stand
-    for all."""
-    pending: list[ir.Statement] = list(node.body)
-    while pending:
-        statement = pending.pop()
+def _forget_counters(m: Machine, body: ir.Block, node: ir.For | ir.While) -> bool:
+    """Takes the numbers that each round of a loop counts on for unknown from its first round on: the rounds that are
+    walked stand for all. What only some rounds count on tells what has happened: it is 0 before. False if a round may
+    have ended by now."""
+    for statement in body:
+        if _goes_on(statement) or (
+            isinstance(statement, ir.With) and not _forget_counters(m, statement.body, node)
+        ):
+            return False
         if (
             isinstance(statement, ir.AugmentedAssign)
             and isinstance(statement.target, ir.Name)
@@ -126,8 +129,26 @@ def _forget_counters(m: Machine, node: ir.For | ir.While) -> None:
             name = statement.target.id
             if is_number(m.state.names.get(name, NONE)):
                 m.state.bind(name, Number(symbol("counter", m.frame.context, node.number, name)))
-        for part in ("body", "other", "last"):
-            pending += getattr(statement, part, ())
+    return True
+
+
+def _goes_on(statement: ir.Statement) -> bool:
+    """Whether a statement may go on with the next round of the loop that it is in."""
+    match statement:
+        case ir.Continue():
+            return True
+        case ir.For() | ir.While():
+            blocks = [statement.other]
+        case ir.If():
+            blocks = [statement.body, statement.other]
+        case ir.Try():
+            handled = [handler.body for handler in statement.handlers]
+            blocks = [statement.body, *handled, statement.other, statement.last]
+        case ir.Match():
+            blocks = [case.body for case in statement.cases]
+        case _:
+            return False
+    return any(_goes_on(part) for block in blocks for part in block)
 
 
 def _short(source: Value | None) -> tuple[Value, ...] | None:

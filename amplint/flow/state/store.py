@@ -21,6 +21,7 @@ from amplint.flow.state.conditions import (
     select,
     within,
 )
+from amplint.flow.state.counts import joined
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -290,7 +291,7 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
         return one
     if _is_plain(one) and _is_plain(other):
         numbers = isinstance(one, (Number, Constant)) and isinstance(other, (Number, Constant))
-        made = symbol("joined", named(first), _name_of(one), _name_of(other))
+        made = joined(named(first), one, other)
         return Number(made) if numbers else Unknown(made)
     match one, other:
         case Unknown(), Unknown() if one.kind == other.kind:
@@ -334,13 +335,6 @@ def _is_plain(value: Value, depth: int = 0) -> bool:
         case Iteration():
             return depth < _DEEPEST and _is_plain(value.each, depth + 1)
     return False
-
-
-def _name_of(value: Value) -> Symbol:
-    """What stands for a plain value in the name of a joined one."""
-    if isinstance(value, (Unknown, Number)):
-        return value.symbol
-    return symbol("plain", type(value).__name__, value.value if isinstance(value, Constant) else None)
 
 
 def _kind(value: Value) -> str | None:
