@@ -279,6 +279,10 @@ class Api(Protocol):
         """The object whose method is being walked."""
 
     @property
+    def in_fallback(self) -> bool:
+        """Whether what is called here is for releases that do not take other arguments: ``except TypeError:``."""
+
+    @property
     def in_loop(self) -> bool:
         """Whether the node that is being walked stands in a loop of its function."""
 

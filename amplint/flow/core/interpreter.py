@@ -395,6 +395,10 @@ class Interpreter(Instances):
         return self.frame.receiver
 
     @property
+    def in_fallback(self) -> bool:
+        return self.frame.fallback
+
+    @property
     def in_loop(self) -> bool:
         """Whether the present statement stands in a loop of its function."""
         return bool(self.frame.rounds)

@@ -74,6 +74,8 @@ class Frame:
     """How many of these loops have rounds that are not walked, or that make the same things by name."""
     branches: int = 0
     """How many conditions and handlers stand between the present statement and the innermost loop."""
+    fallback: bool = False
+    """Whether a handler is walked that runs if a call was given arguments which its function does not take."""
     defined: dict[Symbol, FunctionValue] = field(default_factory=dict)
     """Functions that were defined in it and not called yet."""
     scope: Closure | None = None

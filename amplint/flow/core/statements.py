@@ -233,13 +233,30 @@ def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:
     def run() -> None:
         if handler.name is not None:
             m.state.bind(handler.name, m.unknown(node))
-        m.run(handler.body)
+        known = m.frame.fallback
+        m.frame.fallback = known or _catches_wrong_calls(handler.kind)
+        try:
+            m.run(handler.body)
+        finally:
+            m.frame.fallback = known
 
     if index + 1 == len(node.handlers):
         run()
         return
     this = asked(symbol("handler", m.frame.context, node.number, index, *m.frame.rounds))
     m.branch(this, node, run, lambda: _handled(m, node, before, index + 1))
+
+
+def _catches_wrong_calls(kind: ir.Expression | None) -> bool:
+    """Whether a handler runs where a call has been given arguments that its function does not take."""
+    match kind:
+        case None:
+            return True
+        case ir.Name(id=name):
+            return name in ("TypeError", "Exception", "BaseException")
+        case ir.Display(elements=elements):
+            return any(map(_catches_wrong_calls, elements))
+    return False
 
 
 def match_(m: Machine, node: ir.Match) -> None:

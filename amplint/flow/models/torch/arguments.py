@@ -13,7 +13,10 @@ from amplint.lowering.program import Node
 
 def tell(api: Api, name: str, parameters: tuple[str, ...], arguments: Arguments, node: Node) -> None:
     """Tells what an autocast context or a scaler is made with: ``autocast(device, dtype=torch.float16)``.
-    ``parameters`` are the positional ones of what is called."""
+    ``parameters`` are the positional ones of what is called. What stands in for other arguments that a release did not
+    take, ``except TypeError:``, may be wrong for all others."""
+    if api.in_fallback:
+        return
     found: list[Given] = []
     for index, (parameter, value) in enumerate(zip(parameters, arguments.positional, strict=False)):
         text = arguments.nodes[index] if index < len(arguments.nodes) else node
