@@ -85,6 +85,7 @@ class ParsedFile:
         self._positions = cast("dict[cst.CSTNode, CodeRange]", places._computed)
         self._nodes = writing.nodes
         self._parents = writing.parents
+        self._known_places: dict[_Block, dict[int, int]] = {}
         self._code = "".join(writing.tokens)
         offsets = [0, *accumulate(map(len, writing.tokens))]
         self._stretches = {
@@ -225,7 +226,7 @@ class ParsedFile:
     def _changed(self, old: _Block, new: _Block, indents: list[str]) -> Iterator[tuple[int, int, str] | None]:
         """The stretches of the code that hold what differs between two blocks, with their new text; None where it
         cannot be told so. ``indents`` are those of the lines in the block."""
-        places = {id(statement): number for number, statement in enumerate(old.body)}
+        places = self._places(old)
         kept = [(number, places[id(part)]) for number, part in enumerate(new.body) if id(part) in places]
         order = [place for _, place in kept]
         if sorted(set(order)) != order or not _is_framed_alike(old, new) or not old.body:
@@ -237,6 +238,14 @@ class ParsedFile:
             if gone or come:
                 yield from self._exchanged(old, gone, come, before[1] + 1, indents)
             before = at
+
+    def _places(self, block: _Block) -> dict[int, int]:
+        """The numbers of the statements in a block of the file."""
+        found = self._known_places.get(block)
+        if found is None:
+            found = {id(statement): number for number, statement in enumerate(block.body)}
+            self._known_places[block] = found
+        return found
 
     def _exchanged(
         self,
@@ -271,6 +280,14 @@ class ParsedFile:
         for statement in come:
             statement._codegen(writing)
         yield start, end, "".join(writing.tokens)
+
+    def numbers_of(self, nodes: Iterable[cst.CSTNode]) -> list[int]:
+        """Which statements of the module are among some nodes, by their numbers."""
+        return [number for node in nodes if (number := self._numbers.get(node)) is not None]
+
+    @cached_property
+    def _numbers(self) -> dict[cst.CSTNode, int]:
+        return {statement: number for number, statement in enumerate(self.module.body)}
 
     @cached_property
     def _kinds(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:

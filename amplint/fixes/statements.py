@@ -42,13 +42,15 @@ def exchanged(file: ParsedFile, nodes: Mapping[cst.CSTNode, Replacement]) -> cst
         result = file.module.visit(exchange)
         assert isinstance(result, cst.Module)
         return result
-    body: list[Statement] = []
-    for part in file.module.body:
-        made = part.visit(exchange) if part in touched else part
+    body: list[Statement] = list(file.module.body)
+    for number in sorted(file.numbers_of(touched), reverse=True):
+        made = body[number].visit(exchange)
         if isinstance(made, cst.FlattenSentinel):
-            body += made
-        elif not isinstance(made, cst.RemovalSentinel):
-            body.append(made)
+            body[number : number + 1] = made
+        elif isinstance(made, cst.RemovalSentinel):
+            del body[number]
+        else:
+            body[number] = made
     return file.module.with_changes(body=body)
 
 

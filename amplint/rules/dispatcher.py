@@ -10,7 +10,7 @@ from functools import partial
 from amplint import events
 from amplint.events import Event, innermost
 from amplint.findings import Finding, TrailStep
-from amplint.flow.state.graph import Graph, Run
+from amplint.flow.state.graph import Calls, Graph, Happens, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import of_call, weighed
@@ -58,8 +58,9 @@ class Listener:
             yield Run(self.kinds, self.hear)
             return
         about: dict[int, Collection[Hashable] | None] = {}
+        relevant: dict[Graph, list[Happens | Calls]] = {}
         for subject in subjects:
-            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject))
+            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject), relevant)
 
 
 def _concerns(

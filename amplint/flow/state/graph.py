@@ -188,6 +188,8 @@ class Run(Generic[S]):
     hear: Callable[[S, Event], S]
     wants: Callable[[Event], bool] = _every
     """Which events of these classes it is to hear."""
+    relevant: dict[Graph, list[Happens | Calls]] = field(default_factory=dict)
+    """The items of graphs in which there are events of these classes; runs for the same classes may share it."""
     cut: bool = False
     """Whether there were more paths than MOST_PATHS, or some were given up: they would have to remember more answers
     than are kept, and without one of them perhaps nothing runs along them."""
@@ -229,7 +231,7 @@ class Run(Generic[S]):
         that come to the end of the function, these alone are walked: what has to hold for that need not be asked
         again and again."""
         heard: list[Happens | Calls] = []
-        for item in graph.items:
+        for item in self._relevant(graph):
             if _is_handled(item):
                 # what was tried does something: that no exception was raised is taken for granted from here on
                 if any(both(one.condition, item.condition) == FALSE for one in heard):
@@ -240,10 +242,23 @@ class Run(Generic[S]):
             return heard, TRUE
         return [_within(item, graph.end) for item in heard], graph.end
 
+    def _relevant(self, graph: Graph) -> list[Happens | Calls]:
+        found = self.relevant.get(graph)
+        if found is None:
+            kinds = self.kinds | {Handled}
+            found = self.relevant[graph] = [
+                item
+                for item in graph.items
+                if (
+                    type(item.event) in kinds
+                    if isinstance(item, Happens)
+                    else not self.kinds.isdisjoint(item.graph.kinds)
+                )
+            ]
+        return found
+
     def _is_heard(self, item: Happens | Calls) -> bool:
-        if isinstance(item, Happens):
-            return type(item.event) in self.kinds and self.wants(item.event)
-        return not self.kinds.isdisjoint(item.graph.kinds) and bool(self._part(item.graph).items)
+        return self.wants(item.event) if isinstance(item, Happens) else bool(self._part(item.graph).items)
 
     def _walk(
         self, graph: Graph, paths: list[_Path[S]], later: frozenset[Symbol], calls: tuple[Place, ...]

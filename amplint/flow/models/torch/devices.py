@@ -52,17 +52,18 @@ def _attribute(api: Api, base: DeviceValue, name: str, node: Node) -> Value | No
 
 @models.into(models.operators, DeviceValue)
 def _compare(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
-    """``device == torch.device("cpu")``."""
+    """``device == torch.device("cpu")``. A device and a text, ``torch.device("cpu") == "cpu"``, are never the same."""
     if operator not in ("==", "!=") or right is None:
         return None
     yes, no = (TRUE, FALSE) if operator == "==" else (FALSE, TRUE)
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, DeviceValue) and isinstance(other, (DeviceValue, Constant)):
-            name = other.device if isinstance(other, DeviceValue) else other.value
-            if one.device is not None and isinstance(name, str):
-                return None if one.device == name.partition(":")[0] else no
-            if one.symbol is not None and isinstance(name, str):
-                return choice(equals(one.symbol, Constant(name)), yes, no)
+        if isinstance(one, DeviceValue) and isinstance(other, (Constant, Text)):
+            return no
+        if isinstance(one, DeviceValue) and isinstance(other, DeviceValue) and other.device is not None:
+            if one.device is not None:
+                return None if one.device == other.device else no
+            if one.symbol is not None:
+                return choice(equals(one.symbol, Constant(other.device)), yes, no)
     return None
 
 
