@@ -274,6 +274,14 @@ class Constructed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class NeverOn(Event):
+    """An autocast context was made that is on, or for this device, only if a torch.device equals a text, which never is
+    so: ``device == "cuda"`` at ``compared``. Only the flow tells of it."""
+
+    compared: Place
+
+
+@dataclass(frozen=True, slots=True)
 class RegionDropped(Event):
     """An autocast context was made and thrown away without being entered. ``how`` is one of "statement",
     "unused name", "class", "boolean"."""

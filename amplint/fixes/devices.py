@@ -48,6 +48,30 @@ class WriteDeviceType(FixBuilder):
 
 
 @dataclass(frozen=True)
+class CompareType(FixBuilder):
+    """Compares the type of a torch.device with a text: ``device.type == "cuda"``."""
+
+    comparison: Place
+
+    def offer(self, files: Files) -> Fix | Refusal:
+        """Always unsafe: what depends on it happens for the first time."""
+        file = files.parsed(self.comparison.path)
+        node = file.find(cst.Comparison, self.comparison.span)
+        if node is None or len(node.comparisons) != 1:
+            return Refusal("the comparison is not found")
+        sides = (node.left, node.comparisons[0].comparator)
+        devices = [side for side in sides if isinstance(side, _BINDS_TIGHTLY)]
+        if len(devices) != 1:
+            return Refusal("which side is the device is not clear")
+        changes: dict[cst.CSTNode, Replacement] = {
+            devices[0]: cst.Attribute(value=devices[0], attr=cst.Name("type"))
+        }
+        note = "what depends on the comparison, such as mixed precision, happens for the first time"
+        title = f"Write `{file.code(devices[0])}.type`"
+        return make_fix(title, {file: exchanged(file, changes)}, unsafe=note)
+
+
+@dataclass(frozen=True)
 class GiveDevice(FixBuilder):
     """Puts a device in front of the arguments of a call of autocast that has none."""
 

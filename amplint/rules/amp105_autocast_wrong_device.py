@@ -6,6 +6,9 @@ Reports `torch.autocast(device)` where `device` is a `torch.device`, a number, `
 no device type, and a call without any device. A string with an index, such as `"cuda:0"`, is reported where
 the project's requirements (or `--torch-version`) admit torch before 2.4.
 
+Reports the comparison of a `torch.device` with a text, `device == "cuda"`, where an autocast context is on, is for this
+device or is made at all only if it is true: it never is.
+
 The value is followed to where it was made: `device = torch.device(...)`, `x.device` of a tensor, `str(device)`,
 f-strings, also through functions and attributes of the project. `device.type` is right, and so are wrappers
 that cut the index off. What comes from an argument or a configuration is not known, and the rule is silent.
@@ -13,7 +16,8 @@ that cut the index off. What comes from an argument or a configuration is not kn
 ## Why is this bad
 
 The constructor raises, so code on this path has never run: often it is the branch for the other device, or
-for evaluation.
+for evaluation. A comparison that is never true raises nothing: the training runs in float32, or in a region for the
+CPU, which does nothing to tensors on a GPU, and only takes longer.
 
 ## What torch does at run time
 
@@ -21,7 +25,8 @@ Measured with torch 2.13.0: `torch.autocast(torch.device("cpu"))` raises ``Value
 of type `str`, got: `<class 'torch.device'>` ``, and the same for a number and `None`. `torch.autocast("gpu")`
 raises `RuntimeError: Expected one of cpu, cuda, …`, `"meta"` `RuntimeError: unsupported scalarType`, and no
 argument at all a `TypeError`. `"cpu:0"` and `"cuda:0"` are accepted since torch 2.4; torch 2.3.1 raises
-`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`.
+`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`. With torch 2.14.1
+`torch.device("cuda") == "cuda"` is `False`.
 
 ## Example
 
@@ -57,7 +62,8 @@ assert prediction.dtype == torch.bfloat16
 The fix is safe where the device is given. A string gives way to the right one; what surely is a `torch.device`
 gets `.type`; and where callers may hand over a string as well, `torch.device(device).type` is written, which is
 right for both. A call without any device gets the one of the settings, `"cuda"` by default; that is unsafe,
-because another may be meant. A number and `None` say nothing of the type, and there is no fix.
+because another may be meant. So is `device.type == "cuda"` for a comparison: what depends on it happens for the first
+time. A number and `None` say nothing of the type, and there is no fix.
 
 ## References
 
@@ -74,13 +80,13 @@ from collections.abc import Hashable
 
 from amplint.amp.regions import GENERIC_ENTRIES, NO_DEVICES
 from amplint.amp.versions import compare
-from amplint.events import Constructed, Given
+from amplint.events import Constructed, Given, NeverOn
 from amplint.findings import Level
 from amplint.fixes.base import NoFix
-from amplint.fixes.devices import GiveDevice, WriteDeviceType
+from amplint.fixes.devices import CompareType, GiveDevice, WriteDeviceType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_torch
-from amplint.rules.wording import quoted
+from amplint.rules.wording import line_of, quoted
 
 TAKES_INDEX = (2, 4)
 """The first torch release that accepts "cuda:0"."""
@@ -92,6 +98,7 @@ class AutocastWrongDevice(FlowRule):
 
     level = Level.ERROR
     hears_assumed = True
+    shown_by = (Constructed,)
 
     def on_constructed(self, state: Hashable, event: Constructed, report: Report) -> Hashable:
         if event.name not in GENERIC_ENTRIES:
@@ -110,6 +117,20 @@ class AutocastWrongDevice(FlowRule):
         given = event.given("device_type")
         if given is not None:
             self._look(given, report)
+        return state
+
+    def on_never_on(self, state: Hashable, event: NeverOn, report: Report) -> Hashable:
+        where = line_of(event.place, event.compared)
+        report.add(
+            self,
+            event.compared,
+            f"{quoted(event.compared)} compares a torch.device with a text, and is never true",
+            why=f"So the autocast region on {where} is never what is meant, and nothing says so.",
+            help="Compare its type: `device.type`.",
+            trail=((event.place, "what depends on it"),),
+            builder=CompareType(event.compared),
+            told_by_text=True,
+        )
         return state
 
     def _look(self, device: Given, report: Report) -> None:

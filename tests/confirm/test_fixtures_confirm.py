@@ -27,6 +27,8 @@ from amplint.rules.base import FlowRule  # noqa: E402
 
 RUNNER = Path(__file__).with_name("run_observed.py")
 NOT_SEEN = {
+    "autocast-wrong-device/bad_compared_as_text.py": "a run does not see what a flag was compared with",
+    "autocast-wrong-device/bad_compared_in_a_trainer.py": "a run does not see what a flag was compared with",
     "autocast-lost-in-threads/bad_data_parallel.py": "there is one device, so that nothing is replicated",
     "autocast-not-entered/bad_from_a_helper.py": "a run does not see that a helper's result is thrown away",
     "autocast-not-entered/bad_class_in_with.py": "the interpreter refuses the class before torch is called",

@@ -94,7 +94,7 @@ def _is_none(m: Machine, value: Value) -> Condition:
 def _equal(m: Machine, left: Value, right: Value, node: Node) -> Value:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, (Unknown, Number)) and _is_constant(m, other):
-            return asked(equals(one.symbol, other))
+            return FALSE if _is_no_text(m, one, other) else asked(equals(one.symbol, other))
     if _is_constant(m, left) and _is_constant(m, right):
         return Constant(left == right)
     if isinstance(left, (ClassValue, External, FunctionValue)) and isinstance(
@@ -108,6 +108,14 @@ def _equal(m: Machine, left: Value, right: Value, node: Node) -> Value:
         return TRUE
     first, second = sorted((first, second), key=lambda part: part.order)
     return asked(symbol("same", first, second))
+
+
+def _is_no_text(m: Machine, one: Unknown | Number, other: Value) -> bool:
+    """Whether this path has asked if something is a text, ``isinstance(device, str)``, and it was none."""
+    if not isinstance(other, Constant) or not isinstance(other.value, str):
+        return False
+    is_text = symbol("isinstance", one.symbol, named(External("builtins.str")))
+    return m.known_truth(asked(is_true(is_text))) is False
 
 
 def _is_constant(m: Machine, value: Value) -> bool:

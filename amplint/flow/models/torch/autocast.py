@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp.regions import ENTRIES
-from amplint.events import DType, GeneratorDecorated, RegionDropped, enabled_region
+from amplint.events import DType, GeneratorDecorated, NeverOn, RegionDropped, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch import arguments as given
 from amplint.flow.models.torch import regions as opened
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.devices import never
 from amplint.flow.models.torch.values import TYPE_OF_MODULE, Autocast, DeviceValue, DTypeValue
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked, negation
@@ -72,6 +73,9 @@ def make(api: Api, name: str, arguments: Arguments, node: Node) -> Autocast:
         device = _device_of(api, named.get("device_type"))
     dtype, dtype_given = _dtype_of(named.get("dtype"))
     enabled, switch = _enabled(api, named.get("enabled"), arguments)
+    compared = never(api, named.get("enabled"))
+    if compared is not None:
+        api.emit(NeverOn(api.place(node), regions(api), compared))
     cache = named.get("cache_enabled")
     return Autocast(
         api.place(node),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from amplint.amp.regions import ABOUT_THE_MACHINE
+from amplint.events import Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.torch.values import DeviceValue, UsedAsType
+from amplint.flow.models.torch.values import ComparedAsText, DeviceValue, UsedAsType
 from amplint.flow.state.atoms import equals
-from amplint.flow.state.conditions import choice
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.conditions import asked, both, choice, negation
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, TRUE, Constant, Number, Text, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -52,18 +53,38 @@ def _attribute(api: Api, base: DeviceValue, name: str, node: Node) -> Value | No
 
 @models.into(models.operators, DeviceValue)
 def _compare(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
-    """``device == torch.device("cpu")``. A device and a text, ``torch.device("cpu") == "cpu"``, are never the same."""
+    """``device == torch.device("cpu")``. A device and a text, ``device == "cpu"``, are never the same. What the author
+    meant to do where they are is walked all the same."""
     if operator not in ("==", "!=") or right is None:
         return None
     yes, no = (TRUE, FALSE) if operator == "==" else (FALSE, TRUE)
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, DeviceValue) and isinstance(other, (Constant, Text)):
-            return no
+        if isinstance(one, DeviceValue) and isinstance(other, Constant) and isinstance(other.value, str):
+            api.set_note(_as_text(other.value), ComparedAsText(api.place(node)))
+            return choice(_as_text(other.value), yes, no)
         if isinstance(one, DeviceValue) and isinstance(other, DeviceValue) and other.device is not None:
             if one.device is not None:
                 return None if one.device == other.device else no
             if one.symbol is not None:
                 return choice(equals(one.symbol, Constant(other.device)), yes, no)
+    return None
+
+
+def _as_text(name: str) -> Symbol:
+    """Stands for the question whether a torch.device is the text of its type. It is not."""
+    return symbol("device as text", name)
+
+
+def never(api: Api, flag: Value | None) -> Place | None:
+    """The comparison of a torch.device with a text that would have to be true for a flag to be, or for this path to be
+    taken."""
+    truth = api.truth(flag) if flag is not None else TRUE
+    if api.known_truth(truth) is False:
+        return None
+    for name in ("cuda", "cpu", "mps"):
+        compared = api.notes(_as_text(name), ComparedAsText)
+        if compared and api.known_truth(both(negation(asked(_as_text(name))), truth)) is False:
+            return compared[0].place
     return None
 
 

@@ -370,6 +370,17 @@ class RegionDefaults(Ambient):
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedAsText(Note):
+    """A torch.device was compared with a text, ``device == "cuda"``."""
+
+    place: Place
+
+    def joined(self, other: Note | None) -> Note:
+        """It was, on one of the paths."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class Frozen(Note):
     """The parameters of a module take no gradients."""
 
