@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from amplint.events import Certainty, DType, Place
 from amplint.findings import Span
-from amplint.flow.models.torch.values import Tensor
+from amplint.flow.models.torch.losses import scaled_by
+from amplint.flow.models.torch.values import ScaledLoss, Tensor
 from amplint.flow.state.atoms import is_true
-from amplint.flow.state.conditions import asked, select
-from amplint.flow.state.store import generalised
+from amplint.flow.state.conditions import asked, leaves, select
+from amplint.flow.state.store import generalised, merged
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import Unknown, Value
 
@@ -42,3 +43,36 @@ def test_with_another_type_nothing_is_known() -> None:
     for other in (Tensor(DType.FLOAT32), Unknown(symbol("in common", "x")), replace(HALF, raised=PLACE)):
         assert isinstance(one_for(other, *ALIKE), Unknown)
         assert isinstance(one_for(*ALIKE, other), Unknown)
+
+
+SCALER, OTHER = symbol("in common", "scaler"), symbol("in common", "another")
+
+
+def test_losses_that_one_scaler_scaled_are_scaled_by_it() -> None:
+    assert one_for(ScaledLoss(SCALER, HALF), *(ScaledLoss(SCALER, one) for one in ALIKE)) == ScaledLoss(
+        SCALER, HALF
+    )
+    unlike = one_for(ScaledLoss(SCALER, HALF), ScaledLoss(SCALER, Unknown(symbol("in common", "x"))))
+    assert scaled_by(unlike) == ((SCALER,), False)
+
+
+def test_losses_of_two_scalers_or_of_none_may_be_scaled() -> None:
+    for other in (ScaledLoss(OTHER, HALF), HALF, Unknown(symbol("in common", "x"))):
+        lost = one_for(ScaledLoss(SCALER, HALF), other)
+        assert scaled_by(lost) == ((), True)
+        assert isinstance(lost, Unknown)
+        assert scaled_by(Unknown(symbol("computed", "/", lost.symbol, symbol("in common", "y")))) == (
+            (),
+            True,
+        )
+
+
+def test_alternatives_that_are_alike_are_one() -> None:
+    data = [Unknown(symbol("in common", name)) for name in "xyz"]
+    scaled = [ScaledLoss(SCALER, one) for one in data]
+    found = data[0]
+    for index, value in enumerate([*scaled, *data[1:]]):
+        found = select(asked(is_true(symbol("in common", index))), value, found)
+    kept = set(leaves(merged(found)))
+    assert len(kept) == 2
+    assert {scaled_by(one) for one in kept} == {((SCALER,), False), ((), False)}

@@ -7,6 +7,7 @@ from functools import partial
 
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.bodies import bind_parameters, run_body
+from amplint.flow.core.instances import method_of_asked
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import CallModel, MethodModel
 from amplint.flow.state.conditions import Condition, atoms, both, without
@@ -189,6 +190,9 @@ def call_method(
     receiver = m.contents(receiver)
     if isinstance(receiver, Unknown):
         m.exists(receiver)
+        method = method_of_asked(m, receiver, name)
+        if method is not None:
+            return m.call_function(method, given.after(receiver, node), node)
     own = named_in_settings(m, f".{name}") if isinstance(receiver, (Unknown, Instance)) else None
     if own is not None:
         return _by_model(m, own, name, replace(given, receiver=receiver), node)

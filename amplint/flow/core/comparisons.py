@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.atoms import equals, is_none, is_true
+from amplint.flow.state.atoms import equals, is_instance, is_none, is_true
 from amplint.flow.state.conditions import MOST_ALTERNATIVES, Condition, apply, asked, both, either, negation
 from amplint.flow.state.counts import told_apart
 from amplint.flow.state.symbols import Symbol, symbol
@@ -114,8 +114,7 @@ def _is_no_text(m: Machine, one: Unknown | Number, other: Value) -> bool:
     """Whether this path has asked if something is a text, ``isinstance(device, str)``, and it was none."""
     if not isinstance(other, Constant) or not isinstance(other.value, str):
         return False
-    is_text = symbol("isinstance", one.symbol, named(External("builtins.str")))
-    return m.known_truth(asked(is_true(is_text))) is False
+    return m.known_truth(is_instance(one.symbol, External("builtins.str"))) is False
 
 
 def _is_constant(m: Machine, value: Value) -> bool:

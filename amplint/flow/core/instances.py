@@ -10,13 +10,15 @@ from functools import partial
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.bodies import bind_parameters, run_body
 from amplint.flow.core.definitions import Definitions
-from amplint.flow.core.machine import Lines, ProjectView
+from amplint.flow.core.machine import Lines, Machine, ProjectView
 from amplint.flow.core.registry import CallModel, Registry, Weight
+from amplint.flow.state.atoms import is_instance
 from amplint.flow.state.conditions import asked
 from amplint.flow.state.store import Key, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     NONE,
+    AskedClasses,
     BoundMethod,
     Choice,
     ClassValue,
@@ -316,3 +318,13 @@ def matters(value: Value) -> bool:
     if isinstance(value, Mapping):
         return any(matters(item) for _, item in value.items) or any(map(matters, value.rest))
     return False
+
+
+def method_of_asked(m: Machine, value: Unknown, name: str) -> FunctionValue | None:
+    """The method of a class of which this path knows that an object is of it: ``if isinstance(loss, Several):
+    loss.backward()``."""
+    for note in m.notes(value.symbol, AskedClasses):
+        for kind in sorted(note.kinds, key=lambda one: (one.file.display, one.outline.line)):
+            if m.known_truth(is_instance(value.symbol, kind)) is True:
+                return m.find_method(kind, name)
+    return None

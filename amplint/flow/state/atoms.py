@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, Constant, Value
+from amplint.flow.state.values import NONE, ClassValue, Constant, External, Unknown, Value
 
 
 def is_true(of: Symbol) -> Symbol:
@@ -19,6 +19,16 @@ def is_none(of: Symbol) -> Symbol:
 def equals(of: Symbol, constant: Value) -> Symbol:
     """The atom "it equals this constant", for ``x == "fp16"``."""
     return is_none(of) if constant == NONE else symbol("equals", of, constant)
+
+
+def is_instance(of: Symbol, kind: Value) -> Unknown:
+    """What ``isinstance(x, kind)`` gives where nothing is known of ``x``."""
+    match kind:
+        case ClassValue(file=file, outline=outline):
+            return Unknown(symbol("isinstance", of, file.display, outline.qualified, outline.line))
+        case External(name=name):
+            return Unknown(symbol("isinstance", of, symbol("external", name)))
+    return Unknown(symbol("isinstance", of, type(kind).__name__))
 
 
 def subject_of(atom: Symbol) -> Symbol:

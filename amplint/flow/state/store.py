@@ -22,7 +22,7 @@ from amplint.flow.state.conditions import (
     within,
 )
 from amplint.flow.state.counts import joined
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import LOST, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     TRUE,
@@ -376,7 +376,7 @@ def generalised(tree: Value) -> Value:
         return common
     kinds = {_kind(leaf) for leaf in different if not isinstance(leaf, Constant)}
     lost = any(map(_may_be_missed, different))
-    name = symbol("one of" if lost else "one of data", _named_tree(tree))
+    name = symbol(LOST if lost else "one of data", _named_tree(tree))
     return Unknown(name, kinds.pop() if len(kinds) == 1 else None)
 
 
@@ -397,7 +397,7 @@ def _may_be_missed(value: Value) -> bool:
     """Whether a value is, or holds, more than data: something that a call is followed for, an object, a kind."""
     match value:
         case Unknown():
-            return value.kind is not None or value.symbol.parts[0] == "one of"
+            return not value.is_data
         case Sequence():
             return any(map(_may_be_missed, value.items))
         case Mapping():

@@ -85,6 +85,8 @@ NUMBER = "number"
 AT = "at"
 """How symbols begin of what comes about at a node: ``symbol(AT, context, node, *rounds)``, with the numbers of the
 rounds of the loops around it."""
+LOST = "one of"
+"""How symbols begin of one of several values that were too many to be told apart, some of them more than data."""
 ONE_OF_MANY = "one of many"
 """Marks the symbol of what a loop takes out of a collection that is not known: another one in each round."""
 
@@ -131,3 +133,8 @@ def made_from(whole: Hashable) -> set[Symbol]:
         found |= new
         pending += new
     return found
+
+
+def is_made_from_lost(name: Symbol) -> bool:
+    """Whether a value is, or was computed from, one of several that could not be told apart."""
+    return any(one.parts[0] == LOST for one in (name, *made_from(name)))

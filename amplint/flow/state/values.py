@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from amplint.events import Place
-from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
+from amplint.flow.state.symbols import LOST, ONE_OF_MANY, Symbol, is_one_of_many, symbol
 
 if TYPE_CHECKING:
     from amplint.lowering.program import Program
@@ -85,6 +85,18 @@ class Exists(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class AskedClasses(Note):
+    """The code has asked whether an object is of one of these classes of the project: ``isinstance(x, Several)``."""
+
+    forgettable: ClassVar[bool] = True
+    kinds: frozenset[ClassValue]
+
+    def joined(self, other: Note | None) -> Note:
+        """What either path has asked."""
+        return AskedClasses(self.kinds | other.kinds) if isinstance(other, AskedClasses) else self
+
+
+@dataclass(frozen=True, slots=True)
 class Usual(Note):
     """What an unknown is where nobody chooses another value: the default of an option, or the middle of what a function
     such as ``math.cos`` gives."""
@@ -107,6 +119,18 @@ class Unknown(Value):
     def another(self) -> Value:
         """It, as one of several of which a loop takes another one in each round."""
         return self if is_one_of_many(self.symbol) else Unknown(symbol(ONE_OF_MANY, self.symbol), self.kind)
+
+    @property
+    def is_data(self) -> bool:
+        """Whether nothing tells that it is more than data, such as a tensor."""
+        return self.kind is None and self.symbol.parts[0] != LOST
+
+    def in_common(self, others: Sequence_[Value]) -> Value | None:
+        """Data of which nothing is known."""
+        known = [other for other in (self, *others) if isinstance(other, Unknown) and other.is_data]
+        if len(known) <= len(others):
+            return None
+        return Unknown(symbol("one of data", *(one.symbol for one in known)))
 
 
 @dataclass(frozen=True, slots=True)

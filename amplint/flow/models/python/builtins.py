@@ -29,6 +29,7 @@ from amplint.flow.state.values import (
     Unknown,
     Value,
 )
+from amplint.lowering import program as ir
 from amplint.lowering.literals import is_too_large
 from amplint.lowering.program import Node
 
@@ -220,13 +221,25 @@ def _id(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _any_or_all(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     source = arguments.positional[0] if arguments.positional else api.unknown(node)
     items = known_items(source)
-    if items is None:
-        return api.unknown(node)
     is_any = name == "builtins.any"
+    if items is None:
+        return _of_all_alike(api, source, is_any, arguments.node(0, "iterable")) or api.unknown(node)
     found: Condition = FALSE if is_any else TRUE
     for one in items:
         found = (either if is_any else both)(found, api.truth(one))
     return found
+
+
+def _of_all_alike(api: Api, source: Value, is_any: bool, written: Node | None) -> Value | None:
+    """``any(p.grad is not None for p in parameters)``, where the answer is the same for all there are. Something is
+    taken to be there, as loops are taken to run, unless it has to pass a test."""
+    if not isinstance(source, Sequence):
+        return None
+    answers = {api.known_truth(item) for item in source.items}
+    if answers == {not is_any}:
+        return Constant(not is_any)
+    untested = isinstance(written, ir.Comprehension) and not any(one.tests for one in written.clauses)
+    return Constant(is_any) if untested and answers == {is_any} else None
 
 
 # definitions -----------------------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.argparse import Option
 from amplint.flow.models.python.items import is_of_python, named
-from amplint.flow.state.atoms import equals
+from amplint.flow.state.atoms import equals, is_instance
 from amplint.flow.state.conditions import Condition, asked, either, select
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
+    AskedClasses,
     BoundMethod,
     ClassValue,
     Constant,
@@ -118,11 +119,17 @@ def _is_one(api: Api, value: Value, kind: Value, node: Node) -> Value:
     if known is not None:
         return Constant(known)
     of = named(value)
-    return Unknown(symbol("isinstance", of, _label(kind))) if of is not None else api.unknown(node)
+    if of is None:
+        return api.unknown(node)
+    if isinstance(kind, ClassValue):
+        api.set_note(of, AskedClasses(frozenset({kind})))
+    return is_instance(of, kind)
 
 
 def _label(kind: Value) -> object:
     """What names a class in a question."""
+    if isinstance(kind, ClassValue):
+        return kind.file.display, kind.outline.qualified, kind.outline.line
     return named(kind) or type(kind).__name__
 
 
@@ -161,7 +168,19 @@ def _is_of(api: Api, value: Value, kind: Value) -> bool | None:
             return False
         case (FunctionValue() | BoundMethod() | Partial() | Decorated() | ClassValue(), ClassValue()):
             return False
+        case (_, ClassValue()) if value.is_of_own_class and _is_all_of_the_project(api, kind):
+            return False
     return None
+
+
+def _is_all_of_the_project(api: Api, kind: Value) -> bool:
+    """Whether a class derives from nothing but classes of the project: no tensor or optimizer of torch is of it."""
+    outside = (
+        [base.name for base in api.bases(kind) if isinstance(base, External)]
+        if isinstance(kind, ClassValue)
+        else []
+    )
+    return all(name == "builtins.object" or name.startswith(("abc.", "typing.")) for name in outside)
 
 
 def _derives(api: Api, owner: Value, kind: Value) -> bool | None:

@@ -21,7 +21,7 @@ from amplint.flow.models.torch.values import (
     StateDict,
 )
 from amplint.flow.state.conditions import apply, leaves
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import LOST, Symbol
 from amplint.flow.state.values import (
     NONE,
     UNBOUND,
@@ -49,8 +49,6 @@ OBJECT = "object"
 _DEEPEST = 8
 _MOST_CHOICES = 4
 """So many alternatives of parts are told apart."""
-_LOST = frozenset({"one of"})
-"""How symbols begin of values of which there were too many alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,7 @@ def _is_lost(name: Symbol) -> bool:
     first = name.parts[0] if name.parts else None
     computed = first == "attribute" and not isinstance(name.parts[2], str)
     inside = name.parts[1:2] if first in ("attribute", "item", "call", "part") else ()
-    return first in _LOST or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
+    return first == LOST or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
 
 
 def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Part, ...]]:

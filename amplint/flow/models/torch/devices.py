@@ -9,7 +9,7 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.values import ComparedAsText, DeviceValue, UsedAsType
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked, both, choice, negation
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import AT, Symbol, symbol
 from amplint.flow.state.values import FALSE, TRUE, Constant, Number, Text, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -120,12 +120,14 @@ def tell_type(api: Api, value: Value | None) -> None:
 
 def may_be_dtype(api: Api, value: Value) -> bool:
     """Whether ``x.to(value)`` may be a cast. One unknown argument is nearly always a device, which leaves the type
-    alone; it may be a type if it was read as one, ``model.dtype``, or was given as one before."""
+    alone; it may be a type if it was read as one, ``model.dtype``, was given as one before, or is what a call out of
+    sight gives, ``x.to(working_type(x))``."""
     match value:
         case DeviceValue() | Number() | Text() | Constant():
             return False
         case Unknown():
-            return bool(api.notes(value.symbol, UsedAsType)) or _is_read_off_torch(value)
+            called = value.symbol.parts[0] in (AT, "call")
+            return called or bool(api.notes(value.symbol, UsedAsType)) or _is_read_off_torch(value)
     return True
 
 

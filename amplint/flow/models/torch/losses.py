@@ -23,7 +23,7 @@ from amplint.flow.models.torch.values import (
 )
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import apply, choice, leaves
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import Symbol, is_made_from_lost, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -95,7 +95,7 @@ def scaled_by(value: Value | None) -> tuple[tuple[Symbol, ...], bool]:
         case Choice():
             return _scaled_by_any(tuple(leaves(value)), False)
         case Unknown():
-            return (), value.kind == MAYBE_SCALED
+            return (), value.kind == MAYBE_SCALED or is_made_from_lost(value.symbol)
     return (), False
 
 

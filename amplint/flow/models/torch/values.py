@@ -241,6 +241,14 @@ class ScaledLoss(Value):
     scaler: Symbol | None
     loss: Value
 
+    def in_common(self, others: Sequence[Value]) -> Value | None:
+        """Losses that one scaler scaled, whatever they are."""
+        if not all(isinstance(other, ScaledLoss) and other.scaler is self.scaler for other in others):
+            return None
+        losses = [self.loss, *(other.loss for other in others if isinstance(other, ScaledLoss))]
+        common = losses[0].in_common(losses[1:])
+        return ScaledLoss(self.scaler, common if common is not None else Tensor())
+
 
 @dataclass(frozen=True, slots=True)
 class Scale(Value):
