@@ -117,6 +117,9 @@ KEEPS = frozenset(
 )
 """Methods that give a tensor of the same scale."""
 
+COPIES = frozenset({"clone", "mean", "sum"})
+"""Those of them that always give a tensor of its own."""
+
 COMBINES = frozenset({"add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"})
 """Methods that compute with a further value."""
 

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from amplint.amp import ops, traits
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.amp.scalers import PROPORTIONAL
+from amplint.amp.scalers import COPIES, JOINS, PROPORTIONAL
 from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.levels import Level
 from amplint.confirm.places import Site, names_in
@@ -428,7 +428,7 @@ class FunctionMode(TorchFunctionMode):
         known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]
         gradients = [part for part in known if part is not None]
         if gradients:
-            self._gradient(function, frozenset().union(*gradients), result)
+            self._gradient(function, tensors[0], frozenset().union(*gradients), result)
         scaled = next((known for known in map(watch.scaled.of, tensors) if known is not None), None)
         if scaled is not None and isinstance(result, Tensor) and function.keeps_scale:
             scales = watch.scales.values()
@@ -462,10 +462,11 @@ class FunctionMode(TorchFunctionMode):
             for part in _parts(result):
                 watch.penalties.note(part, penalty)
 
-    def _gradient(self, function: Function, whose: frozenset[Hashable], result: Any) -> None:
+    def _gradient(self, function: Function, tensor: Tensor, whose: frozenset[Hashable], result: Any) -> None:
         watch = self.watch
+        copied = watch.copies.of(tensor) is not None
         zeroes = function.name in ("zero_", "_foreach_zero_")
-        if function.limits or function.norm or zeroes:
+        if function.norm or ((function.limits or zeroes) and not copied):
             site = watch.sites.here(3)
             if site is None:
                 return
@@ -478,8 +479,13 @@ class FunctionMode(TorchFunctionMode):
                 watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
                 if function.norm:
                     watch.numbers.norm(site, result)
-        elif isinstance(result, Tensor) and function.cuda is Policy.VIEW and not function.in_place:
+        elif function.in_place:
+            if copied:
+                watch.gradients.drop(tensor)  # divided, or anything
+        elif isinstance(result, Tensor) and (function.cuda is Policy.VIEW or function.plain in JOINS):
             watch.gradients.note(result, whose)
+            if copied or function.plain in COPIES | JOINS:
+                watch.copies.note(result, True)
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:

@@ -105,6 +105,8 @@ class Watch:
         self.histories: Notes[History] = Notes()
         self.scaled: Notes[Scaled] = Notes()
         self.gradients: Notes[frozenset[Hashable]] = Notes()
+        self.copies: Notes[bool] = Notes()
+        """Tensors of their own that were made of gradients; ``gradients`` has them, too."""
         self.penalties: Notes[Penalty] = Notes()
         self.scales: dict[Hashable, float] = {}
         self.applied: dict[Hashable, Any] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amplint.amp import scalers as known
 from amplint.events import AmpHidden, GradientsRead, GradientsZeroed, ScaledGradientMixed
 from amplint.flow.core.api import Api, Arguments
@@ -71,15 +73,18 @@ def _owner(value: Value) -> frozenset[Symbol]:
 def _gradient_method(api: Api, gradient: Gradient, name: str, arguments: Arguments, node: Node) -> Value:
     """A method of ``p.grad``, or a function of torch that is given it."""
     clips = name in known.LIMITS
-    if clips or name in known.NORMS:
+    if name in known.NORMS or (clips and not gradient.copied):
         api.emit(GradientsRead(api.place(node), regions(api), name, _owner(gradient), clips))
     elif name == "zero_":
-        zeroed(api, node, of=_owner(gradient))
+        if not gradient.copied:
+            zeroed(api, node, of=_owner(gradient))
     elif name in _FACTORS:
         api.emit(AmpHidden(api.place(node), regions(api)))
     elif name in known.KEEPS:
-        return gradient
-    elif name in known.COMBINES | known.JOINS | known.MULTIPLIES:
+        return replace(gradient, copied=gradient.copied or name in known.COPIES)
+    elif name in known.JOINS:  # whatever it is joined with
+        return replace(gradient, copied=True)
+    elif name in known.COMBINES | known.MULTIPLIES:
         return api.unknown(node, MAYBE_SCALED)  # ``torch.dot(y, x.grad)``: the gradients of a surrogate loss
     return gradient if name.endswith("_") else api.unknown(node)
 

@@ -141,10 +141,11 @@ def backward(
 
 @models.method(ScaledLoss, "backward", weight=Weight.EFFECT)
 @models.method(Tensor, "backward", weight=Weight.EFFECT)
+@models.method(Gradient, "backward", weight=Weight.EFFECT)
 @models.method("", "backward", weight=Weight.EFFECT)
 def _backward(api: Api, loss: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``loss.backward()``; ``engine.backward(loss)`` of a framework, which scales by itself, is unclear."""
-    unclear = isinstance(loss, Unknown) and bool(arguments.positional)
+    unclear = isinstance(loss, Gradient) or (isinstance(loss, Unknown) and bool(arguments.positional))
     given = arguments.get(0, "gradient")
     if isinstance(given, Gradient) or scaled_by(given)[1]:
         unclear = True  # ``y.backward(x.grad)``: whatever x got was scaled, or not

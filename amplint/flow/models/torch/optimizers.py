@@ -34,7 +34,7 @@ from amplint.flow.models.torch.values import (
     Wrapped,
 )
 from amplint.flow.state.conditions import leaves
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -339,6 +339,15 @@ def _attribute(api: Api, optimizer: Optimizer | Instance, name: str, node: Node)
     held_ = parts[0] if len(parts) == 1 else Sequence(tuple(Parameters(m, one=True) for m in modules), False)
     items = (("params", held_),) if parts else ()
     return Sequence((Mapping(items, (api.unknown(node),)),), exact=False)
+
+
+@models.into(models.attributes, OPTIMIZER)
+def _unknown_groups(api: Api, optimizer: Unknown, name: str, node: Node) -> Value | None:
+    """``optimizer.param_groups`` of one that is not known: parameters all the same, of modules out of sight."""
+    if name != "param_groups":
+        return None
+    params = Parameters(symbol("parameters", optimizer.symbol))
+    return Sequence((Mapping((("params", params),), (api.unknown(node),)),), exact=False)
 
 
 @models.method(Optimizer, "state_dict", weight=Weight.EFFECT)

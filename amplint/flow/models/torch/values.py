@@ -270,9 +270,10 @@ class ScaledGradient(Value):
 
 @dataclass(frozen=True, slots=True)
 class Gradient(Value):
-    """``parameter.grad``; ``module`` owns the parameter, or is None."""
+    """``parameter.grad``; ``module`` owns it, or is None. ``copied``: joined, ``torch.cat([p.grad for p in ps])``."""
 
     module: Symbol | None = None
+    copied: bool = False
 
 
 # contexts --------------------------------------------------------------------------------------------------------
