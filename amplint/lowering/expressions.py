@@ -221,6 +221,8 @@ class Expressions(cst.CSTVisitor):
         if node.conversion is None and node.format_spec is None and node.equal is None:
             self.value = value
             return False
+        if node.conversion is not None or not node.format_spec:
+            value = Formatted(number, (value,))  # a text first, whatever x is
         fields = [part for part in node.format_spec or () if isinstance(part, cst.FormattedStringExpression)]
         self.value = Opaque(number, (value, *map(self.expression, fields)))
         return False

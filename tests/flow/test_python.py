@@ -34,6 +34,13 @@ DECIDED = {
         yes(doubled["b"] == 4)
         no("c" in doubled)
     """,
+    "a text that is made of None": """
+        value = None
+        print(f"{value}", f"{value!r}", f"{value=}", f"{value!s:>5}", f"{value:}")
+        yes(value is None)
+        print(f"{value:.2f}")
+        never()
+    """,
     "an object that is a dict": """
         table = Table(a=1)
         table["b"] = 2

@@ -121,7 +121,10 @@ def _field(node: ast.FormattedValue) -> Any:
         return expected(node.value)
     inner = node.format_spec.values if isinstance(node.format_spec, ast.JoinedStr) else []
     fields = [expected(part) for part in inner if isinstance(part, ast.FormattedValue)]
-    return ("Opaque", (expected(node.value), *fields))
+    value = expected(node.value)
+    if node.conversion != -1 or not inner:
+        value = ("Formatted", (value,))
+    return ("Opaque", (value, *fields))
 
 
 def _boolean(node: ast.BoolOp) -> Any:

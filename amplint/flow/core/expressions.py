@@ -16,6 +16,7 @@ from amplint.flow.state.conditions import apply, both, leaves, negation
 from amplint.flow.state.counts import told_apart
 from amplint.flow.state.values import (
     FALSE,
+    NONE,
     TRUE,
     Choice,
     Constant,
@@ -94,7 +95,10 @@ def _compared(m: Machine, operator: str, node: ir.Node, two: tuple[Value, ...]) 
     return compare(m, operator, two[0], two[1], node)
 
 
-def _formatted(m: Machine, node: ir.Node, one: Value) -> Value:
+def _formatted(m: Machine, node: ir.Node, plain: bool, one: Value) -> Value:
+    """What is put into a text: ``f"{None}"`` is one, and ``f"{None:.2f}"`` raises."""
+    if plain and one == NONE:
+        return one
     return m.call_method(one, "__format__", Arguments(), node)
 
 
@@ -311,7 +315,7 @@ def formatted(m: Machine, node: ir.Formatted) -> Value:
             continue
         first, *specs = part.parts if isinstance(part, ir.Opaque) and part.parts else (part,)
         value = m.evaluate(first)
-        m.each(value, partial(_formatted, m, part))
+        m.each(value, partial(_formatted, m, part, first is part))
         if first is not part:  # {x:.2f}: nothing is known of the text
             value = m.unknown(part)
             for spec in specs:
