@@ -283,11 +283,8 @@ class ParsedFile:
 
     def numbers_of(self, nodes: Iterable[cst.CSTNode]) -> list[int]:
         """Which statements of the module are among some nodes, by their numbers."""
-        return [number for node in nodes if (number := self._numbers.get(node)) is not None]
-
-    @cached_property
-    def _numbers(self) -> dict[cst.CSTNode, int]:
-        return {statement: number for number, statement in enumerate(self.module.body)}
+        places = self._places(self.module)
+        return [places[id(node)] for node in nodes if id(node) in places]
 
     @cached_property
     def _kinds(self) -> dict[type[cst.CSTNode], list[cst.CSTNode]]:
