@@ -14,7 +14,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, scaled_by
 from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped, takes_scale
-from amplint.flow.models.torch.regions import switch_of
+from amplint.flow.models.torch.regions import depend_on, switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
 from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol
@@ -124,7 +124,10 @@ def as_scaler(api: Api, value: Value) -> Scaler:
 
 @dataclass(frozen=True, slots=True)
 class TakenOn(Note):
-    """The flag of a scaler was taken to be on, since nothing was known of it."""
+    """The flag of a scaler was taken to be on, since nothing was known of it. ``asked``: code before has asked for
+    it."""
+
+    asked: bool
 
 
 def _enabled(api: Api, scaler: Scaler, act: str) -> tuple[bool | None, bool]:
@@ -138,10 +141,11 @@ def _enabled(api: Api, scaler: Scaler, act: str) -> tuple[bool | None, bool]:
     if on is None and act in _ANYWAY:
         return True, False
     if on is None:
+        asked = depend_on(api, scaler.switch)
         api.assume(api.truth(scaler.switch))
-        api.set_note(scaler.identity, TakenOn())
-        return True, False
-    return on, not api.notes(scaler.identity, TakenOn)
+        api.set_note(scaler.identity, TakenOn(asked))
+        return True, asked
+    return on, all(note.asked for note in api.notes(scaler.identity, TakenOn))
 
 
 # what is told ----------------------------------------------------------------------------------------------------
