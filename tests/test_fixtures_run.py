@@ -26,6 +26,7 @@ GOLDEN_FOLDERS = [name for name in PROGRAMS if name.endswith((".fixed", ".safe")
 WITHOUT_GRADIENTS = "element 0 of tensors does not require grad"
 MIXED_LOSS = "Found dtype Float but expected "
 FIXED_IN = {
+    "no-grad-then-grad/bad_amp_made_elsewhere": ((2, 11), WITHOUT_GRADIENTS),
     "no-grad-then-grad/bad_loop.py": ((2, 11), WITHOUT_GRADIENTS),
     "no-grad-then-grad/bad_odd_formatting.py": ((2, 11), WITHOUT_GRADIENTS),
     "no-grad-then-grad/bad_self_conditioning.py": ((2, 11), WITHOUT_GRADIENTS),
