@@ -16,6 +16,7 @@ from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
+    AskedForNone,
     ClassValue,
     Constant,
     Exists,
@@ -87,6 +88,7 @@ def _is_none(m: Machine, value: Value) -> Condition:
         case Constant():
             return Constant(value.value is None)
         case Unknown():
+            m.set_note(value.symbol, AskedForNone())
             return both(negation(m.where_noted(value.symbol, Exists)), asked(is_none(value.symbol)))
     return FALSE
 

@@ -85,6 +85,13 @@ class Exists(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class AskedForNone(Note):
+    """The code has asked whether an unknown object is None: ``if optimizer is not None``."""
+
+    forgettable: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
 class AskedClasses(Note):
     """The code has asked whether an object is of one of these classes of the project: ``isinstance(x, Several)``."""
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.items import collected, keys_of
+from amplint.flow.models.python.items import collected, keys_of, named
 from amplint.flow.models.python.lists import CONTENTS
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import apply, asked, leaves, select
 from amplint.flow.state.short import MOST_ITEMS
 from amplint.flow.state.store import keep_apart
+from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     NONE,
     UNBOUND,
@@ -104,7 +105,10 @@ def found_under(api: Api, base: Mapping, key: Value, default: Value, node: Node)
             return api.unknown(node) if base.rest else default
         return _or_default(found, default)
     if base.rest or len(base.items) > MOST_ITEMS:
-        return api.unknown(node)
+        asked_for = named(key)
+        if base.identity is None or asked_for is None:
+            return api.unknown(node)
+        return Unknown(symbol("item", base.identity, asked_for, base.rest, default))
     if not isinstance(key, (Unknown, Number)):
         return api.iterate(Sequence((*(value for _, value in base.items), default), exact=False), node)
     chosen = default
@@ -115,6 +119,20 @@ def found_under(api: Api, base: Mapping, key: Value, default: Value, node: Node)
                 asked(equals(key.symbol, Constant(constant))), _or_default(held, default), chosen
             )
     return chosen
+
+
+@models.method(Unknown, "get")
+def _get_of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``config.get("amp", False)``: has one answer, however often it is asked, and without a default that counts the
+    same as ``config["amp"]``."""
+    key, default = arguments.get(0, "key"), arguments.get(1, "default") or NONE
+    asked_for, otherwise = named(key) if key is not None else None, named(default)
+    if asked_for is None or otherwise is None:
+        return None
+    if isinstance(default, Constant) and not default.value:
+        assert key is not None
+        return api.subscript(base, (key,), node)
+    return Unknown(symbol("item", base.symbol, asked_for, otherwise))
 
 
 def _or_default(found: Value, default: Value) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
 from amplint.events import INITIAL_SCALE, ScalerMade, ScalerUsed
-from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import BARE, Kind, MethodModel, Registry, Weight
 from amplint.flow.models.torch import arguments as arguments_of
 from amplint.flow.models.torch.ambient import regions
@@ -16,9 +16,21 @@ from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, s
 from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped, takes_scale
 from amplint.flow.models.torch.regions import depend_on, switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
-from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.atoms import is_none
+from amplint.flow.state.conditions import apply, asked, leaves, negation
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, TRUE, UNBOUND, Choice, Constant, Instance, Note, Unknown, Value
+from amplint.flow.state.values import (
+    NONE,
+    TRUE,
+    UNBOUND,
+    AskedForNone,
+    Choice,
+    Constant,
+    Instance,
+    Note,
+    Unknown,
+    Value,
+)
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -214,8 +226,10 @@ def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
 @_for_all("unscale_", tags=(SCALES_LOSSES, UNSCALES))
 def _unscale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.unscale_(optimizer)``."""
-    optimizer = arguments.get(0, "optimizer")
-    used(api, as_scaler(api, base), name, node, optimizer=optimizer)
+    scaler, optimizer = as_scaler(api, base), arguments.get(0, "optimizer")
+    if scaler.enabled is not False:
+        _there_is(api, optimizer)
+    used(api, scaler, name, node, optimizer=optimizer)
     return NONE
 
 
@@ -223,9 +237,18 @@ def _unscale(api: Api, base: Value, name: str, arguments: Arguments, node: Node)
 def _step(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.step(optimizer)``."""
     scaler, optimizer, closure = as_scaler(api, base), arguments.get(0, "optimizer"), _closure(arguments)
+    _there_is(api, optimizer)
     used(api, scaler, name, node, optimizer=optimizer, closure=closure)
     stepped(api, optimizer, node, scaler=scaler.identity, closure=bool(closure))
     return NONE
+
+
+def _there_is(api: Api, optimizer: Value | None) -> None:
+    """``scaler.step(optimizer)`` raises where there is no optimizer."""
+    if optimizer == NONE:
+        raise Dead
+    if isinstance(optimizer, Unknown) and any(api.notes(optimizer.symbol, AskedForNone)):
+        api.assume(negation(asked(is_none(optimizer.symbol))))
 
 
 def _closure(arguments: Arguments) -> str:
