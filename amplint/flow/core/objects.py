@@ -12,7 +12,6 @@ from amplint.flow.state.conditions import apply, asked, either, leaves
 from amplint.flow.state.store import keep_apart, with_kind
 from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 from amplint.flow.state.values import (
-    NONE,
     UNBOUND,
     BoundMethod,
     Choice,
@@ -130,14 +129,14 @@ def _by_hand(m: Machine, base: Instance, owner: ClassValue, name: str, node: Nod
 
 
 def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> Value:
-    """An attribute that the constructor left None, of an object that was there before the code that is walked:
-    another method may have set it since."""
+    """An attribute that the constructor left None, or a scaler that is off, of an object that was there before the
+    code that is walked: another method may have set it since."""
     if not m.is_of_unknown_age(base) or (base.identity, name) in m.state.heap:
         return value
     later: list[Value] = []
 
     def since(one: Value) -> Value:
-        if one != NONE:
+        if not one.stands_in:
             return one
         if not later:
             found = m.set_elsewhere(base, name)
@@ -145,7 +144,7 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
         return later[0]
 
     found = m.each(value, since)
-    if value == NONE and found != NONE:
+    if value.stands_in and found != value:
         m.settle(base, name, found)
     return found
 

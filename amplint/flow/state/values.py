@@ -37,6 +37,11 @@ class Value:
     is_of_own_class: ClassVar[bool] = False
     is_float: ClassVar[bool] = False
 
+    @property
+    def stands_in(self) -> bool:
+        """Whether it stands for what comes later, as None does in ``self.optimizer = None``."""
+        return False
+
     def another(self) -> Value:
         """The value as a loop takes it out of a collection of which not all is known: another one in each round."""
         return self
@@ -156,6 +161,11 @@ class Constant(Value):
         if self is other:
             return True
         return type(other) is Constant and type(self.value) is type(other.value) and self.value == other.value
+
+    @property
+    def stands_in(self) -> bool:
+        """None does."""
+        return self.value is None
 
 
 NONE, TRUE, FALSE = Constant(None), Constant(True), Constant(False)

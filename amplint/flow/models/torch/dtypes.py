@@ -10,9 +10,9 @@ from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import DefaultType, DTypeValue, TypeInfo
 from amplint.flow.state.atoms import is_true
-from amplint.flow.state.conditions import choice
+from amplint.flow.state.conditions import Condition, asked, negation
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import FALSE, NONE, TRUE, Constant, External, Unknown, Value
+from amplint.flow.state.values import NONE, Constant, External, Value
 from amplint.lowering.program import Node
 
 models = Registry(constants={DTypeValue})
@@ -65,9 +65,8 @@ _LIMITS = {
 _SIZES = {DType.FLOAT64: 8, DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.HALF: 2}
 _OTHER_NAMES = {"smallest_normal": "tiny", "min": "max"}
 
-ASKED: Symbol = symbol("the half-precision type was asked for")
-"""True where code has found a tensor in half precision to be float16, or autocast to be on: it knows what it does with
-such a tensor from there on."""
+_IS_FLOAT16 = is_true(symbol("the half-precision type is float16"))
+"""Asked where the region of a tensor runs in one of the two half types, nobody knows which."""
 _DEFAULT: Symbol = symbol("the default type of tensors")
 
 models.about("torch.float16", "torch.half", "torch.bfloat16", weight=Weight.ENTRY, tags=(HALF,))
@@ -121,25 +120,21 @@ def _get_default(api: Api, name: str, arguments: Arguments, node: Node) -> Value
 
 @models.into(models.operators, DTypeValue)
 def _compare(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
-    """``x.dtype == torch.float16``. Of a tensor whose region runs in one of the two half types, the answer is what
-    code asks for in order to know what it does with it."""
+    """``x.dtype == torch.float16``."""
     if operator not in ("==", "!=", "is") or right is None:
         return None
     if not isinstance(left, DTypeValue) or not isinstance(right, DTypeValue):
         return None
-    same = same_type(left.dtype, right.dtype)
-    if isinstance(same, Symbol):
-        return choice(is_true(same), *((TRUE, FALSE) if operator != "!=" else (FALSE, TRUE)))
-    return Constant(same is (operator != "!="))
+    same = _same(left.dtype, right.dtype)
+    return same if operator != "!=" else negation(same)
 
 
-def same_type(left: DType, right: DType) -> bool | Symbol:
-    """Whether two types are the same, or the symbol of that question."""
-    if left is right:
-        return True
-    if DType.HALF in (left, right) and left.is_half and right.is_half:
-        return ASKED
-    return False
+def _same(left: DType, right: DType) -> Condition:
+    """Whether two types are the same."""
+    if left is not right and DType.HALF in (left, right) and left.is_half and right.is_half:
+        is_float16 = asked(_IS_FLOAT16)
+        return is_float16 if DType.FLOAT16 in (left, right) else negation(is_float16)
+    return Constant(left is right)
 
 
 @models.into(models.attributes, DTypeValue)
@@ -185,5 +180,5 @@ def _promoted(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 
 def is_asked(api: Api) -> bool:
-    """Whether the code on this path knows what half type it deals with."""
-    return api.known_truth(Unknown(ASKED)) is True or knows_of_autocast(api)
+    """Whether the code on this path has asked what half type it deals with: it knows what it does from there on."""
+    return api.known_truth(asked(_IS_FLOAT16)) is not None or knows_of_autocast(api)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from amplint.amp.regions import default_dtype
 from amplint.events import DType, Region, RegionEntered, RegionExited, Regions, innermost
 from amplint.flow.core.api import Api
@@ -11,10 +9,9 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import Autocast, OpenRegions, RegionDefaults
-from amplint.flow.state.atoms import subject_of
-from amplint.flow.state.conditions import atoms, leaves
+from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import Choice, Note, Unknown, Value
+from amplint.flow.state.values import TRUE, Choice, Unknown, Value
 from amplint.lowering import program as ir
 from amplint.lowering.program import Node
 
@@ -22,13 +19,8 @@ models = Registry()
 
 _KEPT = (ir.Name, ir.Attribute, ir.Subscript)
 """What is written where a context is entered that the code keeps: ``with amp:``, ``with self.amp:``."""
-_ALL = symbol("regions")
-"""All regions together have a note under this name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entered(Note):
-    """An enabled region has been entered on this path."""
+_ALL, _ENTERED = symbol("regions"), "entered"
+"""What is stored where an enabled region was entered, whichever."""
 
 
 @models.into(models.enters, Autocast)
@@ -128,7 +120,7 @@ def open_region(api: Api, region: Region, instance: Symbol | None = None, by_han
     """Enters a region and tells of it."""
     around = (*regions(api), region)
     if region.enabled:
-        api.set_note(_ALL, Entered())
+        api.store(_ALL, _ENTERED, TRUE)
     api.surround(OpenRegions(around))
     api.emit(RegionEntered(region.place, around, instance, by_hand, gradients(api)))
 
@@ -142,15 +134,9 @@ def close_region(api: Api, region: Region) -> None:
         api.emit(RegionExited(region.place, left, region))
 
 
-def depend_on(api: Api, flag: Value) -> bool:
+def may_be_left_out(api: Api) -> bool:
     """Whether a flag has decided that a region was entered: ``if fp16: with autocast(): …``."""
-    entered = api.noted(_ALL, Entered)
-    return entered is not None and not _subjects(entered).isdisjoint(_subjects(api.truth(flag)))
-
-
-def _subjects(tree: Value) -> set[Symbol]:
-    """What a tree asks for, however it asks: ``if fp16``, ``if fp16 == True``."""
-    return set(map(subject_of, atoms(tree)))
+    return isinstance(api.load(_ALL, _ENTERED), Choice)
 
 
 def back_to(api: Api, before: Value) -> None:

@@ -14,7 +14,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, scaled_by
 from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped, takes_scale
-from amplint.flow.models.torch.regions import depend_on, switch_of
+from amplint.flow.models.torch.regions import may_be_left_out, switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
 from amplint.flow.state.atoms import is_none
 from amplint.flow.state.conditions import apply, asked, leaves, negation
@@ -153,7 +153,7 @@ def _enabled(api: Api, scaler: Scaler, act: str) -> tuple[bool | None, bool]:
     if on is None and act in _ANYWAY:
         return True, False
     if on is None:
-        asked = depend_on(api, scaler.switch)
+        asked = may_be_left_out(api)
         api.assume(api.truth(scaler.switch))
         api.set_note(scaler.identity, TakenOn(asked))
         return True, asked

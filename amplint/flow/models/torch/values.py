@@ -222,6 +222,11 @@ class Scaler(Value):
     constant: bool = False
     """Whether its scale is 1 and stays so unless ``update`` is called: ``GradScaler(init_scale=1.0)``."""
 
+    @property
+    def stands_in(self) -> bool:
+        """One that is off does: ``GradScaler(enabled=False)``."""
+        return self.enabled is False
+
 
 @dataclass(frozen=True, slots=True)
 class Scheduler(Value):
