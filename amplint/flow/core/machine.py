@@ -104,6 +104,10 @@ class ProjectView(Protocol):
         """What a name of a module may stand for once the statements above a line have run, or all, likeliest first;
         none if the module does not bind it."""
 
+    def bound_beside(self, file: ProjectFile, name: str, line: int) -> int | None:
+        """The last line of the branch of a module that a line is part of, if that branch binds a name above it and
+        nothing below the statement does: what a function means by it that is defined there."""
+
     def registrations(self, file: ProjectFile, name: str) -> Sequence[ClassValue | FunctionValue | Lines]:
         """What fills a dict, list or object of a module when the project is imported: decorated definitions, and
         statements."""

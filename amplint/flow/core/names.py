@@ -222,7 +222,10 @@ class Names(Answers):
         line = self._settling.get((file.display, name))
         if line is not None:  # the statement that binds it last asks for what it was before
             return self._global_above(file, name, line) or Unknown(symbol("global", file.display, name))
-        return self._global_above(file, name, None)
+        function = self.frame.function
+        if function is not None and function.file is file and function.outline is not None:
+            line = self.project.bound_beside(file, name, function.outline.line)
+        return self._global_above(file, name, line)
 
     def _global_above(self, file: ProjectFile, name: str, line: int | None) -> Value | None:
         """A name of a file once the statements above a line have run, or all."""

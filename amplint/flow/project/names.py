@@ -15,6 +15,7 @@ read: what they give is unseen.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 from collections.abc import Callable, Iterable
@@ -92,6 +93,19 @@ class Names:
     def global_bindings(self, file: ProjectFile, name: str) -> list[Binding]:
         """What binds a name of a module, stars not counted."""
         return list(facts_of(file.outline).bindings.all.get(name, ()))
+
+    def bound_beside(self, file: ProjectFile, name: str, line: int) -> int | None:
+        """The last line of the branch of a module that a line is part of, if that branch binds a name above it and
+        nothing below the statement does: ``except ImportError:`` with an import and a function that calls it."""
+        bindings = self.global_bindings(file, name)
+        if len(bindings) < 2:
+            return None
+        branch = branch_of(file.outline.tree.body, line)
+        if branch is None:
+            return None
+        first, last, end = branch
+        beside = any(first <= one.line and one.end_line < last for one in bindings)
+        return last if beside and all(one.line <= end for one in bindings) else None
 
     def global_meanings(self, file: ProjectFile, name: str) -> tuple[Meaning, ...]:
         """What a name of a module may mean at the end of its body. Submodules of a package are none of it."""
@@ -396,3 +410,22 @@ def _joined(package: str, name: str) -> str:
 
 def _unique(found: Iterable[Meaning]) -> tuple[Meaning, ...]:
     return tuple(list(dict.fromkeys(found))[:_MOST_MEANINGS])
+
+
+def branch_of(body: list[ast.stmt], line: int) -> tuple[int, int, int] | None:
+    """The first and the last line of the innermost branch of an ``if`` or ``try`` around a line outside of functions
+    and classes, and the last line of the whole statement; None if there is none."""
+    part = next((one for one in body if one.lineno <= line <= (one.end_lineno or one.lineno)), None)
+    branches: list[list[ast.stmt]] = []
+    match part:
+        case ast.If():
+            branches = [part.body, part.orelse]
+        case ast.Try():
+            branches = [part.body, *(handler.body for handler in part.handlers), part.orelse]
+    for branch in branches:
+        if branch and branch[0].lineno <= line <= (branch[-1].end_lineno or branch[-1].lineno):
+            assert part is not None
+            inner = branch_of(branch, line)
+            end = branch[-1].end_lineno or branch[-1].lineno
+            return inner or (branch[0].lineno, end, part.end_lineno or part.lineno)
+    return None

@@ -75,6 +75,10 @@ class View:
                 found[outside] = None
         return list(found)
 
+    def bound_beside(self, file: ProjectFile, name: str, line: int) -> int | None:
+        """The last line of the branch of a module that a line is part of, if that branch binds a name."""
+        return self.names.bound_beside(file, name, line)
+
     def _last_above(self, file: ProjectFile, name: str, line: int) -> list[Binding]:
         """The last statement above a line that binds a name; with its alternatives, if it is a branch of an ``if``."""
         above = [one for one in self.names.global_bindings(file, name) if one.end_line < line]
