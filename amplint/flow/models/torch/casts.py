@@ -10,7 +10,7 @@ from amplint.events import Cast, Certainty, DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_type
+from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_device, tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.operations import operand
 from amplint.flow.models.torch.sums import carried
@@ -54,9 +54,9 @@ class Target:
     device: str | None = None
 
 
-def target_of(api: Api, arguments: Arguments, method: str = "to") -> Target:
+def target_of(api: Api, arguments: Arguments, method: str = "to", of: Value | None = None) -> Target:
     """The target of ``x.to(…)``, which takes a device, a type, both, or another tensor, and of ``x.type(…)``, which
-    takes nothing but types."""
+    takes nothing but types. ``of`` is ``x``."""
     if method == "type":
         known = dtype_in(arguments.get(0, "dtype") or arguments.keyword("dst_type"))
         return Target(known, known is None)
@@ -72,8 +72,11 @@ def target_of(api: Api, arguments: Arguments, method: str = "to") -> Target:
         # the argument after a device is a type, unless it says how to copy
         second = rest[0] if rest and not _is_flag(rest[0]) else None
         dtype, device = dtype if second is None else second, first
-        if dtype is None and may_be_dtype(api, first):
+        computed = isinstance(of, Tensor) and of.born is not None
+        if dtype is None and may_be_dtype(api, first, computed=computed):
             return Target(unclear=True)
+        if not isinstance(of, Tensor):
+            tell_device(api, first)
     target = _target(api, dtype, device)
     return replace(target, unclear=True) if arguments.unclear and target.dtype is None else target
 
@@ -84,6 +87,8 @@ def _is_flag(value: Value) -> bool:
 
 def _target(api: Api, dtype: Value | None, device: Value | None) -> Target:
     tell_type(api, dtype)
+    if dtype is not None:
+        tell_device(api, device)  # ``x.to(device, torch.float16)``
     moved_to = device_of(api, device).device if device is not None and device != NONE else None
     if dtype is None or dtype == NONE:
         return Target(device=moved_to)
@@ -142,7 +147,7 @@ def _to(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> 
     """``x.to(torch.float16)``, ``x.to(device)``, ``x.to(y)``."""
     if name == "type" and not arguments.all:
         return api.unknown(node)
-    return moved(api, base, target_of(api, arguments, name), node)
+    return moved(api, base, target_of(api, arguments, name, base), node)
 
 
 def moved(api: Api, base: Tensor, target: Target, node: Node) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from amplint.amp.regions import ABOUT_THE_MACHINE
 from amplint.events import Place
 from amplint.flow.core.api import Api, Arguments
@@ -10,15 +12,28 @@ from amplint.flow.models.torch.values import ComparedAsText, DeviceValue, UsedAs
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked, both, choice, negation
 from amplint.flow.state.symbols import AT, Symbol, symbol
-from amplint.flow.state.values import FALSE, TRUE, Constant, Number, Text, Unknown, Value
+from amplint.flow.state.values import FALSE, TRUE, Constant, Note, Number, Text, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
 
 
+@dataclass(frozen=True, slots=True)
+class UsedAsDevice(Note):
+    """An unknown was given as a device: ``torch.zeros(2, device=x)``, ``model.to(x)``, ``batch.to(x)``."""
+
+    def joined(self, other: Note | None) -> Note:
+        """What one path shows of a value holds on the other, too."""
+        return self
+
+
 @models.call("torch.device", "torch.cuda.device", "torch.types.Device")
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
-    return device_of(api, arguments.get(0, "type")) if name == "torch.device" else None
+    if name != "torch.device":
+        return None
+    given = arguments.get(0, "type")
+    tell_device(api, given)
+    return device_of(api, given)
 
 
 def device_of(api: Api, value: Value | None) -> DeviceValue:
@@ -118,16 +133,25 @@ def tell_type(api: Api, value: Value | None) -> None:
         api.set_note(value.symbol, UsedAsType())
 
 
-def may_be_dtype(api: Api, value: Value) -> bool:
+def tell_device(api: Api, value: Value | None) -> None:
+    """Notes that an unknown was given as a device."""
+    if isinstance(value, Unknown):
+        api.set_note(value.symbol, UsedAsDevice())
+
+
+def may_be_dtype(api: Api, value: Value, *, computed: bool) -> bool:
     """Whether ``x.to(value)`` may be a cast. One unknown argument is nearly always a device, which leaves the type
     alone; it may be a type if it was read as one, ``model.dtype``, was given as one before, or is what a call out of
-    sight gives, ``x.to(working_type(x))``."""
+    sight gives, ``x.to(working_type(x))``. ``computed``: the model has computed ``x``, which is where it is needed; it
+    may be a type unless it was used as a device before."""
     match value:
         case DeviceValue() | Number() | Text() | Constant():
             return False
         case Unknown():
             called = value.symbol.parts[0] in (AT, "call")
-            return called or bool(api.notes(value.symbol, UsedAsType)) or _is_read_off_torch(value)
+            if called or api.notes(value.symbol, UsedAsType) or _is_read_off_torch(value):
+                return True
+            return computed and not api.notes(value.symbol, UsedAsDevice)
     return True
 
 

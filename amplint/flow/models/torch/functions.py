@@ -10,7 +10,7 @@ from amplint.amp.scalers import COMBINES, JOINS, MULTIPLIES
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.torch.devices import about_the_machine, device_of, tell_type
+from amplint.flow.models.torch.devices import about_the_machine, device_of, tell_device, tell_type
 from amplint.flow.models.torch.dtypes import TENSOR_TYPES, default_dtype, dtype_in
 from amplint.flow.models.torch.indexing import fill, put
 from amplint.flow.models.torch.losses import MAYBE_SCALED
@@ -195,6 +195,7 @@ def function(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _finished(api: Api, result: Value, arguments: Arguments, node: Node) -> Value:
     """A new tensor with what else was asked for: ``device``, ``requires_grad``."""
     device = arguments.keyword("device")
+    tell_device(api, device)
     if isinstance(result, Tensor) and device is not None:
         result = replace(result, device=device_of(api, device).device)
     return leaf(api, result, node) if arguments.keyword("requires_grad") == TRUE else result
