@@ -210,6 +210,10 @@ class Api(Protocol):
     def set_attribute(self, base: Value, name: str, value: Value, node: Node) -> None:
         """``base.name = value``, as the code would set it."""
 
+    def set_settings(self, base: Instance, node: Node) -> None:
+        """Sets attributes of an object whose names and values nobody knows: ``setattr(config, key, value)`` for what
+        the user has chosen. What the code has set to a constant may be anything since."""
+
     def assign(self, target: Expression, value: Value) -> None:
         """Binds a name, an attribute or an item."""
 

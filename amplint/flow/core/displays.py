@@ -45,12 +45,7 @@ def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
     rest: list[Value] = []
     for key_node, value_node in node.items:
         if key_node is None:
-            inner = m.contents(m.evaluate(value_node))
-            if isinstance(inner, Mapping):
-                items.extend(inner.items)
-                rest.extend(inner.rest)
-            else:
-                rest.append(m.unknown(value_node))
+            _spread(m, items, rest, value_node)
             continue
         key = m.evaluate(key_node)
         value = m.evaluate(value_node)
@@ -59,6 +54,25 @@ def dict_display(m: Machine, node: ir.DictDisplay) -> Value:
         else:
             rest.append(value)
     return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def _spread(m: Machine, items: list[tuple[object, Value]], rest: list[Value], node: ir.Expression) -> None:
+    """``{"loss": loss, **metrics}``. Of several dicts that it may be, all keys, each where its dict is that one."""
+    inner = apply(m.contents, m.evaluate(node))
+    known = [one for one in leaves(inner) if isinstance(one, Mapping)]
+    if not all(isinstance(one, Mapping) for one in leaves(inner)):
+        rest.append(m.unknown(node))
+        return
+    before = Mapping(tuple(items))
+    for name in dict.fromkeys(name for one in known for name, _ in one.items):
+        items.append((name, apply(partial(_under, name, before.get(name) or UNBOUND), inner)))
+    rest.extend(value for one in known for value in one.rest)
+
+
+def _under(name: object, before: Value, one: Value) -> Value:
+    """What a dict puts under a name, or what was there before."""
+    found = one.get(name) if isinstance(one, Mapping) else None
+    return before if found is None else apply(lambda leaf: before if leaf == UNBOUND else leaf, found)
 
 
 def _kept(m: Machine, value: Sequence | Mapping) -> Value:

@@ -13,7 +13,7 @@ from amplint.flow.core.definitions import Definitions
 from amplint.flow.core.machine import Lines, Machine, ProjectView
 from amplint.flow.core.registry import CallModel, Registry, Weight
 from amplint.flow.state.atoms import is_instance
-from amplint.flow.state.conditions import asked
+from amplint.flow.state.conditions import apply, asked, leaves
 from amplint.flow.state.store import Key, join_values
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
@@ -265,6 +265,19 @@ class Instances(Definitions):
                 found[name] = held
         return found
 
+    def set_settings(self, base: Instance, node: ir.Node) -> None:
+        """Sets attributes of an object whose names and values nobody knows. A constant may be anything since, unless
+        another method sets that attribute: then it is what that one says."""
+        made_of = base.made_of
+        for name in self.attributes_of(base):
+            held = self.read((base.identity, name))
+            usual = [one for one in leaves(held) if isinstance(one, Constant)] if held is not None else []
+            if held is None or not usual or (made_of and self.project.attribute_stores(made_of, name)):
+                continue
+            own = symbol("attribute", base.identity, name, "since", node.number)
+            self.machine.set_note(own, Usual(usual[0]))
+            self.store(base.identity, name, apply(partial(_unless_constant, Unknown(own)), held))
+
     def has_hidden_attributes(self, made_of: ClassValue) -> bool:
         """Whether the constructor of a class may set attributes whose names nobody can read off."""
         maker = self.find_method(made_of, "__init__")
@@ -305,6 +318,10 @@ class Instances(Definitions):
                 model = self.registry.annotations.get(kind.name)
                 return model(own) if model is not None else None
         return None
+
+
+def _unless_constant(chosen: Value, value: Value) -> Value:
+    return chosen if isinstance(value, Constant) else value
 
 
 def matters(value: Value) -> bool:

@@ -13,7 +13,7 @@ from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.registry import DiscardModel, Registry
 from amplint.flow.state.conditions import apply, asked, leaves, within
 from amplint.flow.state.store import State, join_values, with_kind
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import Symbol, made_from, symbol
 from amplint.flow.state.values import (
     NONE,
     TO_BE_FILLED,
@@ -316,6 +316,9 @@ class Names(Answers):
         for key, value in left.items():
             if filling and key[0].parts[0] != _MODULE:
                 self.base[key] = _filled(value)
+            elif key in self.base and context in made_from(key[0]):
+                # made here, looked at, and then changed: ``self.config = Config()``, ``self.config.clip = clip``
+                self.base[key] = to_be_filled(value)
             elif key[0].parts[0] != _MODULE:
                 self.base.setdefault(key, to_be_filled(value))
         return result

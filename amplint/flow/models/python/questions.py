@@ -347,9 +347,13 @@ def _attribute(api: Api, value: Value, name: str, default: Value | None, node: N
 
 @models.call("builtins.setattr", "builtins.object.__setattr__")
 def _setattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``setattr(config, key, value)``. A value under a key of which nothing is known is a setting; what the code makes,
+    or puts under a name that it makes, such as ``f"layer{index}"``, is beside the settings."""
     if len(arguments.positional) == 3:
         value, key, new = arguments.positional
         identity = api.identity_of(new)
+        if isinstance(value, Instance) and isinstance(key, Unknown) and isinstance(new, Unknown):
+            api.set_settings(value, node)
         if isinstance(key, Constant) and isinstance(key.value, str):
             api.set_attribute(value, key.value, new, node)
         elif identity is not None:  # an attribute of a name that no code can write
