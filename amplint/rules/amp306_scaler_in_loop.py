@@ -4,10 +4,12 @@
 
 Reports a `GradScaler(...)` that is built again each time round a loop, in a function that a loop calls, or by
 the constructor of a helper object that is made there, and then steps an optimizer that the scaler before it has
-already stepped.
+already stepped. Without a loop in sight it is a warning: for a function that takes a single step of an optimizer that
+was there before, with a scaler that it makes for itself and keeps nowhere.
 
 Silent: where the optimizer is made anew as well, as in a loop over folds or trials; scalers that are
-disabled; a second scaler for another optimizer; a scaler that loads the state of the one before.
+disabled; a second scaler for another optimizer; a scaler that loads the state of the one before; a function that has
+a loop around its steps, since it may be the whole training.
 
 ## Why is this bad
 
@@ -95,6 +97,7 @@ from dataclasses import dataclass, replace
 
 from amplint.events import ObjectMade, OptimizerMade, Place, ScalerMade, ScalerUsed
 from amplint.findings import Level
+from amplint.fixes.base import NoFix
 from amplint.fixes.scaling import HoistScaler
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.ledger import of_scaler
@@ -156,6 +159,8 @@ class ScalerInLoop(FlowRule):
             )
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state
+        if self.context.is_for_one_step(event):
+            self._tell_of_one_step(event, report)
         known = next((part for part in state if part.optimizer == event.optimizer), None)
         if known is None or known.scaler != event.scaler:
             others = tuple(part for part in state if part is not known)
@@ -184,3 +189,20 @@ class ScalerInLoop(FlowRule):
             assumes=assumes,
         )
         return tuple(replace(part, anew=None) if part is known else part for part in state)
+
+    def _tell_of_one_step(self, event: ScalerUsed, report: Report) -> None:
+        made = event.made
+        assert made is not None
+        report.add(
+            self,
+            made,
+            f"the gradient scaler made here is gone after one step, on {line_of(event.place, made)}, so that each "
+            "further call of the function begins with a new one",
+            why="Nobody uses the scale that `update()` finds. Where gradients overflow at the initial scale, each call "
+            "skips its step.",
+            help="Make one scaler where the optimizer is made and hand it in.",
+            level=Level.WARNING,
+            trail=((event.place, "the one step of the scaler"),),
+            builder=NoFix("the scaler has to be made outside of the function"),
+            assumes=of_scaler(event),
+        )

@@ -56,6 +56,10 @@ class Context(Protocol):
         """Whether a condition has asked for the flag that switches the scaler: ``if fp16: scaler.scale(loss)`` for
         ``GradScaler(enabled=fp16)``."""
 
+    def is_for_one_step(self, event: ScalerUsed) -> bool:
+        """Whether a function makes the scaler for this one step alone, of an optimizer that was there before, and
+        nobody has the scaler afterwards."""
+
     def is_flag(self, switch: Hashable) -> bool:
         """Whether a switch is a setting as it was read, ``args.fp16``, and nothing that was computed."""
 
@@ -114,6 +118,10 @@ class NothingElse:
 
     def is_decided(self, event: ScalerUsed) -> bool:
         """See Context."""
+        return False
+
+    def is_for_one_step(self, event: ScalerUsed) -> bool:
+        """See Context. A run shows the next scaler."""
         return False
 
     def is_flag(self, switch: Hashable) -> bool:

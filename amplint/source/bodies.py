@@ -69,6 +69,7 @@ class Body:
         "keyed",
         "loads",
         "multiplies",
+        "puts",
         "returned",
         "stores",
     )
@@ -84,6 +85,9 @@ class Body:
         """Those of them that are only compared with: ``x.dtype == torch.float16`` makes nothing half."""
         self.keyed: set[str] = set()
         """Those in which something is looked up by a text: ``settings["amp"]``."""
+        self.puts: set[tuple[str, object]] = set()
+        """Names and attributes in which something is put under a key, and the key; None if that is no constant:
+        ``self.done["model"] = True``."""
         self.functions: list[FunctionNode] = []
         self.classes: list[ast.ClassDef] = []
         self.heads: list[ast.expr] = []
@@ -227,7 +231,14 @@ class Body:
         elif isinstance(target, ast.Starred):
             self._store(target.value, None, node, pending, simple=simple)
         else:
+            self._note_key(target)
             pending += children(target)
+
+    def _note_key(self, target: ast.expr) -> None:
+        name = dotted(target.value) if isinstance(target, ast.Subscript) else None
+        if name is not None and isinstance(target, ast.Subscript):
+            key = target.slice.value if isinstance(target.slice, ast.Constant) else None
+            self.puts.add((name, key))
 
     def _put(self, name: str, value: ast.expr | None, node: ast.AST, *, simple: bool) -> None:
         first: int = node.lineno  # type: ignore[attr-defined]

@@ -160,6 +160,9 @@ class ProjectView(Protocol):
     def attribute_stores(self, value: ClassValue, name: str) -> Sequence[Lines]:
         """The simple statements ``self.name = …`` in methods other than the constructor."""
 
+    def keys_put(self, name: str) -> Set[object]:
+        """The keys under which methods put something into an attribute of that name, None for any."""
+
     def is_set_from_outside(self, name: str) -> bool:
         """Whether code sets an attribute of that name on anything but the object of its own method."""
 

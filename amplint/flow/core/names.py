@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,7 @@ from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.registry import DiscardModel, Registry
 from amplint.flow.state.conditions import apply, asked, leaves, within
-from amplint.flow.state.store import State, join_values, with_kind
+from amplint.flow.state.store import Key, State, join_values, with_kind
 from amplint.flow.state.symbols import Symbol, made_from, symbol
 from amplint.flow.state.values import (
     NONE,
@@ -21,6 +21,7 @@ from amplint.flow.state.values import (
     Choice,
     ClassValue,
     Closure,
+    Constant,
     External,
     Instance,
     Mapping,
@@ -313,15 +314,31 @@ class Names(Answers):
             frame.names = self.state.names
             left = self.state.heap
             self.state, self.frame, self.silent, self.active = kept
+        put = self._put_later(left)
         for key, value in left.items():
-            if filling and key[0].parts[0] != _MODULE:
+            if key[0].parts[0] == _MODULE:
+                continue
+            if isinstance(value, Mapping) and value.identity in put:
+                now: Value = _unknown_under(put[value.identity], value)
+            else:
+                now = to_be_filled(value)
+            if filling:
                 self.base[key] = _filled(value)
             elif key in self.base and context in made_from(key[0]):
                 # made here, looked at, and then changed: ``self.config = Config()``, ``self.config.clip = clip``
-                self.base[key] = to_be_filled(value)
-            elif key[0].parts[0] != _MODULE:
-                self.base.setdefault(key, to_be_filled(value))
+                self.base[key] = now
+            else:
+                self.base.setdefault(key, now)
         return result
+
+    def _put_later(self, left: dict[Key, Value]) -> dict[Symbol | None, Set[object]]:
+        """The dicts that a constructor leaves in attributes, with the keys under which methods put something else."""
+        found: dict[Symbol | None, Set[object]] = {}
+        for (_, name), value in left.items():
+            keys = self.project.keys_put(name) if isinstance(name, str) else ()
+            if keys and isinstance(value, Mapping) and value.items and value.identity is not None:
+                found[value.identity] = keys
+        return found
 
     def imported(self, target: str) -> Value:
         """What an import in the present file binds."""
@@ -412,6 +429,20 @@ def _filled(value: Value) -> Value:
         case Mapping(items=(_, *_)):
             return replace(value, rest=tuple(one for one in value.rest if not _is_to_be_filled(one)))
     return to_be_filled(value)
+
+
+def _unknown_under(keys: Set[object], value: Mapping) -> Mapping:
+    """A dict in which flags, and what is None, may have been replaced: ``self.done = {"model": False}``."""
+
+    def read(key: object, leaf: Value) -> Value:
+        flag = isinstance(leaf, Constant) and (leaf.value is None or isinstance(leaf.value, bool))
+        return Unknown(symbol("item", value.identity, Constant(key))) if flag else leaf
+
+    items = tuple(
+        (key, apply(partial(read, key), one) if key in keys or None in keys else one)
+        for key, one in value.items
+    )
+    return replace(value, items=items)
 
 
 def _is_to_be_filled(value: Value) -> bool:

@@ -30,6 +30,7 @@ from amplint.flow.project import settings
 from amplint.flow.project.callsites import Site, call_sites
 from amplint.flow.project.counting import rounds_of
 from amplint.flow.project.edges import Definition
+from amplint.flow.project.lifetimes import is_for_one_step
 from amplint.flow.project.meanings import UNSEEN
 from amplint.flow.project.stack import StackFrame, Stacks, column, node_at, scopes_in
 from amplint.flow.project.view import View
@@ -249,6 +250,10 @@ class Questions:
     def is_decided(self, event: ScalerUsed) -> bool:
         """Whether a condition on the path has asked for the flag: the path tells."""
         return event.decided
+
+    def is_for_one_step(self, event: ScalerUsed) -> bool:
+        """See lifetimes."""
+        return is_for_one_step(self._view, self._stacks, event)
 
     # checkpoints
 

@@ -18,6 +18,19 @@ def is_flag(switch: Hashable) -> bool:
     return isinstance(switch, Symbol) and switch.parts[0] in _PLAIN
 
 
+def was_there(name: Hashable) -> bool:
+    """Whether an object was there before the function that is being walked: an argument, something global, or what
+    such an object, or that whose method it is, was given or has made for itself: ``self.optimizer``."""
+    while isinstance(name, Symbol) and name.parts[0] in _READ:
+        name = name.parts[1]
+    if not isinstance(name, Symbol):
+        return False
+    if name.parts[0] == "made":
+        maker = name.parts[1]
+        return isinstance(maker, Symbol) and maker.parts[0] == "constructor"
+    return name.parts[0] in _PLAIN or name.parts[0] == "self"
+
+
 def are_of_one(switch: Hashable, other: Hashable) -> bool:
     """Whether two switches are settings of one object, or arguments of one function."""
     return not owners_of(switch).isdisjoint(owners_of(other))

@@ -52,6 +52,20 @@ class Uses:
         return frozenset(found)
 
     @cached_property
+    def keys_put(self) -> dict[str, set[object]]:
+        """For each name of an attribute, the keys under which code puts something into it after the constructor, None
+        for any: ``self.done["model"] = True``."""
+        found: dict[str, set[object]] = {}
+        for file in self._edges.files:
+            facts = facts_of(file.outline)
+            for outline in facts.functions:
+                for name, key in facts.of(outline).body.puts if outline.name != "__init__" else ():
+                    owner, _, attribute = name.rpartition(".")
+                    if owner:
+                        found.setdefault(attribute, set()).add(key)
+        return found
+
+    @cached_property
     def own_attributes(self) -> frozenset[str]:
         """The attributes that code sets on anything, and those that classes define."""
         found: set[str] = set()

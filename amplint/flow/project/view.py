@@ -330,6 +330,10 @@ class View:
         """Whether code sets an attribute of that name on anything but the object of its own method."""
         return name in self._uses.set_from_outside
 
+    def keys_put(self, name: str) -> Set[object]:
+        """The keys under which methods put something into an attribute of that name, None for any."""
+        return self._uses.keys_put.get(name, frozenset())
+
     def is_attribute(self, name: str) -> bool:
         """Whether code sets an attribute of that name on anything, or a class defines one."""
         return name in self._uses.own_attributes
