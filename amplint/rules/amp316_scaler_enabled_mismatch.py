@@ -37,14 +37,15 @@ from torch import nn
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def train(model, optimizer, args, scale_loss):
+def train(model, optimizer, batches, args, scale_loss):
     scaler = torch.amp.GradScaler(device, enabled=scale_loss)
-    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
-    with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
-        loss = nn.functional.mse_loss(model(x), y)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
+    for x, y in batches:
+        with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
+            loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
 ```
 
 ## Use instead
@@ -56,14 +57,15 @@ from torch import nn
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def train(model, optimizer, args):
+def train(model, optimizer, batches, args):
     scaler = torch.amp.GradScaler(device, enabled=args.amp)
-    x, y = torch.randn(4, 8, device=device), torch.randn(4, 1, device=device)
-    with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
-        loss = nn.functional.mse_loss(model(x), y)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
+    for x, y in batches:
+        with torch.autocast(device, dtype=torch.float16, enabled=args.amp):
+            loss = nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
 ```
 
 ## Fix safety

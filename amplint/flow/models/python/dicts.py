@@ -102,13 +102,10 @@ def found_under(api: Api, base: Mapping, key: Value, default: Value, node: Node)
     if isinstance(key, Constant):
         found = base.get(key.value)
         if found is None:
-            return api.unknown(node) if base.rest else default
+            return _unknown_under(api, base, key, default, node) if base.rest else default
         return _or_default(found, default)
     if base.rest or len(base.items) > MOST_ITEMS:
-        asked_for = named(key)
-        if base.identity is None or asked_for is None:
-            return api.unknown(node)
-        return Unknown(symbol("item", base.identity, asked_for, base.rest, default))
+        return _unknown_under(api, base, key, default, node)
     if not isinstance(key, (Unknown, Number)):
         return api.iterate(Sequence((*(value for _, value in base.items), default), exact=False), node)
     chosen = default
@@ -133,6 +130,14 @@ def _get_of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, no
         assert key is not None
         return api.subscript(base, (key,), node)
     return Unknown(symbol("item", base.symbol, asked_for, otherwise))
+
+
+def _unknown_under(api: Api, base: Mapping, key: Value, default: Value, node: Node) -> Unknown:
+    """What a dict has under a key of which nothing is known: the same each time, as long as nothing else is put in."""
+    asked_for = named(key)
+    if base.identity is None or asked_for is None:
+        return api.unknown(node)
+    return Unknown(symbol("item", base.identity, asked_for, base.rest, default))
 
 
 def _or_default(found: Value, default: Value) -> Value:
