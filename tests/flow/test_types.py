@@ -110,7 +110,7 @@ def program(body: str, *, region: str = 'torch.autocast("cuda")', parameters: st
         ("h.item()", "unknown"),
         ("h.tolist()", "unknown"),
         ("h.shape", "unknown"),
-        ("h.to(x)", "float16"),  # x is taken for a device
+        ("h.to(x)", "unknown"),  # x may be a type
         ("h.to(x.dtype)", "unknown"),
         ("x + h", "unknown"),
         ("torch.tensor(x)", "unknown"),

@@ -72,7 +72,8 @@ def target_of(api: Api, arguments: Arguments, method: str = "to", of: Value | No
         # the argument after a device is a type, unless it says how to copy
         second = rest[0] if rest and not _is_flag(rest[0]) else None
         dtype, device = dtype if second is None else second, first
-        computed = isinstance(of, Tensor) and of.born is not None
+        copied = rest or arguments.keyword("non_blocking") is not None  # which says how to move
+        computed = isinstance(of, Tensor) and of.born is not None and not copied
         if dtype is None and may_be_dtype(api, first, computed=computed):
             return Target(unclear=True)
         if not isinstance(of, Tensor):

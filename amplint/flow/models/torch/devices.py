@@ -151,7 +151,8 @@ def may_be_dtype(api: Api, value: Value, *, computed: bool) -> bool:
             called = value.symbol.parts[0] in (AT, "call")
             if called or api.notes(value.symbol, UsedAsType) or _is_read_off_torch(value):
                 return True
-            return computed and not api.notes(value.symbol, UsedAsDevice)
+            is_device = value.symbol.parts[-1] == "device" or api.notes(value.symbol, UsedAsDevice)
+            return computed and not is_device
     return True
 
 
