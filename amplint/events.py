@@ -637,7 +637,8 @@ class ScalerUsed(Event):
     """Where the parameters of the optimizer were split among processes, for a scaler that does not know of
     that."""
     decided: bool = False
-    """Whether a condition on the way here has asked for the flag that switches the scaler."""
+    """Whether a condition on the way here has asked for the flag that switches the scaler, or may have: one has decided
+    whether a region is entered."""
     initial: float | None = INITIAL_SCALE
     """The scale that it starts with, or None where that is not known."""
     given: Hashable = None

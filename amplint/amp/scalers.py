@@ -21,6 +21,9 @@ PLAIN = frozenset(
 TAKES_SCALE = "_step_supports_amp_scaling"
 """What ``GradScaler.step`` asks an optimizer for: one that says yes unscales the gradients in its own step."""
 
+OF_A_STEP = frozenset({"scale", "unscale_", "step", "update", "get_scale", "is_enabled"})
+"""The methods of a scaler after which nobody else has it or its state."""
+
 SCALERS = PLAIN | frozenset(
     {
         "torch.cpu.amp.GradScaler",

@@ -53,8 +53,8 @@ class Context(Protocol):
         """Whether a condition decides that there is the scaler at all: ``GradScaler() if fp16 else None``."""
 
     def is_decided(self, event: ScalerUsed) -> bool:
-        """Whether a condition has asked for the flag that switches the scaler: ``if fp16: scaler.scale(loss)`` for
-        ``GradScaler(enabled=fp16)``."""
+        """Whether a condition has asked for the flag that switches the scaler, ``if fp16: scaler.scale(loss)`` for
+        ``GradScaler(enabled=fp16)``, or may have, since one decides whether the region is entered."""
 
     def is_for_one_step(self, event: ScalerUsed) -> bool:
         """Whether a function makes the scaler for this one step alone, of an optimizer that was there before, and

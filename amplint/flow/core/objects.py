@@ -129,8 +129,8 @@ def _by_hand(m: Machine, base: Instance, owner: ClassValue, name: str, node: Nod
 
 
 def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> Value:
-    """An attribute that the constructor left None, or a scaler that is off, of an object that was there before the
-    code that is walked: another method may have set it since."""
+    """An attribute of an object that was there before the code that is walked, which the constructor left None or set
+    to what stands in for something else: another method may have set it since."""
     if not m.is_of_unknown_age(base) or (base.identity, name) in m.state.heap:
         return value
     later: list[Value] = []

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from amplint.amp.scalers import OF_A_STEP
 from amplint.events import ScalerUsed
 from amplint.flow.project.counting import rounds_of
 from amplint.flow.project.settings import was_there
 from amplint.flow.project.stack import StackFrame, Stacks, node_at
 from amplint.flow.project.view import View
 from amplint.source.facts import facts_of
-
-_OF_A_STEP = frozenset({"scale", "unscale_", "step", "update", "get_scale", "is_enabled"})
-"""The methods of a scaler after which nobody else has it or its state."""
 
 
 def is_for_one_step(view: View, stacks: Stacks, event: ScalerUsed) -> bool:
@@ -55,4 +53,4 @@ def _steps_once(view: View, stacks: Stacks, frame: StackFrame, name: str) -> boo
         return False
     steps = sum(call.name == f"{name}.step" for body in bodies for call in body.calls)
     function = stacks.names.function(frame.file, frame.function)
-    return steps == 1 and view.loads_only_calls(function, name, _OF_A_STEP)
+    return steps == 1 and view.loads_only_calls(function, name, OF_A_STEP)

@@ -415,7 +415,7 @@ def _unique(found: Iterable[Meaning]) -> tuple[Meaning, ...]:
 def branch_of(body: list[ast.stmt], line: int) -> tuple[int, int, int] | None:
     """The first and the last line of the innermost branch of an ``if`` or ``try`` around a line outside of functions
     and classes, and the last line of the whole statement; None if there is none."""
-    part = next((one for one in body if one.lineno <= line <= (one.end_lineno or one.lineno)), None)
+    part = statement_at(body, line)
     branches: list[list[ast.stmt]] = []
     match part:
         case ast.If():
@@ -429,3 +429,8 @@ def branch_of(body: list[ast.stmt], line: int) -> tuple[int, int, int] | None:
             end = branch[-1].end_lineno or branch[-1].lineno
             return inner or (branch[0].lineno, end, part.end_lineno or part.lineno)
     return None
+
+
+def statement_at(body: list[ast.stmt], line: int) -> ast.stmt | None:
+    """The statement of a body that a line is part of."""
+    return next((part for part in body if part.lineno <= line <= (part.end_lineno or part.lineno)), None)

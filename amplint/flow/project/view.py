@@ -14,7 +14,7 @@ from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges
 from amplint.flow.project.effects import Effects
 from amplint.flow.project.meanings import UNSEEN, Assigned, Folder, Meaning, Member
-from amplint.flow.project.names import Names
+from amplint.flow.project.names import Names, statement_at
 from amplint.flow.project.registrations import Registrations
 from amplint.flow.project.uses import ASKED, Uses
 from amplint.flow.state.symbols import symbol
@@ -91,7 +91,7 @@ class View:
                 return [self.names.function(file, facts.function_of(function))]
             case ClassBinding(node=node):
                 return [ClassValue(file, facts.class_of(node))]
-        part = _around(file.outline.tree.body, last.line)
+        part = statement_at(file.outline.tree.body, last.line)
         if isinstance(part, ast.If) and (part.end_lineno or part.lineno) < line:
             return [Lines(file, part.lineno, part.end_lineno or part.lineno)]
         return [Lines(file, last.line, last.end_line)]
@@ -120,7 +120,7 @@ class View:
         """The statements that bind a name. Where the branches of one ``if`` all do, that is the statement."""
         options: list[Bound] = [one for one in bindings.at_end(name) if isinstance(one, StatementBinding)]
         if len(options) > 1 and bindings.always(name):
-            around = {id(part): part for option in options if (part := _around(body, option.line))}
+            around = {id(part): part for option in options if (part := statement_at(body, option.line))}
             if len(around) == 1:
                 (part,) = around.values()
                 if isinstance(part, ast.If):
@@ -513,17 +513,12 @@ class View:
             name = owner.outline.name if owner is not None else ""
             known = lower_lines(file, lines.first, lines.last, name)
             if known is None and owner is None:
-                part = _around(file.outline.tree.body, lines.first)
+                part = statement_at(file.outline.tree.body, lines.first)
                 known = lower_lines(file, part.lineno, part.end_lineno or part.lineno) if part else None
             if known is None:
                 known = Program(file.display, (lines.first, lines.last), 0, name or "<lines>")
             self._lines[lines] = known
         return known
-
-
-def _around(body: list[ast.stmt], line: int) -> ast.stmt | None:
-    """The statement of a body that a line is part of."""
-    return next((part for part in body if part.lineno <= line <= (part.end_lineno or part.lineno)), None)
 
 
 def _unseen(file: ProjectFile, name: str) -> Unknown:

@@ -123,11 +123,12 @@ def _get_of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, no
     """``config.get("amp", False)``: has one answer, however often it is asked, and without a default that counts the
     same as ``config["amp"]``."""
     key, default = arguments.get(0, "key"), arguments.get(1, "default") or NONE
-    asked_for, otherwise = named(key) if key is not None else None, named(default)
+    if key is None:
+        return None
+    asked_for, otherwise = named(key), named(default)
     if asked_for is None or otherwise is None:
         return None
     if isinstance(default, Constant) and not default.value:
-        assert key is not None
         return api.subscript(base, (key,), node)
     return Unknown(symbol("item", base.symbol, asked_for, otherwise))
 

@@ -151,14 +151,16 @@ def may_be_dtype(api: Api, value: Value, *, computed: bool) -> bool:
             called = value.symbol.parts[0] in (AT, "call")
             if called or api.notes(value.symbol, UsedAsType) or _is_read_off_torch(value):
                 return True
-            is_device = value.symbol.parts[-1] == "device" or api.notes(value.symbol, UsedAsDevice)
-            return computed and not is_device
+            return computed and not (_is_read(value, "device") or api.notes(value.symbol, UsedAsDevice))
     return True
 
 
 def _is_read_off_torch(value: Unknown) -> bool:
     """``unknown.dtype``, an attribute that tensors and many models have; ``getattr(torch, name)``."""
     parts = value.symbol.parts
-    if parts[0] != "attribute":
-        return False
-    return parts[-1] == "dtype" or parts[1] == symbol("external", "torch")
+    return _is_read(value, "dtype") or (parts[0] == "attribute" and parts[1] == symbol("external", "torch"))
+
+
+def _is_read(value: Unknown, attribute: str) -> bool:
+    """Whether an unknown is what an attribute of something holds, ``y.device``."""
+    return value.symbol.parts[0] == "attribute" and value.symbol.parts[-1] == attribute

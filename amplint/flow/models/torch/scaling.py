@@ -136,10 +136,10 @@ def as_scaler(api: Api, value: Value) -> Scaler:
 
 @dataclass(frozen=True, slots=True)
 class TakenOn(Note):
-    """The flag of a scaler was taken to be on, since nothing was known of it. ``asked``: code before has asked for
-    it."""
+    """The flag of a scaler was taken to be on, since nothing was known of it. ``decided``: a region that came before
+    may have been left out, which that flag may have decided."""
 
-    asked: bool
+    decided: bool
 
 
 def _enabled(api: Api, scaler: Scaler, act: str) -> tuple[bool | None, bool]:
@@ -153,11 +153,11 @@ def _enabled(api: Api, scaler: Scaler, act: str) -> tuple[bool | None, bool]:
     if on is None and act in _ANYWAY:
         return True, False
     if on is None:
-        asked = may_be_left_out(api)
+        decided = may_be_left_out(api)
         api.assume(api.truth(scaler.switch))
-        api.set_note(scaler.identity, TakenOn(asked))
-        return True, asked
-    return on, all(note.asked for note in api.notes(scaler.identity, TakenOn))
+        api.set_note(scaler.identity, TakenOn(decided))
+        return True, decided
+    return on, all(note.decided for note in api.notes(scaler.identity, TakenOn))
 
 
 # what is told ----------------------------------------------------------------------------------------------------
