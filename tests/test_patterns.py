@@ -30,8 +30,6 @@ parser: Any = import_module("re._parser" if sys.version_info >= (3, 11) else "sr
 
 PACKAGE = Path(__file__).parents[1] / "amplint"
 
-BEING_REBUILT = ("flow", "rules")
-"""Rooms whose patterns are not looked at yet."""
 PROGRAMS = ("amplint.__main__", "amplint.confirm.launch")
 """Modules that cannot be imported without running them."""
 
@@ -258,7 +256,7 @@ def _modules() -> Iterator[str]:
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        if name not in PROGRAMS and f"{name}.".split(".")[1] not in BEING_REBUILT:
+        if name not in PROGRAMS:
             yield name
 
 

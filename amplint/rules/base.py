@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -169,7 +168,7 @@ class Rule:
     def summary(self) -> str:
         """The first sentence of the page."""
         text = (sys.modules[type(self).__module__].__doc__ or "").strip()
-        return re.sub(r"\s+", " ", text.split("\n\n")[0])
+        return " ".join(text.split("\n\n")[0].split())
 
 
 class Machine(Protocol):

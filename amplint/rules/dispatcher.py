@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -197,7 +196,7 @@ def event_kinds() -> list[type[Event]]:
 
 def handler_name(kind: type[Event]) -> str:
     """The method by which a rule listens to events of a kind: ``on_region_entered``."""
-    return "on_" + re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
+    return "on" + "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind.__name__)
 
 
 def heard_by(rule: FlowRule) -> frozenset[str]:

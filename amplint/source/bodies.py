@@ -69,6 +69,7 @@ class Body:
         "keyed",
         "loads",
         "multiplies",
+        "picking",
         "puts",
         "returned",
         "stores",
@@ -85,6 +86,8 @@ class Body:
         """Those of them that are only compared with: ``x.dtype == torch.float16`` makes nothing half."""
         self.keyed: set[str] = set()
         """Those in which something is looked up by a text: ``settings["amp"]``."""
+        self.picking: set[str] = set()
+        """Those by which something is looked up: ``optimizers[index]``."""
         self.puts: set[tuple[str, object]] = set()
         """Names and attributes in which something is put under a key, and the key; None if that is no constant:
         ``self.done["model"] = True``."""
@@ -260,6 +263,9 @@ class Body:
         name = dotted(node.value) if isinstance(node.slice, ast.Constant) else None
         if name is not None and isinstance(node.slice.value, str):  # type: ignore[attr-defined]
             self.keyed.add(name)
+        picking = dotted(node.slice)
+        if picking is not None:
+            self.picking.add(picking)
         pending += [node.value, node.slice]
 
     def _augmented(self, node: ast.AugAssign, pending: list[ast.AST]) -> None:

@@ -537,3 +537,40 @@ def main():
     steps = tape.of(OptimizerStepped)
     assert [step.optimizer for step in steps] == [plain.optimizer, above.optimizer, inner.optimizer]
     assert [step.place.text for step in steps][1:] == ["super().step()", "self.inner.step()"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "step(scaler, optimizers, index)",
+        "holder.step(index, scaler)",
+        "Trainer(holder, scaler).step(index)",
+    ],
+)
+def test_an_optimizer_that_a_helper_picks_by_a_number_is_another_one_each_round(walk, step: str) -> None:
+    tape = walk(
+        f"""\
+def step(scaler, optimizers, index):
+    scaler.step(optimizers[index])
+
+class Holder:
+    def __init__(self, optimizers):
+        self.optimizers = list(optimizers)
+
+    def step(self, index, scaler):
+        scaler.step(self.optimizers[index])
+
+class Trainer:
+    def __init__(self, holder: Holder, scaler):
+        self.holder, self.scaler = holder, scaler
+
+    def step(self, index):
+        self.holder.step(index, self.scaler)
+
+def main(optimizers, holder: Holder):
+    scaler = GradScaler()
+    for index in range(len(optimizers)):
+        {step}
+"""
+    )
+    assert len({event.optimizer for event in tape.of(OptimizerStepped)}) == 2

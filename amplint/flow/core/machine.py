@@ -182,7 +182,8 @@ class ProjectView(Protocol):
         """The methods that are called on a dotted name in a function, and by functions that are given it."""
 
     def is_asked(self, function: FunctionValue, name: str) -> bool:
-        """Whether a function, or one that is given it, asks what a name stands for what no tensor has: ``cfg.amp``."""
+        """Whether a function, or one that is given it, asks what a name stands for what no tensor has, ``cfg.amp``, or
+        picks something by it: ``optimizers[index]``."""
 
     def uses_of_global(self, file: ProjectFile, dotted: str) -> frozenset[str]:
         """The methods that are called on a dotted name of a module, there and in the functions that read it."""
@@ -392,7 +393,7 @@ class Machine(Api, Protocol):
         """Whether what a function gives is kept."""
 
     def is_asked(self, function: FunctionValue, name: str) -> bool:
-        """Whether a parameter is asked for what no tensor has."""
+        """Whether a parameter is asked for what no tensor has, or picks something."""
 
     def keys_of(self, value: Value) -> Sequence[type[Value] | str]:
         """The keys under which the tables of models may know a value, the most telling first."""

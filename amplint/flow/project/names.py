@@ -37,7 +37,7 @@ from amplint.source.modules import Location
 from amplint.source.outline import FunctionOutline, dotted
 from amplint.source.project import Project, ProjectFile
 
-_ALL = re.compile(rb"^__all__[ \t]*=[ \t]*[\[(]([^\])]*)[\])][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
+_ALL = re.compile(rb"^__all__[ \t]*=[ \t]*[\[(]([^\])=]*)[\])][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 _QUOTED = re.compile(rb"[\w]+")
 _STAR = re.compile(rb"import[\s\\]*\*")
 _BUILTINS = frozenset(dir(builtins))

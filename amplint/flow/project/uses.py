@@ -22,7 +22,8 @@ from amplint.source.project import ProjectFile
 STEPPED = "<stepped>"
 """Stands for being the first argument of ``x.step(…)`` or ``x.unscale_(…)``."""
 ASKED = "<asked>"
-"""Stands for being asked for what no tensor has: ``settings.amp``, ``settings["amp"]``."""
+"""Stands for being asked for what no tensor has, ``settings.amp``, ``settings["amp"]``, or telling items apart:
+``optimizers[index]``."""
 _STEPS = ("step", "unscale_")
 _TELLING = frozenset({"param_groups", "grad", "dtype", "device", "autocast"})
 """Attributes that tell what an object is, beside its methods."""
@@ -112,9 +113,22 @@ class Uses:
         for callee, key in facts.passed.get(name, ()):
             if key == 0 and "." in callee and callee.rpartition(".")[2] in _STEPS:
                 found.add(STEPPED)
-        if _is_asked(facts, name):
+        if _is_asked(facts, name) or any(self._picks_by(*one) for one in facts.passed.get(name, ())):
             found.add(ASKED)
         return found
+
+    def _picks_by(self, callee: str, key: int | str) -> bool:
+        """Whether methods of this name look something up by an argument: ``self.optimizer.step(index)``."""
+        if "." not in callee:
+            return False
+        for method in self._edges.methods_named.get(callee.rpartition(".")[2], ()):
+            outline = method.outline
+            assert outline is not None
+            facts = facts_of(method.file.outline).of(outline)
+            name = key if isinstance(key, str) else next(iter(outline.parameters[key + 1 : key + 2]), None)
+            if any(name in body.picking for body in facts.bodies()):
+                return True
+        return False
 
     def _after(self, spot: Spot) -> list[Spot]:
         key = spot[1:]
@@ -229,6 +243,7 @@ def _only_source(stores: list[Store]) -> str | None:
 
 
 def _is_asked(facts: Facts, name: str) -> bool:
-    """Whether a function looks something up in what a name stands for that no tensor has, and does not call it."""
+    """Whether a function looks something up in what a name stands for that no tensor has, and does not call it, or
+    looks something up by it."""
     asked = facts.reads.get(name, frozenset()) - facts.uses.get(name, frozenset()) - TENSOR_PROPERTIES
-    return bool(asked) or any(name in body.keyed for body in facts.bodies())
+    return bool(asked) or any(name in body.keyed or name in body.picking for body in facts.bodies())

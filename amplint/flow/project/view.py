@@ -389,7 +389,8 @@ class View:
         return self._uses.of_name(function.file, outline, dotted) if outline is not None else frozenset()
 
     def is_asked(self, function: FunctionValue, name: str) -> bool:
-        """Whether a function, or one that is given it, asks what a name stands for what no tensor has: ``cfg.amp``."""
+        """Whether a function, or one that is given it, asks what a name stands for what no tensor has, ``cfg.amp``, or
+        picks something by it: ``optimizers[index]``."""
         return ASKED in self.uses(function, name)
 
     def uses_of_global(self, file: ProjectFile, dotted: str) -> frozenset[str]:
