@@ -30,6 +30,21 @@ def register(name=None):
         return part
     return decorate
 """
+WRAPS = """\
+from functools import wraps
+
+LOSSES = {}
+
+def register(part):
+    key = part.__name__
+    if key in LOSSES:
+        raise ValueError(key)
+    LOSSES[key] = part
+    @wraps(part)
+    def wrapper(*args, **kwargs):
+        return part(*args, **kwargs)
+    return wrapper
+"""
 CLASS = """\
 class Registry:
     def __init__(self):
@@ -82,6 +97,8 @@ def said(folder: Path, registry: str, losses: str, chosen: str, place: str = "lo
         (TABLE, '@register("entropy")', "LOSSES[name]()"),
         (TABLE, '@register("entropy")', 'LOSSES.get("entropy")()'),
         (TABLE, "@register()", 'LOSSES["Entropy"]()'),
+        (WRAPS, "@register", 'LOSSES["Entropy"]()'),
+        (WRAPS, "@register", "LOSSES[name]()"),
         (CLASS, "@LOSSES.register", 'LOSSES.get("Entropy")()'),
     ],
 )

@@ -187,13 +187,15 @@ def _held_by_items(edges: Edges, file: ProjectFile) -> Iterator[tuple[Assigned, 
 
 
 def decorates(function: FunctionValue) -> bool:
-    """Whether a function may be a decorator that gives back what it is given, or may make one."""
+    """Whether a function may be a decorator that gives back what it is given or a function around it, or may make
+    one."""
     return function.outline is not None and _may_decorate(function.file, function.outline)
 
 
 def _may_decorate(file: ProjectFile, function: FunctionOutline) -> bool:
-    """Whether a function gives back what it is given, or has a function inside it that does."""
+    """Whether a function gives back what it is given, or a function inside it that does so or stands for it."""
     facts = facts_of(file.outline).of(function)
     inner = [part for part in facts.nested if isinstance(part, FunctionOutline)]
     parts = [facts, *map(facts_of(file.outline).of, inner)]
-    return any(dotted(value) in part.parameters for part in parts for value in part.body.returned)
+    names = {part.name for part in inner}
+    return any(dotted(value) in (*part.parameters, *names) for part in parts for value in part.body.returned)
