@@ -379,7 +379,7 @@ def test_an_op_is_heard_with_its_operands(holds: Holds) -> None:
         ("nn.LayerNorm(2)(h)", DType.FLOAT32, True),
         ("nn.GroupNorm(1, 2)(h)", DType.FLOAT32, True),
         ("nn.LayerNorm(2, elementwise_affine=False)(h)", None, True),
-        ("nn.GroupNorm(1, 2, 1e-5, x)(h)", None, True),
+        ("nn.GroupNorm(1, 2, 1e-5, False)(h)", None, True),
         ("F.layer_norm(h, (2,), nn.LayerNorm(2).weight)", DType.FLOAT32, True),
         ("F.layer_norm(h, (2,))", None, False),
     ],
@@ -392,6 +392,13 @@ def test_norms_outside_a_region_have_weights_that_raise_on_cuda(
         (op,) = [event for event in holds(text).of(Op) if event.name.endswith("_norm")]
         assert op.weights is weights
         assert op.weights_raise is (raises and device == "cuda")
+
+
+@pytest.mark.parametrize("norm", ["nn.GroupNorm(1, 2, 1e-5, x)", "nn.LayerNorm(2, elementwise_affine=x)"])
+def test_a_norm_that_may_have_weights_is_not_taken_to_run_in_half_on_cuda(holds: Holds, norm: str) -> None:
+    for device, heard in (("cuda", 0), ("cpu", 1)):
+        text = program("pass", region=f'torch.autocast("{device}", dtype=torch.float16)') + f"    {norm}(h)\n"
+        assert len([event for event in holds(text).of(Op) if event.name.endswith("_norm")]) == heard
 
 
 def test_writing_into_a_tensor_is_heard(holds: Holds) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from amplint.amp import ops
 from amplint.events import DType, Forward, enabled_region
 from amplint.flow.core.api import Api, Arguments
@@ -15,7 +17,7 @@ from amplint.flow.models.torch.recomputation import runs_again
 from amplint.flow.models.torch.shapes import tell_sizes
 from amplint.flow.models.torch.values import ParametersCast, Tensor, WithoutWeights
 from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
-from amplint.flow.state.values import NONE, TRUE, ClassValue, External, Instance, Sequence, Value
+from amplint.flow.state.values import FALSE, NONE, TRUE, ClassValue, External, Instance, Sequence, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -59,8 +61,9 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
     elif name in ops.MODULES:
         tell_sizes(api, arguments)
         position, keyword = _AFFINE.get(ops.MODULES[name], (0, ""))
-        if keyword and arguments.get(position, keyword) not in (None, TRUE):
-            api.set_note(instance.identity, WithoutWeights())
+        affine = arguments.get(position, keyword) if keyword else None
+        if affine not in (None, TRUE):
+            api.set_note(instance.identity, WithoutWeights(affine == FALSE))
     asked = arguments.keyword("dtype")
     if asked is not None and asked != NONE:
         dtype = dtype_in(asked)
@@ -116,20 +119,29 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
         return api.unknown(node)
     values, nodes = tuple(part for part, _ in operands), tuple(part for _, part in operands)
     meeting = meets_half(api, op, values)
-    known = meeting is not None and not _is_lent(api, value) and not api.notes(value.identity, WithoutWeights)
-    weights = weight_dtype(api, value.identity) if known else None
-    lowered = weights is DType.FLOAT32 and policy_of(api, op, None) is ops.Policy.LOWER
-    if lowered and runs_again(api, value.identity, node):
+    without = api.notes(value.identity, WithoutWeights)
+    lent = _is_lent(api, value)
+    weights = weight_dtype(api, value.identity) if meeting is not None and not lent and not without else None
+    lowers = policy_of(api, op, None) is ops.Policy.LOWER
+    if lowers and weights is DType.FLOAT32 and runs_again(api, value.identity, node):
         return api.unknown(node)
+    alone = enabled_region(regions(api)) is None
+    unsure = lent or any(not one.sure for one in without)
+    if alone and not lowers and meeting == "raises" and unsure and _has_half(values):
+        return api.unknown(node)  # with float32 weights of its own it raises
     run = Run(op, values, nodes, weights, meeting == "raises")
     result = apply(api, run, node)
     if op in _TABLES:
         # a lookup gives what stands in its table, whatever the type of the indices
         return Tensor(weight_dtype(api, value.identity))
-    alone = enabled_region(regions(api)) is None and (weights is None or not weights.is_half)
-    if alone and meeting in ("promotes", "differs") and isinstance(result, Tensor) and result.is_half:
+    alone = alone and (weights is None or not weights.is_half)
+    if alone and meeting in ("promotes", "differs") and _has_half((result,)):
         return Tensor(weights if meeting == "promotes" else None)
     return _shaped(api, op, result, node)
+
+
+def _has_half(values: Iterable[Value]) -> bool:
+    return any(isinstance(value, Tensor) and value.is_half for value in values)
 
 
 def _is_lent(api: Api, value: Instance) -> bool:

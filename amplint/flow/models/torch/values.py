@@ -418,6 +418,8 @@ class ParametersCast(Note):
 class WithoutWeights(Note):
     """A layer was made without weights of its own, or may have been: ``nn.LayerNorm(8, elementwise_affine=flag)``."""
 
+    sure: bool
+
 
 @dataclass(frozen=True, slots=True)
 class CastsMade(Note):
