@@ -370,7 +370,7 @@ class Paths:
 
     def is_noted(self, owner: Symbol) -> bool:
         """Whether something is known of an object: a note, an attribute."""
-        return any(key[0] is owner for key in self.state.heap)
+        return owner in self.state.attributes and any(key[0] is owner for key in self.state.heap)
 
     def exists(self, value: Unknown) -> None:
         """Notes that an unknown value is an object: a method of it is called. Ends the path where it is None."""

@@ -323,20 +323,26 @@ def _put_together(atom: Symbol, then: Value, other: Value) -> Value:
     return _node(atom, then, other)
 
 
-def leaves(tree: Value) -> Iterator[Value]:
+def leaves(tree: Value) -> tuple[Value, ...]:
     """The different values that a tree may come out as."""
-    seen: set[Hashable] = set()
-    pending = [tree]
-    while pending:
-        value = pending.pop()
-        key = _key(value)
-        if key in seen:
-            continue
-        seen.add(key)
-        if isinstance(value, Choice):
-            pending += [value.other, value.then]
-        else:
-            yield value
+    if type(tree) is not Choice:
+        return (tree,)
+    if tree.leaves is None:
+        found: dict[Hashable, Value] = {}
+        seen: set[int] = set()
+        pending: list[Value] = [tree]
+        while pending:
+            value = pending.pop()
+            if type(value) is not Choice:
+                found.setdefault(_key(value), value)
+            elif value.leaves is not None:
+                for leaf in value.leaves:
+                    found.setdefault(_key(leaf), leaf)
+            elif value.number not in seen:
+                seen.add(value.number)
+                pending += (value.other, value.then)
+        tree.leaves = tuple(found.values())
+    return tree.leaves
 
 
 def branches(tree: Value) -> Iterator[tuple[Condition, Value]]:
@@ -345,7 +351,7 @@ def branches(tree: Value) -> Iterator[tuple[Condition, Value]]:
         yield _node(tree.atom, TRUE, FALSE), tree.then
         yield _node(tree.atom, FALSE, TRUE), tree.other
         return
-    for leaf in list(leaves(tree)):
+    for leaf in leaves(tree):
         yield apply(partial(_is, leaf), tree), leaf
 
 

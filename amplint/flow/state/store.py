@@ -135,10 +135,11 @@ class State:
         self.note_attribute(key)
 
     def note_attribute(self, key: Key) -> None:
-        """Notes that an object may have an attribute."""
+        """Notes that an object may have an attribute, or a note."""
         owner, name = key
+        names = self.attributes.setdefault(owner, set())
         if isinstance(name, str):
-            self.attributes.setdefault(owner, set()).add(name)
+            names.add(name)
 
     def drop(self, key: Key) -> None:
         """Forgets an attribute or a note."""
@@ -206,7 +207,8 @@ def _join_heaps(joined: State, one: State, other: State, first: Condition, absen
         value, beside = one.heap.get(key), other.heap.get(key)
         if value is not beside:
             value = absent(key) if value is None else value
-            _put(joined.heap, key, first, value, absent(key) if beside is None else beside)
+            beside = absent(key) if beside is None else beside
+            _put(joined.heap, key, first, value, beside, is_note=not isinstance(key[1], str))
 
 
 def _since(one: _Log, other: _Log) -> tuple[_Log | None, dict[Key, None]]:
@@ -248,8 +250,16 @@ def _joined(
     return joined
 
 
-def _put(joined: dict[K, Value], key: K, first: Condition, one: Value | None, other: Value | None) -> None:
-    if _is_note(one) or _is_note(other):
+def _put(
+    joined: dict[K, Value],
+    key: K,
+    first: Condition,
+    one: Value | None,
+    other: Value | None,
+    *,
+    is_note: bool = False,
+) -> None:
+    if is_note and (_is_note(one) or _is_note(other)):
         note = _joined_notes(one, other, first)
         if note is None:
             joined.pop(key, None)

@@ -178,13 +178,15 @@ class Choice(Value):
     """One of two values: ``then`` where ``atom`` holds. Made by conditions.choice and its like alone, which make but
     one node of the same parts, so that equal trees are the same object."""
 
-    __slots__ = ("_atoms", "atom", "number", "other", "size", "then")
+    __slots__ = ("_atoms", "atom", "leaves", "number", "other", "size", "then")
 
     def __init__(self, atom: Symbol, then: Value, other: Value) -> None:
         self.atom = atom
         self.then = then
         self.other = other
         self._atoms: frozenset[Symbol] | None = None
+        self.leaves: tuple[Value, ...] | None = None
+        """What conditions.leaves has found, if somebody has asked."""
         self.number = next(_numbers)
         """Of no other tree, whether that is still there or not; it begins at 2, which is no truth value."""
         one = then.size if type(then) is Choice else 0
