@@ -80,3 +80,26 @@ def noted(note: Note, questions: int) -> Value | None:
 def test_of_many_paths_only_what_may_be_missed_is_noted(note: Note, kept: bool) -> None:
     assert isinstance(noted(note, MOST_ATOMS), Choice)
     assert isinstance(noted(note, MOST_ATOMS + 1), Choice) is kept
+
+
+def test_a_note_of_an_object_that_one_way_has_made_asks_for_nothing() -> None:
+    yes, key = asked(is_true(symbol("flag"))), (symbol("object"), ParametersCast)
+    before = State()
+    for makes in (True, False):
+        one = before.fork(yes)
+        if makes:
+            one.note_made(key[0])
+        one.store(key, ParametersCast(None))
+        joined = join(one, before.fork(negation(yes)), symbol("apart"), lambda key: None)
+        assert isinstance(joined.heap[key], ParametersCast if makes else Choice)
+        assert joined.made_since(before) == ({key[0]} if makes else set())
+
+
+def test_an_object_that_both_ways_make_may_have_a_note() -> None:
+    yes, key = asked(is_true(symbol("flag"))), (symbol("object"), ParametersCast)
+    before = State()
+    one, other = before.fork(yes), before.fork(negation(yes))
+    one.note_made(key[0])
+    other.note_made(key[0])
+    one.store(key, ParametersCast(None))
+    assert isinstance(join(one, other, symbol("apart"), lambda key: None).heap[key], Choice)

@@ -53,6 +53,7 @@ class Summary:
     graph: Graph
     context: Symbol
     makes: bool
+    made: frozenset[Symbol]
 
 
 def call(m: Machine, function: Value, given: Arguments, node: Node) -> Value:
@@ -396,6 +397,8 @@ def _apply(m: Machine, summary: Summary, node: Node) -> Value:
         raise Dead
     for key, value in summary.writes.items():
         m.state.store(key, value)
+    for identity in summary.made:
+        m.state.note_made(identity)
     m.state.condition = condition
     m.state.ambient = summary.ambient
     result = summary.result
@@ -446,7 +449,10 @@ def _walked(
     frame.graph.end = after.condition
     end = _seen_outside(after.condition, context, program)
     writes = after.written_since(before)
-    return Summary(frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes)
+    objects = after.made_since(before)
+    return Summary(
+        frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes, objects
+    )
 
 
 def _seen_outside(condition: Condition, context: Symbol, program: Program) -> Condition:

@@ -100,7 +100,9 @@ class Paths:
     def fresh(self, node: Node, *parts: str) -> Symbol:
         """A name for an object that is made at this node, in this call."""
         self.frame.makes = True
-        return symbol("made", self.frame.context, node.number, *parts)
+        made = symbol("made", self.frame.context, node.number, *parts)
+        self.state.note_made(made)
+        return made
 
     def fresh_display(self, node: Node) -> Symbol:
         """A name for a list or dict that is written here."""

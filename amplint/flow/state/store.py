@@ -56,12 +56,14 @@ class Ambient(Value):
 
 
 class _Log:
-    """The keys of the heap that a state has written since it was forked, and the log of what it was forked from."""
+    """The keys of the heap that a state has written since it was forked, the objects that were made since then, and the
+    log of what it was forked from."""
 
-    __slots__ = ("depth", "keys", "parent")
+    __slots__ = ("depth", "keys", "made", "parent")
 
     def __init__(self, parent: _Log | None = None) -> None:
         self.keys: dict[Key, None] = {}
+        self.made: set[Symbol] = set()
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent is not None else 0
 
@@ -150,9 +152,17 @@ class State:
             del self.heap[key]
             self._log.keys[key] = None
 
+    def note_made(self, identity: Symbol) -> None:
+        """Notes that an object is made."""
+        self._log.made.add(identity)
+
+    def made_since(self, before: State) -> frozenset[Symbol]:
+        """The objects that were made since a state that this one was forked from."""
+        return frozenset(_since(self._log, before._log)[2])
+
     def written_since(self, before: State) -> dict[Key, Value]:
         """What is different from the state that this one was forked from."""
-        _, written = _since(self._log, before._log)
+        _, written, _, _ = _since(self._log, before._log)
         found = ((key, self.heap.get(key)) for key in written)
         return {key: value for key, value in found if value is not None and before.heap.get(key) is not value}
 
@@ -200,31 +210,43 @@ def _join_heaps(joined: State, one: State, other: State, first: Condition, absen
     """Joins what either state has written since they parted."""
     joined.heap = dict(one.heap)
     joined._heap_shared = False
-    shared, written = _since(one._log, other._log)
+    shared, written, mine, yours = _since(one._log, other._log)
     joined._log = _Log(shared)
     joined._log.keys.update(written)
+    joined._log.made = mine | yours
+    on_one = mine ^ yours
     for key in written if shared is not None else dict.fromkeys((*one.heap, *other.heap)):
         value, beside = one.heap.get(key), other.heap.get(key)
         if value is not beside:
+            is_note = not isinstance(key[1], str)
+            if is_note and (value is None or beside is None) and key[0] in on_one:
+                # on the other way there is no such object
+                joined.heap[key] = value if value is not None else beside or UNBOUND
+                continue
             value = absent(key) if value is None else value
             beside = absent(key) if beside is None else beside
-            _put(joined.heap, key, first, value, beside, is_note=not isinstance(key[1], str))
+            _put(joined.heap, key, first, value, beside, is_note=is_note)
 
 
-def _since(one: _Log, other: _Log) -> tuple[_Log | None, dict[Key, None]]:
-    """The log that two have in common, and the keys that were written after it."""
+def _since(one: _Log, other: _Log) -> tuple[_Log | None, dict[Key, None], set[Symbol], set[Symbol]]:
+    """The log that two have in common, the keys that were written after it, and the objects that were made on either
+    way."""
     written: dict[Key, None] = {}
+    made: set[Symbol] = set()
+    others: set[Symbol] = set()
     mine: _Log | None = one
     yours: _Log | None = other
     while mine is not yours:
         if yours is None or (mine is not None and mine.depth >= yours.depth):
             assert mine is not None
             written.update(mine.keys)
+            made |= mine.made
             mine = mine.parent
         else:
             written.update(yours.keys)
+            others |= yours.made
             yours = yours.parent
-    return mine, written
+    return mine, written, made, others
 
 
 def _joined_ambient(first: Condition, one: Value, other: Value) -> Value:
