@@ -413,3 +413,23 @@ def test_a_cast_of_a_model_is_heard(holds: Holds) -> None:
         HEAD + "def main():\n    net = nn.Linear(2, 2)\n    net.half()\n    net.to(torch.bfloat16)\n"
     )
     assert [cast.to for cast in tape.of(ModuleCast)] == [DType.FLOAT16, DType.BFLOAT16]
+
+
+def test_an_object_of_an_earlier_round_keeps_its_type_where_a_later_one_makes_none(holds: Holds) -> None:
+    tape = holds(
+        HEAD
+        + dedent("""
+        def main(loader, x):
+            later = False
+            for batch in loader:
+                if batch.any():
+                    net = nn.Linear(2, 2)
+                    if later:
+                        net.half()
+                later = True
+            with torch.autocast("cuda"):
+                h = torch.ones(2, 2) @ torch.ones(2, 2)
+            net(h)
+    """)
+    )
+    assert {op.weights for op in tape.of(Op) if op.name == "linear"} == {None}

@@ -54,6 +54,7 @@ class Summary:
     context: Symbol
     makes: bool
     made: frozenset[Symbol]
+    """The objects that are made in it."""
 
 
 def call(m: Machine, function: Value, given: Arguments, node: Node) -> Value:
@@ -397,8 +398,7 @@ def _apply(m: Machine, summary: Summary, node: Node) -> Value:
         raise Dead
     for key, value in summary.writes.items():
         m.state.store(key, value)
-    for identity in summary.made:
-        m.state.note_made(identity)
+    m.note_made(summary.made)
     m.state.condition = condition
     m.state.ambient = summary.ambient
     result = summary.result

@@ -3,7 +3,7 @@ protocol, and only interpreter.py knows them all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -409,6 +409,9 @@ class Machine(Api, Protocol):
 
     def unfollowed(self, given: Arguments, effects: bool, node: Node) -> Value:
         """What a call gives that is not followed, after all that it was given is forgotten."""
+
+    def note_made(self, identities: Iterable[Symbol]) -> None:
+        """Notes that objects are made on the present path, and were not before."""
 
     def told_apart(self, value: Value) -> Value:
         """A list that a flag has filled in different ways: one of several lists."""

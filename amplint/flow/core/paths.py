@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
@@ -101,8 +101,19 @@ class Paths:
         """A name for an object that is made at this node, in this call."""
         self.frame.makes = True
         made = symbol("made", self.frame.context, node.number, *parts)
-        self.state.note_made(made)
+        self.note_made((made,))
         return made
+
+    def note_made(self, identities: Iterable[Symbol]) -> None:
+        """Notes that objects are made on the present path, and were not before. Later rounds of a loop make objects of
+        the same names again."""
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if frame.loops and any(frame.rounds):
+                return
+            frame = frame.caller
+        for identity in identities:
+            self.state.note_made(identity)
 
     def fresh_display(self, node: Node) -> Symbol:
         """A name for a list or dict that is written here."""

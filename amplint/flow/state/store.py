@@ -220,8 +220,7 @@ def _join_heaps(joined: State, one: State, other: State, first: Condition, absen
         if value is not beside:
             is_note = not isinstance(key[1], str)
             if is_note and (value is None or beside is None) and key[0] in on_one:
-                # on the other way there is no such object
-                joined.heap[key] = value if value is not None else beside or UNBOUND
+                joined.heap[key] = value or beside or UNBOUND  # on the other way there is no such object
                 continue
             value = absent(key) if value is None else value
             beside = absent(key) if beside is None else beside
