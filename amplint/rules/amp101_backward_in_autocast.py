@@ -6,7 +6,8 @@ Reports `loss.backward()`, `scaler.scale(loss).backward()`, `torch.autograd.back
 `accelerator.backward(loss)`, `fabric.backward(loss)`, `self.manual_backward(loss)` and helpers that call
 one of these, when they run inside an enabled autocast region. The region may be a `with` statement, a
 decorator, or one that a caller opened in another function or file; the finding then lists the way from the
-region to the call.
+region to the call. What several helpers do in one region that their caller has opened is one finding, with the
+other calls in its trail.
 
 It is a warning in general. It is an error where the region changes the gradients: a part of the forward
 pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
@@ -205,5 +206,13 @@ class BackwardInAutocast(FlowRule):
             trail=tuple(trail),
             builder=LeaveRegion(region.place, event.place, surrounding(event.regions)),
             assumes=of_regions(region, seen_from=event.place),
+            cause=_cause(region.place, event.place, why),
         )
         return state
+
+
+def _cause(region: Place, backward: Place, why: str) -> Hashable:
+    """The region is what is wrong where it is open in a caller: all that the functions it calls run is one finding.
+    In the region's own function each line that has to leave it has its own."""
+    inner = backward.calls[: len(region.calls)] == region.calls and len(backward.calls) > len(region.calls)
+    return (region.path, region.span, why) if inner else None
