@@ -27,10 +27,10 @@ _MOST_DIGITS = 9
 
 def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
     """The torch versions that the project around ``start`` asks for and the file that says so: the nearest
-    pyproject.toml, setup.cfg, setup.py, requirements*.txt, constraints*.txt, requirements/*.txt, pixi.toml or
-    environment file of conda upwards that names torch with a version, or a wheel of it, up to the root of the git
-    repository. A lock file counts where none of these beside it says anything: what is declared is what the project is
-    to run with, what is locked only what its authors run."""
+    pyproject.toml, setup.cfg, setup.py, requirements*.txt, constraints*.txt, requirements/*.txt, pixi.toml, metadata of
+    a built distribution or environment file of conda upwards that names torch with a version, or a wheel of it, up to
+    the root of the git repository. A lock file counts where none of these beside it says anything: what is declared is
+    what the project is to run with, what is locked only what its authors run."""
     start = start.resolve()
     for directory in (start, *start.parents):
         for path, read in _sources(directory):
@@ -99,6 +99,8 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
             yield path, _requirements
     if "pixi.toml" in names:
         yield directory / "pixi.toml", _pixi
+    for path in _metadata(directory, names):
+        yield path, _requires_dist
     for name in sorted(names):
         if ("environment" in name or name.startswith("conda.")) and name.endswith((".yml", ".yaml")):
             yield directory / name, _environment
@@ -113,6 +115,22 @@ def _texts_in(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.suffix == ".txt" and path.is_file())
     except OSError:
         return []
+
+
+def _metadata(directory: Path, names: set[str]) -> list[Path]:
+    """What a built distribution says of itself: ``PKG-INFO`` of a source archive, ``METADATA`` of an unpacked wheel.
+    Where there are several of these the folder is an environment, and they speak of other projects."""
+    unpacked = [name for name in names if name.endswith(".dist-info")]
+    found = [directory / name / "METADATA" for name in unpacked] if len(unpacked) == 1 else []
+    return [directory / "PKG-INFO", *found] if "PKG-INFO" in names else found
+
+
+def _requires_dist(path: Path) -> Iterator[TorchBounds]:
+    header = text_with(path, "torch").partition("\n\n")[0]
+    for line in header.splitlines():
+        field, _, requirement = line.partition(":")
+        if field == "Requires-Dist":
+            yield from _requirement(requirement)
 
 
 def _pyproject(path: Path) -> Iterator[TorchBounds]:

@@ -253,6 +253,34 @@ def test_lists_in_a_folder_of_requirements_count(tmp_path: Path) -> None:
     assert project_torch(tmp_path) == (((2, 2), (2, 5)), folder / "runtime.txt")
 
 
+METADATA = """Metadata-Version: 2.1
+Name: trainer
+Requires-Dist: numpy
+Requires-Dist: torch (>=1.10,<2.2) ; extra == 'train'
+Requires-Dist: torch-geometric==1.0
+
+A trainer.
+
+Requires-Dist: torch==2.9
+"""
+
+
+@pytest.mark.parametrize("name", ["PKG-INFO", "trainer-1.0.dist-info/METADATA"])
+def test_what_a_built_distribution_says_of_itself(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(METADATA)
+    assert project_torch(tmp_path) == (((1, 10), (2, 1)), path)
+
+
+def test_an_environment_says_nothing_of_the_project(tmp_path: Path) -> None:
+    for name in ("trainer-1.0", "other-2.0"):
+        folder = tmp_path / f"{name}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(METADATA)
+    assert project_torch(tmp_path) is None
+
+
 def test_all_mentions_count_and_the_repository_is_the_border(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("torch==1.13\n")
     repository = tmp_path / "repository"
