@@ -78,7 +78,12 @@ def test_what_a_function_meets(draw: Draw, code: str, found: Weight) -> None:
         "def f():\n  c = C()\n  c.go()\nclass C:\n  def go(self): torch.autocast()",
         "def f():\n  c = C()\n  c(1)\nclass C:\n  def forward(self): torch.autocast()",
         "def f(c): c.go()\nclass C:\n  def go(self): torch.autocast()",
-        "def f(c): c(1)\nclass C:\n  def forward(self): torch.autocast()",
+        "def f(c): c(1)\nclass C:\n  def forward(self, x): torch.autocast()",
+        "def f(c): c(*x)\nclass C:\n  def forward(self): torch.autocast()",
+        "def f(c): c(1, y=2)\nclass C:\n  def forward(self, *args, **words): torch.autocast()",
+        "def f(c): c(1)\nclass C:\n  @g\n  def forward(self): torch.autocast()",
+        "def f(c): y = c(1)\nclass C:\n  async def forward(self, x): torch.autocast()",
+        "def f(c): y = c(1)\nclass C:\n  def forward(self, x): return torch.autocast()",
         "def f(): C.go()\nclass C:\n  @staticmethod\n  def go(): torch.autocast()",
         "def f(): g.go()\ng = C()\nclass C:\n  def go(self): torch.autocast()",
         "@g\ndef f(): ...\ndef g(x): torch.autocast()",
@@ -88,6 +93,21 @@ def test_what_a_function_leads_to(draw: Draw, code: str) -> None:
     tree = draw({"a.py": f"import torch\n{code}"})
     assert weight(tree, "f") == Weight.ENTRY
     assert "opens" in effects(tree).tags(tree.function("a.py", "f"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(c): c(1)\nclass C:\n  def forward(self): torch.autocast()",
+        "def f(c): c()\nclass C:\n  def forward(self, x): torch.autocast()",
+        "def f(c): c(1, y=2)\nclass C:\n  def forward(self, x): torch.autocast()",
+        "def f(c): c.go(1)\nclass C:\n  def go(self, x, y): torch.autocast()",
+        "def f(c): y = c(1)\nclass C:\n  def forward(self, x): torch.autocast()",
+    ],
+)
+def test_a_call_leads_to_no_method_that_cannot_take_it_or_give_its_result(draw: Draw, code: str) -> None:
+    tree = draw({"a.py": f"import torch\n{code}"})
+    assert "opens" not in effects(tree).tags(tree.function("a.py", "f"))
 
 
 @pytest.mark.parametrize(

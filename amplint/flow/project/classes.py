@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from amplint.flow.project.meanings import UNSEEN, Assigned, Meaning, Member
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue
-from amplint.source.bindings import Bindings, ClassBinding, FunctionBinding, StatementBinding
+from amplint.source.bindings import Bindings, ClassBinding, FunctionBinding, ImportBinding, StatementBinding
 from amplint.source.facts import facts_of
 from amplint.source.outline import dotted
 
@@ -221,12 +221,27 @@ class Classes:
             bindings = facts_of(value.file.outline).bindings_of(value.outline)
             found = {name: self._chosen(value, bindings, name) for name in bindings.all}
             known = {name: method for name, method in found.items() if method is not None}
-            for name in sorted(bindings.all.keys() - known.keys()):
-                match bindings.at_end(name):
-                    case [StatementBinding(value=ast.Name(id=other))] if other in known:
-                        known[name] = known[other]  # ``forward = _forward``
             self._methods[value] = known
+            for name in sorted(bindings.all.keys() - known.keys()):
+                method = self._made_method(value, name, bindings)
+                if method is not None:
+                    known[name] = method
         return known
+
+    def _made_method(self, value: ClassValue, name: str, bindings: Bindings) -> FunctionValue | None:
+        """A function that becomes a method by its name in the body of a class: ``forward = _forward``,
+        ``from .steps import train_step``."""
+        found: Meaning | None = None
+        match bindings.at_end(name):
+            case [StatementBinding(value=ast.Name(id=other))] if other in self._methods[value]:
+                return self._methods[value][other]
+            case [ImportBinding(target=target, top=False)]:
+                found = self.names.imported(value.file, target)
+            case [StatementBinding(value=ast.Name() | ast.Attribute() as node)] if (
+                name not in value.outline.fields
+            ):
+                found = self._resolved(value, node)
+        return found if isinstance(found, FunctionValue) else None
 
     def accessor(self, value: ClassValue, name: str, kind: str) -> FunctionValue | None:
         """The ``setter`` or ``deleter`` of a property, inherited ones included."""

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.meanings import Assigned, Meaning, Member
+from amplint.flow.project.signatures import may_be
 from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.bindings import StatementBinding
 from amplint.source.bodies import Body, Call, Store
@@ -238,8 +239,10 @@ class _Drawing:
         self._facts = facts_of(file.outline)
         self._scope = scope
         self._steps = Steps()
-        self._is_bare = True
-        """Whether what is looked at is called without arguments, or is no call."""
+        self._calling: Call | None = None
+        """The call that is looked at, if it is one."""
+        self._kept: set[ast.expr | None] = set()
+        """The expressions whose results get names."""
         self._resolved: dict[str, list[Meaning]] = {}
         self._unknown_roots: dict[str, bool] = {}
 
@@ -295,6 +298,7 @@ class _Drawing:
 
     def _run(self, body: Body, facts: Facts | None) -> None:
         self._steps.multiplies |= body.multiplies
+        self._kept = {store.value for stores in body.stores.values() for store in stores}
         for call in body.calls:
             self._call(call, facts)
         runs = isinstance(self._scope, FunctionOutline) and self._scope is not self._file.outline.module
@@ -353,9 +357,9 @@ class _Drawing:
                 self._method(owner, name.split(".")[1], called=False)
 
     def _call(self, call: Call, facts: Facts | None) -> None:
-        self._is_bare = not call.node.args and not call.node.keywords
+        self._calling = call
         self._called(call, facts)
-        self._is_bare = True
+        self._calling = None
 
     def _called(self, call: Call, facts: Facts | None) -> None:
         if call.name is None:
@@ -484,7 +488,7 @@ class _Drawing:
 
     def _method_outside(self, name: str) -> None:
         self._steps.methods.add(name)
-        if self._is_bare:
+        if self._calling is None or not (self._calling.node.args or self._calling.node.keywords):
             self._steps.bare.add(name)
 
     def _unknown(self, method: str) -> None:
@@ -492,9 +496,14 @@ class _Drawing:
         for name in self._names_of(method):
             found = self._edges.methods_named.get(name, ())
             if len(found) <= MOST_METHODS:
-                self._steps.possible.update(dict.fromkeys(found))
+                self._steps.possible.update({one: None for one in found if self._may_be_called(one)})
             else:
                 self._steps.unlisted.add(name)
+
+    def _may_be_called(self, method: FunctionValue) -> bool:
+        """Whether the call on something out of sight that is looked at may be one of this method."""
+        call = self._calling
+        return call is None or may_be(method, call, kept=call.node in self._kept)
 
 
 def _arguments_in(body: Body) -> frozenset[str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from amplint.events import GivenArguments
 from amplint.flow.state.values import FunctionValue
+from amplint.source.bodies import Call
+from amplint.source.facts import facts_of
 
 
 def takes(method: FunctionValue, given: GivenArguments) -> bool:
@@ -20,3 +24,18 @@ def takes(method: FunctionValue, given: GivenArguments) -> bool:
     if arguments.kwarg is None and not given.keywords <= named:
         return False
     return given.more or {*positional[: given.positional], *given.keywords} >= set(needed)
+
+
+def may_be(method: FunctionValue, call: Call, *, kept: bool) -> bool:
+    """Whether a call of something out of sight may be one of this method: ``may_be(method, call, kept=True)``.
+    ``kept``: the result gets a name, which is done with methods that return something. What a decorator has made of it
+    may be anything."""
+    outline = method.outline
+    if outline is None or outline.decorated or outline.arguments is None or outline.abstract:
+        return True
+    body = facts_of(method.file.outline).of(outline).body
+    is_async = isinstance(outline.node, ast.AsyncFunctionDef)
+    if kept and not (body.returned or body.is_generator or is_async):
+        return False
+    more = call.positional < len(call.node.args) or len(call.keywords) < len(call.node.keywords)
+    return takes(method, GivenArguments(call.positional, frozenset(call.keywords), more=more))
