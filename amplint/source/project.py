@@ -303,7 +303,7 @@ class Project:
             known = self._mentioned[word, beside] = [
                 path
                 for path, data in every
-                if (word.encode() in data or STAR in data) and mentions(path, data, asked)
+                if (word.encode() in data or STAR.search(data)) and mentions(path, data, asked)
             ]
             self.asked.mentioned.setdefault(word.encode(), set()).add(beside.encode())
             for path in known:

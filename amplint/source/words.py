@@ -13,8 +13,8 @@ _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*
 _IMPORT = re.compile(rb"^[ \t]*import[ \t]+([^\n]*)", re.MULTILINE)
 _DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
-STAR = b"import *"
-"""A file with one may hand on names that do not occur in it."""
+STAR = re.compile(rb"\bfrom[\s\\]+([.\w]+)[\s\\]+import[\s\\]*\*")
+"""A file with one may hand on names of the module that do not occur in it."""
 
 
 @dataclass
@@ -53,14 +53,32 @@ def defined_names(data: bytes) -> set[str]:
 def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]]) -> bool:
     """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
     folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``. A name with a dot before it
-    is that of an attribute, one with a bracket behind it has to be called."""
+    is that of an attribute, one with a bracket behind it has to be called. A star import hands on what its module has,
+    written or not."""
     words = identifiers(data)
-    words |= {name for name in wanted if name.startswith(b".") and name[1:] in words and name in data}
-    words |= {name for name in wanted if name.endswith(b"(") and name[:-1] in words and name in data}
+    words |= {name for name in wanted if name.startswith(b".") and name[1:] in words and _stands(name, data)}
+    words |= {name for name in wanted if name.endswith(b"(") and name[:-1] in words and _stands(name, data)}
     met = words & wanted.keys()
-    if STAR in data:
-        met |= {name for name in wanted if not name.endswith(b"(")}
-    if not met:
-        return False
-    places = words | {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}
-    return any(not places.isdisjoint(wanted[name]) for name in met)
+    folders = {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}
+    places = words | folders
+    if any(not places.isdisjoint(wanted[name]) for name in met):
+        return True
+    handed = {module.rpartition(b".")[2] for module in STAR.findall(data)}
+    handed |= folders if b"" in handed else set()
+    return any(
+        not handed.isdisjoint(modules)
+        for name, modules in (wanted.items() if handed else ())
+        if not name.startswith(b".") and not name.endswith(b"(")
+    )
+
+
+def _stands(name: bytes, data: bytes) -> bool:
+    """Whether ``.name`` or ``name(`` stands in a text, and no longer name has it at its end or beginning."""
+    at = data.find(name)
+    while at >= 0:
+        end = at + len(name)
+        longer = data[end : end + 1] if name.startswith(b".") else data[at - 1 : at] if at else b""
+        if longer != b"_" and not longer.isalnum():
+            return True
+        at = data.find(name, end)
+    return False

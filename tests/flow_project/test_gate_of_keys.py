@@ -84,6 +84,16 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import kept\nkept.step()"}, ["b.py"]),
         ({"b.py": "from a import plain\nplain()"}, []),
         ({"b.py": "from a import Base\nclass C(Base): ..."}, []),
+        ({"b.py": "from a import Base\nclass KindOfBase(Base): ..."}, []),
+        ({"b.py": "from a import Base\nx.fitted(Base)\nprint(fit)"}, []),
+        ({"b.py": "from a import Base\nx.fitted()\nBase.fit(x)"}, ["b.py"]),
+        ({"b.py": "from c import *\nfrom a import plain\nplain()"}, []),
+        ({"b.py": "from .a import *"}, ["b.py"]),
+        ({"b.py": "from a \\\n import *"}, ["b.py"]),
+        (
+            {"b.py": "from a import *", "c.py": "from b import *", "d.py": "from c import *"},
+            ["b.py", "c.py", "d.py"],
+        ),
         ({"b.py": "from a import Base\nBase().fit()"}, ["b.py"]),
         ({"b.py": "from a import Inherits\nInherits().fit()"}, ["b.py"]),
         ({"b.py": "from a import Base\nisinstance(x, Base)"}, []),
@@ -181,3 +191,18 @@ def test_names_that_lead_to_amp(draw: Draw) -> None:
     )
     effects = Effects(tree.edges(), registry())
     assert entry_names(effects, tree.file("a.py")) == {"autocast", "f", "h"}
+
+
+def test_names_that_stars_give(draw: Draw) -> None:
+    opens = "import torch\ndef h(): torch.autocast()\n_h = l = h\ndef k(): ..."
+    tree = draw(
+        {
+            "a.py": "from b import *\nfrom d import *",
+            "b.py": "from c import *\nfrom a import *",
+            "c.py": opens,
+            "d.py": f"{opens}\ndef m(): h()\n__all__ = ['m', '_h']",
+        }
+    )
+    effects = Effects(tree.edges(), registry())
+    assert entry_names(effects, tree.file("a.py")) == {"h", "l", "m", "_h"}
+    assert entry_names(effects, tree.file("d.py")) == {"h", "l", "m", "_h"}

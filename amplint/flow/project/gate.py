@@ -151,23 +151,32 @@ def _methods(effects: Effects, value: ClassValue) -> Iterator[str]:
 
 def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
     """The names of functions and values of a module that surely lead to an ENTRY key: its own, and those of the project
-    that it hands on."""
+    that it hands on. Of what stars give each module is asked once, and not each name of each star."""
+    found = set(_own_entry_names(effects, file))
+    seen, pending = {file.path}, [file]
+    while pending:
+        inner = pending.pop()
+        for star in facts_of(inner.outline).bindings.stars:
+            source = effects.edges.names.starred(inner, star)
+            if source is None or source.path in seen:
+                continue
+            seen.add(source.path)
+            pending.append(source)
+            exports = facts_of(source.outline).exports
+            found |= {
+                name
+                for name in _own_entry_names(effects, source)
+                if (not name.startswith("_") if exports is None else name in exports)
+            }
+    return frozenset(found)
+
+
+def _own_entry_names(effects: Effects, file: ProjectFile) -> Iterator[str]:
+    """Those of them that the module itself binds."""
     names = effects.edges.names
-    return frozenset(
-        name
-        for name in _names_of(effects, file, frozenset())
-        if any(_leads(effects, meaning) for meaning in names.global_meanings(file, name))
-    )
-
-
-def _names_of(effects: Effects, file: ProjectFile, way: frozenset[Path]) -> set[str]:
-    bindings = facts_of(file.outline).bindings
-    found = set(bindings.all)
-    for star in bindings.stars:
-        source = effects.edges.names.starred(file, star)
-        if source is not None and source.path not in way:
-            found |= _names_of(effects, source, way | {file.path})
-    return found
+    for name in facts_of(file.outline).bindings.all:
+        if any(_leads(effects, meaning) for meaning in names.global_meanings(file, name)):
+            yield name
 
 
 def _leads(effects: Effects, meaning: object) -> bool:
