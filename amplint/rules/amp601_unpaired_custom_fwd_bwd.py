@@ -7,11 +7,12 @@ Looks at each `torch.autograd.Function` that uses one of the two decorators, and
 * `custom_bwd` on `backward` without `custom_fwd` on `forward`;
 * `custom_fwd` on `forward` without `custom_bwd` on `backward`;
 * both, but for different devices;
-* `custom_fwd` on a `forward` of the new style, without `ctx` and with `setup_context`.
+* both, with a `forward` of the new style, without `ctx` and with `setup_context`.
 
-Decorators are followed through aliases, `functools.partial` and imports. Silent where one of them is not known,
-where `forward` hands `ctx` on to other code, which may do what the decorator does, and for `custom_fwd` on
-anything but a Function, such as the `forward` of a module, where it is a cast and needs no counterpart.
+Decorators are followed through aliases, `functools.partial` and imports. Silent where one of them is not known; for
+`custom_fwd` alone where the methods switch autocast or cast by hand; where `forward` hands `ctx` on to other code,
+which may do what the decorator does; and for `custom_fwd` on anything but a Function, such as the `forward` of a
+module, where it is a cast and needs no counterpart.
 
 ## Why is this bad
 
@@ -113,6 +114,8 @@ from amplint.fixes.base import NoFix
 from amplint.fixes.function_decorators import AddTwin, SameDevice
 from amplint.rules.base import FlowRule, Report
 
+_NO_CTX = "forward has no ctx on which the state could be noted; it has to be written anew"
+
 
 class UnpairedCustomFwdBwd(FlowRule):
     """Has no state."""
@@ -127,8 +130,7 @@ class UnpairedCustomFwdBwd(FlowRule):
 
     def _look(self, function: CustomFunction, forward: Place, backward: Place, report: Report) -> None:
         name = function.name
-        if function.custom_fwd and function.setup_context:
-            reason = "forward has no ctx on which the state could be noted; it has to be written anew"
+        if function.custom_fwd and function.custom_bwd and function.setup_context:
             report.add(
                 self,
                 forward,
@@ -136,7 +138,7 @@ class UnpairedCustomFwdBwd(FlowRule):
                 why="`custom_fwd` notes the autocast state on the first argument of `forward`: the backward raises "
                 "AttributeError.",
                 help="Write `forward(ctx, …)` without `setup_context`.",
-                builder=NoFix(reason),
+                builder=NoFix(_NO_CTX),
             )
             return
         if function.hands_on:
@@ -151,7 +153,7 @@ class UnpairedCustomFwdBwd(FlowRule):
                 trail=((forward, "forward is not decorated"),),
                 builder=AddTwin(forward, backward, "custom_bwd"),
             )
-        elif function.custom_fwd and function.custom_bwd is False:
+        elif function.custom_fwd and function.custom_bwd is False and not function.by_hand:
             effect = "Outside the region the backward runs with autocast off on half-precision gradients."
             if function.inputs_dtype is DType.FLOAT32:
                 effect = (
@@ -167,10 +169,14 @@ class UnpairedCustomFwdBwd(FlowRule):
                 forward,
                 f"`custom_fwd` on the forward of `{name}` has no `custom_bwd` on its backward",
                 why=effect,
-                help="Decorate `backward` with `custom_bwd` for the same device.",
+                help="Switch autocast off in `backward`."
+                if function.setup_context
+                else "Decorate `backward` with `custom_bwd` for the same device.",
                 level=Level.WARNING,
                 trail=((backward, "backward is not decorated"),),
-                builder=AddTwin(backward, forward, "custom_fwd"),
+                builder=NoFix(_NO_CTX)
+                if function.setup_context
+                else AddTwin(backward, forward, "custom_fwd"),
             )
         elif (
             function.custom_fwd

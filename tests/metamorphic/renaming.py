@@ -178,14 +178,16 @@ class _Survey:
         return any(node.name == name and node is not of and self._is_free(node) for node in classes)
 
     def _fields(self, nodes: Iterable[ast.AST]) -> set[str]:
-        """The fields of dataclasses and named tuples: parameters and attributes at once."""
-        return {
+        """Names and attributes at once: the fields of dataclasses and named tuples, and what the body of a class
+        imports."""
+        inner = [part for node in nodes if isinstance(node, ast.ClassDef) for part in node.body]
+        fields = {
             part.target.id
-            for node in nodes
-            if isinstance(node, ast.ClassDef)
-            for part in node.body
+            for part in inner
             if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
         }
+        imports = [part for part in inner if isinstance(part, ast.ImportFrom)]
+        return fields | {alias.name for part in imports for alias in part.names}
 
     def _given(self, nodes: Iterable[ast.AST]) -> set[str]:
         """Attributes that keywords of others' functions make: ``SimpleNamespace(amp=True)``."""
