@@ -36,10 +36,10 @@ from amplint.source.facts import FileFacts, Scope, facts_of
 from amplint.source.modules import Location
 from amplint.source.outline import FunctionOutline, dotted
 from amplint.source.project import Project, ProjectFile
+from amplint.source.words import STAR
 
 _ALL = re.compile(rb"^__all__[ \t]*=[ \t]*[\[(]([^\])=]*)[\])][ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 _QUOTED = re.compile(rb"[\w]+")
-_STAR = re.compile(rb"import[\s\\]*\*")
 _BUILTINS = frozenset(dir(builtins))
 _MOST_MEANINGS = 8
 _MOST_STEPS = 32
@@ -236,7 +236,7 @@ class Names:
     def _has_star(self, path: Path, data: bytes) -> bool:
         """Whether something in a module that nobody has read looks like a star import."""
         if path not in self._starry:
-            self._starry[path] = _STAR.search(data) is not None
+            self._starry[path] = STAR.search(data) is not None
         return self._starry[path]
 
     def _exports(self, path: Path, data: bytes) -> frozenset[bytes] | None:
