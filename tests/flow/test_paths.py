@@ -222,6 +222,21 @@ CORRELATED = {
             with torch.autocast("cuda", enabled=use_amp):
                 loss.backward()  # off
     """,
+    "what a loop takes out of a collection is there": """
+        def step(loss, optimizer=None):
+            if optimizer is None:
+                loss.backward()  # never
+
+        def main(loss, optimizers):
+            for optimizer in optimizers:
+                step(loss, optimizer)
+    """,
+    "what the code expects to be None may be": """
+        def main(loss, optimizers):
+            first, = optimizers
+            if first is None:
+                loss.backward()  # out
+    """,
     "TYPE_CHECKING apart, unknown names go both ways": """
         def main(loss, flag):
             context = torch.autocast("cuda") if flag else nullcontext()

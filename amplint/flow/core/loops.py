@@ -11,7 +11,17 @@ from amplint.flow.state.conditions import negation
 from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Constant, Instance, Iteration, Mapping, Number, Sequence, Value
+from amplint.flow.state.values import (
+    NONE,
+    Constant,
+    Instance,
+    Iteration,
+    Mapping,
+    Number,
+    Sequence,
+    Unknown,
+    Value,
+)
 from amplint.lowering import program as ir
 
 ROUNDS = 2
@@ -188,7 +198,11 @@ def _next(m: Machine, node: ir.For, source: Value | None, item: Value | None) ->
         return item
     assert source is not None
     lose_order(m, source, node)
-    return m.iterate(source, node.source)
+    drawn = m.iterate(source, node.source)
+    if isinstance(drawn, Unknown):
+        # collections of objects seldom hold None, and code that expects it asks: that way is not walked
+        m.exists(drawn)
+    return drawn
 
 
 def is_number(value: Value) -> bool:
