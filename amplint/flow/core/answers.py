@@ -276,6 +276,11 @@ class Answers(Paths):
         """Whether a model is registered for calls of a qualified name."""
         return name in self.registry.calls
 
+    def knows_method(self, value: Value, name: str) -> bool:
+        """Whether a model is registered for a method of what a value is, rather than of whatever object it may be."""
+        keys = (key for key in self.keys_of(value) if key not in ("", Unknown, Instance, kinds.ClassValue))
+        return any((key, name) in self.registry.methods for key in keys)
+
 
 def _news(value: Value, others: list[Value]) -> tuple[int, int]:
     """How many questions tell the alternatives of a value apart that tell those of no other one, and how many there

@@ -271,6 +271,9 @@ class Api(Protocol):
     def knows(self, name: str) -> bool:
         """Whether a model is registered for calls of exactly this qualified name."""
 
+    def knows_method(self, value: Value, name: str) -> bool:
+        """Whether a model is registered for a method of what a value is, rather than of whatever object it may be."""
+
     def decorators(self, function: FunctionValue) -> list[Value]:
         """The decorators of a function, evaluated."""
 

@@ -21,6 +21,9 @@ from amplint.flow.state.values import (
 )
 from amplint.lowering import program as ir
 
+_MISSING = Constant(...)
+"""Stands for what is not there, where that is told apart from what is."""
+
 
 def display(m: Machine, node: ir.Display) -> Value:
     items: list[Value] = []
@@ -83,11 +86,54 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
+    held = _gone_through(m, node) if node.kind == "dict" else None
+    if held is not None:
+        return _key_by_key(m, node, held)
     source = m.told_apart(m.evaluate(node.clauses[0].source))
     rows = list(leaves(apply(_row_of_keys, source)))
     if 1 < len(rows) <= MOST_ITEMS and all(isinstance(row, Sequence) and row.exact for row in rows):
         return m.each(source, lambda one: _comprehended(m, node, _row_of_keys(m.contents(one))))
     return _comprehended(m, node, apply(_row_of_keys, m.contents(source)))
+
+
+def _gone_through(m: Machine, node: ir.Comprehension) -> Mapping | None:
+    """The dict in ``{key: f(value) for key, value in parts.items()}``, if all its keys are known and some of them are
+    there on some paths only."""
+    clause, *others = node.clauses
+    match clause:
+        case ir.Clause(
+            target=ir.Display(elements=(ir.Name(id=name), ir.Name())),
+            source=ir.Call(
+                function=ir.Attribute(value=ir.Name() | ir.Attribute() as base, name="items"), arguments=()
+            ),
+            tests=(),
+        ) if not others and isinstance(node.key, ir.Name) and node.key.id == name:
+            held = m.contents(m.evaluate(base))
+            if isinstance(held, Mapping) and not held.rest and len(held.items) <= MOST_ITEMS:
+                return held if any(UNBOUND in leaves(value) for _, value in held.items) else None
+    return None
+
+
+def _key_by_key(m: Machine, node: ir.Comprehension, held: Mapping) -> Value:
+    """A dict with the keys of another one, each where that has it."""
+    bound, context = dict(m.state.names), m.frame.context
+
+    def element(key: object, value: Value) -> Value:
+        if value == _MISSING:
+            return UNBOUND
+        m.assign(node.clauses[0].target, Sequence((Constant(key), value)))
+        return m.evaluate(node.element)
+
+    items: list[tuple[object, Value]] = []
+    try:
+        for number, key in enumerate(dict.fromkeys(key for key, _ in held.items)):
+            m.frame.context = symbol("item", context, node.number, number)
+            there = apply(lambda leaf: _MISSING if leaf == UNBOUND else leaf, held.get(key) or UNBOUND)
+            items.append((key, m.each(there, partial(element, key))))
+    finally:
+        m.frame.context = context
+    _restore(m, bound, node)
+    return _kept(m, Mapping(tuple(items), (), m.fresh_display(node), m.place(node)))
 
 
 def _row_of_keys(source: Value) -> Value:

@@ -242,6 +242,8 @@ def _hasattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 
 def _has(api: Api, value: Value, name: str, node: Node) -> bool | None:
+    if not isinstance(value, Unknown) and api.knows_method(value, name):
+        return True
     match value:
         case External():
             return _outside_has(api, value.name, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from amplint.events import Place, StateSaved
 from amplint.flow.core.api import Api, Arguments
@@ -54,12 +55,13 @@ _MOST_CHOICES = 4
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A part of what is saved. ``named``: it stands under a key, a position or the name of an attribute; ``key`` is the
-    key of a dict, if that is a text."""
+    key of a dict, if that is a text. ``last``: all others were looked at before."""
 
     value: Value
     named: bool = True
     depth: int = 0
     key: str | None = None
+    last: bool = False
 
     def inner(self, value: Value, *, named: bool, key: object = None) -> _Part:
         return _Part(value, named, self.depth + 1, key if isinstance(key, str) else None)
@@ -155,19 +157,24 @@ def _written(api: Api, value: Value, depth: int = 0) -> Place | None:
 
 
 def _collect(api: Api, pending: tuple[_Part, ...], found: _Found, tell: Callable[[_Found], None]) -> None:
-    """Looks for states in parts of a checkpoint, and tells what there is: several times if a condition chose a part."""
+    """Looks for states in parts of a checkpoint, and tells what there is: several times if a condition chose a part.
+    Where there are many such parts, those of which nothing is known come last, and are no optimizers."""
+    may_hold = partial(_may_hold, api)
     while pending:
         part, pending = pending[0], pending[1:]
+        many = found.choices == _MOST_CHOICES
         if not isinstance(part.value, Choice):
             found, more = _look_into(api, part, found)
             pending = (*more, *pending)
-        elif not any(_may_hold(api, leaf) for leaf in leaves(part.value)):
+        elif not any(map(may_hold, leaves(part.value))) or (many and part.last):
             hidden = any(_hides(leaf, named=part.named) for leaf in leaves(part.value))
             found = replace(found, complete=found.complete and not hidden)
+        elif part.named and not part.last and all(map(_is_of_object, filter(may_hold, leaves(part.value)))):
+            pending = (*pending, replace(part, last=True))
         elif not part.named:
             # one of several that are there, like as not: under other keys of a dict, as other items of a list
             pending = (*(replace(part, value=leaf) for leaf in leaves(part.value)), *pending)
-        elif found.choices == _MOST_CHOICES:
+        elif many:
             found = replace(found, complete=False)
             pending = (*(replace(part, value=leaf) for leaf in leaves(part.value)), *pending)
         else:
@@ -194,6 +201,11 @@ def _may_hold(api: Api, value: Value) -> bool:
     if isinstance(value, StateDict):
         return value.kind in (OPTIMIZER, SCALER, OBJECT)
     return isinstance(value, (Scaler, Optimizer, Mapping, Sequence, Instance))
+
+
+def _is_of_object(value: Value) -> bool:
+    """Whether a value is the state of an object of which nothing is known."""
+    return isinstance(value, StateDict) and value.kind == OBJECT
 
 
 def _hides(value: Value, *, named: bool) -> bool:
