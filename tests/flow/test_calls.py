@@ -72,6 +72,28 @@ CALLS = {
         def main(loss):
             Trainer().run(loss)
     """,
+    "a module that a function far down imports": """
+        def load_torch():
+            import torch
+            return torch
+
+        def region():
+            torch = load_torch()
+            return torch.autocast("cuda")
+
+        def first(loss):
+            second(loss)
+
+        def second(loss):
+            third(loss)
+
+        def third(loss):
+            with region():
+                loss.backward()  # in
+
+        def main(loss):
+            first(loss)
+    """,
     "an inherited method": """
         class Base:
             def run(self, loss):

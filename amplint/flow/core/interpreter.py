@@ -47,8 +47,8 @@ _TIDY = 64
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
 SMALL = 12
-"""A function of so few statements is followed for what it returns, whether it has effects or not; a property at any
-depth."""
+"""A function of so few statements is followed for what it returns, whether it has effects or not; a property, and one
+that imports something, at any depth."""
 
 
 class Interpreter(Instances):
@@ -159,7 +159,8 @@ class Interpreter(Instances):
             function.outline is not None and function.outline.name == "__getattr__"
         )
         near = len(self.active) < LOOKED_INTO
-        return _is_small(function) and (attribute or near or self.project.dispatches(function))
+        gives = self.project.imports(function) or self.project.dispatches(function)
+        return _is_small(function) and (attribute or near or gives)
 
     def has_effects(self, function: FunctionValue) -> bool:
         """Whether a function has effects by what its text names."""

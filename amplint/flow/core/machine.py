@@ -194,6 +194,9 @@ class ProjectView(Protocol):
     def computes_names(self, function: FunctionValue) -> bool:
         """Whether a function may set attributes whose names nobody can read off: by ``setattr`` or ``__dict__``."""
 
+    def imports(self, function: FunctionValue) -> bool:
+        """Whether a function imports something itself."""
+
     def dispatches(self, function: FunctionValue) -> bool:
         """Whether a function calls what it has looked up: ``getattr(hook, name)(self)``."""
 

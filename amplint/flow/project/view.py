@@ -409,6 +409,11 @@ class View:
             body.computed for body in facts_of(function.file.outline).of(outline).bodies()
         )
 
+    def imports(self, function: FunctionValue) -> bool:
+        """Whether a function imports something itself, which it may give to its caller: ``torch = load_torch()``."""
+        outline = self._outline(function)
+        return outline is not None and facts_of(function.file.outline).of(outline).body.imports
+
     def dispatches(self, function: FunctionValue) -> bool:
         """Whether a function calls what it has looked up: ``getattr(hook, name)(self)``, ``for handler in handlers:
         handler(self)``, ``self.handlers[event](self)``."""
