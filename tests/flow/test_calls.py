@@ -94,6 +94,28 @@ CALLS = {
         def main(loss):
             first(loss)
     """,
+    "arguments that a function does not have": """
+        def penalty(loss, weight=1.0):
+            return weight * loss
+
+        def main(loss, flag):
+            if flag:
+                penalty(loss, scale=2.0)
+                loss.backward()  # never
+            else:
+                penalty(loss, 2.0, 3.0)
+                loss.backward()  # never
+            loss.backward()  # never
+    """,
+    "arguments that a decorator may take": """
+        def main(loss):
+            penalty(loss, scale=2.0)
+            loss.backward()  # out
+
+        @somewhere.scales
+        def penalty(loss, weight=1.0):
+            return weight * loss
+    """,
     "an inherited method": """
         class Base:
             def run(self, loss):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.flow.core.api import Arguments
+from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
@@ -13,7 +13,8 @@ from amplint.lowering.program import Parameter, Program, Return
 
 
 def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
-    """Gives each parameter its argument, its default, or something unknown."""
+    """Gives each parameter its argument, its default, or something unknown. A call that Python refuses ends the path:
+    ``model(x, mask=mask)`` where there is no such parameter. What a decorator has made of a function may take it."""
     named = dict(given.keywords)
     position = 0
     for parameter in program.parameters:
@@ -26,6 +27,7 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
                 items = tuple(named.items())
                 unknown = (m.unknown(program.node),) if given.unclear else ()
                 m.state.bind(parameter.name, Mapping(items, unknown, m.fresh(program.node, "keywords")))
+                named = {}
             case _:
                 value: Value | None = None
                 if parameter.kind != "keyword" and position < len(given.positional):
@@ -34,6 +36,9 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
                 elif parameter.name in named:
                     value = named.pop(parameter.name)
                 m.state.bind(parameter.name, _value(m, program, parameter, value, given))
+    refused = bool(named) or position < len(given.positional)
+    if refused and not given.unclear and not program.decorators:
+        raise Dead
     first = program.parameters[0] if program.parameters else None
     function = m.frame.function
     if function is not None and function.outline is not None and function.outline.owner is not None and first:
