@@ -11,8 +11,8 @@ other calls in its trail.
 
 It is a warning in general. It is an error where the region changes the gradients: a part of the forward
 pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
-`custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16 and the project is
-limited to torch older than 2.5.
+`custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16, on another device than
+the CPU, and the project is limited to torch older than 2.5.
 
 ## Why is this bad
 
@@ -185,7 +185,11 @@ class BackwardInAutocast(FlowRule):
                 "The part of the forward that autocast was switched off for runs its backward in "
                 f"{dtype_name(region)} after all, which changes the gradients."
             )
-        elif region.dtype is DType.BFLOAT16 and compare(self.setting.torch, "<", (2, 5)):
+        elif (
+            region.dtype is DType.BFLOAT16
+            and region.device != "cpu"  # whose backward runs in the thread of its caller
+            and compare(self.setting.torch, "<", (2, 5))
+        ):
             level = Level.ERROR
             why = (
                 "Before torch 2.5 the engine's threads do not know the region's bfloat16 and run the backward's matrix "

@@ -88,6 +88,12 @@ class FunctionOutline:
         error = rest[0].exc.func if isinstance(rest[0].exc, ast.Call) else rest[0].exc
         return dotted(error) == "NotImplementedError"
 
+    @property
+    def placeholder(self) -> bool:
+        """Whether it is a method that does nothing: who uses what it gives expects another one in a subclass."""
+        special = self.name.startswith("__")
+        return self.owner is not None and not special and all(map(_gives_nothing, self._body))
+
 
 class ClassOutline:
     """A class: its bases as written, its methods and fields."""
@@ -249,6 +255,13 @@ def _does_nothing(node: ast.stmt) -> bool:
         parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
         return all(isinstance(part, ast.Constant) for part in parts)
     return isinstance(node, ast.Pass) or (isinstance(node, ast.AnnAssign) and node.value is None)
+
+
+def _gives_nothing(node: ast.stmt) -> bool:
+    """Whether a statement does nothing, or is ``return`` or ``return None``."""
+    if not isinstance(node, ast.Return):
+        return _does_nothing(node)
+    return node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
 
 
 _PLAIN_FIELDS = frozenset({"ctx", "op", "ops", "id", "attr", "arg", "names", "kind", "type_comment"})

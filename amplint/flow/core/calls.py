@@ -266,6 +266,8 @@ def call_function(m: Machine, function: FunctionValue, given: Arguments, node: N
             return m.each(value, lambda one: call(m, one, given, node))
     if function.manages_context:
         return ContextManager("generator", m.fresh(node), Partial(function, given.positional, given.keywords))
+    if function.outline is not None and function.outline.placeholder:
+        return m.unknown(node)
     if not m.follows(function, given):
         return m.cut(function, given, node)
     program = m.program_of(function)

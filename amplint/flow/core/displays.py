@@ -7,10 +7,12 @@ from functools import partial
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.conditions import Condition, apply, both, leaves, select, within
 from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
-from amplint.flow.state.symbols import ONE_OF_MANY, symbol
+from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, symbol
 from amplint.flow.state.values import (
+    FALSE,
+    TRUE,
     UNBOUND,
     ClassValue,
     Constant,
@@ -21,6 +23,8 @@ from amplint.flow.state.values import (
 )
 from amplint.lowering import program as ir
 
+MOST_OPEN = 2
+"""Of so many items of a list it may be open whether they are in it: all such lists are told apart."""
 _MISSING = Constant(...)
 """Stands for what is not there, where that is told apart from what is."""
 
@@ -152,6 +156,7 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     results: list[Value] = []
     keys: list[Value] = []
     exact = simple and isinstance(source, Sequence) and source.exact and is_short(source.items)
+    conditions: list[Condition] = []
     try:
         if exact:
             assert isinstance(source, Sequence)
@@ -159,10 +164,12 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
                 m.frame.rounds = (*rounds, number)
                 m.frame.context = symbol("item", context, node.number, number)
                 m.assign(node.clauses[0].target, item)
-                wanted = _is_wanted(m, node.clauses[0].tests)
-                if wanted is not False:
-                    _element(m, node, keys, results)
-                if wanted is None:
+                wanted = _wanted(m, node.clauses[0].tests)
+                if wanted == FALSE:
+                    continue
+                _element(m, node, keys, results)
+                conditions.append(wanted)
+                if wanted != TRUE:
                     exact = False
                     keys[-1:] = [m.unknown(node)] if keys else []
         else:
@@ -182,8 +189,25 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     _restore(m, bound, node)
     if node.kind == "dict":
         return _dict_of(m, keys, results, node)
-    identity = m.fresh_display(node) if node.kind == "list" else None
-    return _kept(m, Sequence(tuple(results), bool(exact) and node.kind != "set", identity=identity))
+    if node.kind != "list":
+        return Sequence(tuple(results), bool(exact) and node.kind != "set")
+    identity = m.fresh_display(node)
+    made = Sequence(tuple(results), bool(exact), identity=identity)
+    if 0 < sum(one != TRUE for one in conditions) <= MOST_OPEN:
+        m.store(identity, "[]", _by_path(identity, tuple(zip(conditions, results, strict=True)), ()))
+        return made
+    return _kept(m, made)
+
+
+def _by_path(identity: Symbol, rows: tuple[tuple[Condition, Value], ...], done: tuple[Value, ...]) -> Value:
+    """The list that has each of some items where its condition holds, ``[x for x in (a, b) if x is not None]``: one for
+    each way in which the conditions may come out."""
+    if not rows:
+        return Sequence(done, identity=identity)
+    (condition, value), *others = rows
+    rest = tuple(others)
+    there = _by_path(identity, rest, (*done, within(value, condition)))
+    return there if condition == TRUE else select(condition, there, _by_path(identity, rest, done))
 
 
 def lose_order(m: Machine, source: Value | None, node: ir.Node) -> None:
@@ -211,15 +235,14 @@ def _has_effects(m: Machine, value: ClassValue) -> bool:
     return any(method is not None and m.has_effects(method) for method in methods)
 
 
-def _is_wanted(m: Machine, tests: Sequence_[ir.Expression]) -> bool | None:
-    """Whether an item passes the tests of a comprehension, or None."""
-    outcome: bool | None = True
+def _wanted(m: Machine, tests: Sequence_[ir.Expression]) -> Condition:
+    """The condition under which an item passes the tests of a comprehension."""
+    outcome: Condition = TRUE
     for test in tests:
-        passed = m.known_truth(m.evaluate(test))
-        if passed is False:
-            return False
-        outcome = passed if outcome else None
-    return outcome
+        outcome = both(outcome, m.test(test))
+        if m.known_truth(outcome) is False:
+            return FALSE
+    return TRUE if m.known_truth(outcome) else outcome
 
 
 def _element(m: Machine, node: ir.Comprehension, keys: list[Value], results: list[Value]) -> None:

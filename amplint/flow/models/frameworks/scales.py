@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from amplint.events import AmpHidden, DType, Framework, FrameworkScaled, FrameworkUnscaled, Place
@@ -11,12 +11,13 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Prepared, Scaler
 from amplint.flow.state.atoms import equals, is_true
-from amplint.flow.state.conditions import Condition, choice, either
+from amplint.flow.state.conditions import Condition, apply, choice, either
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
+    UNBOUND,
     Constant,
     Instance,
     Note,
@@ -155,19 +156,38 @@ def _where(api: Api, condition: Condition, scaler: Scaler) -> Value:
 
 def told_of_scaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework has computed gradients of a loss that it may have scaled."""
-    on = scales(api, framework)
-    if on is not False:
-        found = precision_of(api, framework)
+
+    def tell(found: Precision | None, on: bool | None) -> None:
         told = found.framework if found is not None and found.told else None
         api.emit(FrameworkScaled(api.place(node), regions(api), on is True, told))
+
+    _where_it_may_scale(api, framework, tell)
 
 
 def told_of_unscaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework divides the gradients of all optimizers that it has prepared, if it scales losses."""
-    on = scales(api, framework)
-    if on is not False:
+
+    def tell(found: Precision | None, on: bool | None) -> None:
         api.emit(FrameworkUnscaled(api.place(node), regions(api), on is True))
         api.set_note(_GRADIENTS, Unscaled())
+
+    _where_it_may_scale(api, framework, tell)
+
+
+def _where_it_may_scale(
+    api: Api, framework: Value, tell: Callable[[Precision | None, bool | None], None]
+) -> None:
+    """Goes through the ways in which an object may have been told how to train, each on a path of its own."""
+
+    def one(leaf: Value) -> Value:
+        found = leaf if isinstance(leaf, Precision) else None
+        on = None if found is None else api.known_truth(found.scales)
+        if on is not False:
+            tell(found, on)
+        return NONE
+
+    noted = api.noted(framework.identity, Precision) if isinstance(framework, Instance) else None
+    api.each(apply(lambda leaf: NONE if leaf == UNBOUND else leaf, noted or NONE), one)
 
 
 def may_step(api: Api, node: Node) -> None:
