@@ -245,6 +245,29 @@ OF_LOG_PROBABILITIES = frozenset({"nll_loss", "ctc_loss", "kl_div"})
 """Losses whose input is what ``log_softmax`` gives, which autocast runs in float32."""
 
 
+_TRANSFORMS = ("fft", "ifft", "rfft", "ihfft")
+TO_COMPLEX = frozenset(
+    {
+        "complex",
+        "polar",
+        "view_as_complex",
+        *(f"fft.{name}{n}" for name in _TRANSFORMS for n in ("", "2", "n")),
+    }
+)
+"""Ops that give complex numbers, which autocast leaves alone."""
+TO_REAL = frozenset(
+    {
+        "abs",
+        "angle",
+        "real",
+        "imag",
+        "view_as_real",
+        *(f"fft.{name}{n}" for name in ("irfft", "hfft") for n in ("", "2", "n")),
+    }
+)
+"""Ops that make real numbers of complex ones."""
+
+
 SOURCES = {
     "index_put": 1,
     "index_copy": 2,

@@ -72,6 +72,32 @@ CALLS = {
         def main(loss):
             Trainer().run(loss)
     """,
+    "a question far down that is asked twice": """
+        _special = False
+
+        def initialise():
+            global _special
+            _special = somewhere.find()
+
+        def special():
+            return _special
+
+        def first(loss):
+            second(loss)
+
+        def second(loss):
+            third(loss)
+
+        def third(loss):
+            context = nullcontext() if special() else torch.autocast("cuda")
+            with context:
+                if not special():
+                    loss.backward()  # in
+
+        def main(loss):
+            initialise()
+            first(loss)
+    """,
     "a module that a function far down imports": """
         def load_torch():
             import torch

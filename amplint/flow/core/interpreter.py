@@ -47,8 +47,8 @@ _TIDY = 64
 LOOKED_INTO = 3
 """So deep constructors and small functions are followed that have no effects."""
 SMALL = 12
-"""A function of so few statements is followed for what it returns, whether it has effects or not; a property, and one
-that imports something, at any depth."""
+"""A function of so few statements is followed for what it returns, whether it has effects or not; a property, one of a
+single statement, and one that imports something, at any depth."""
 
 
 class Interpreter(Instances):
@@ -160,7 +160,7 @@ class Interpreter(Instances):
         )
         near = len(self.active) < LOOKED_INTO
         gives = self.project.imports(function) or self.project.dispatches(function)
-        return _is_small(function) and (attribute or near or gives)
+        return _is_small(function) and (attribute or near or gives or _is_single(function))
 
     def has_effects(self, function: FunctionValue) -> bool:
         """Whether a function has effects by what its text names."""
@@ -459,6 +459,11 @@ def _dotted(node: ir.Expression) -> str | None:
     if isinstance(node, ir.LiteralNode) and isinstance(node.value, str):
         return node.value if all(part.isidentifier() for part in node.value.split(".")) else None
     return dotted_name(node)
+
+
+def _is_single(function: FunctionValue) -> bool:
+    """Whether a function is one statement, ``return _initialised``: two calls of it are to have one answer."""
+    return function.outline is not None and function.outline.size == 1
 
 
 def _is_small(function: FunctionValue) -> bool:

@@ -238,6 +238,10 @@ def _result(api: Api, run: Run, policy: Policy, region: Region | None, node: Nod
         return first.moved() if isinstance(first, Tensor) else None
     if ops.is_in_place(run.name):
         return first if isinstance(first, Tensor) else None
+    if run.plain in ops.TO_COMPLEX:
+        return Tensor(DType.COMPLEX)
+    if any(value.dtype is DType.COMPLEX for value in run.tensors):
+        return Tensor(DType.COMPLEX) if run.plain not in ops.TO_REAL else None
     if any(value.dtype is DType.FLOAT64 for value in run.tensors):
         return Tensor(DType.FLOAT64)
     if policy is Policy.FACTORY:
