@@ -10,7 +10,7 @@ from amplint.flow.core.bodies import bind_parameters, run_body
 from amplint.flow.core.instances import method_of_asked
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import CallModel, MethodModel
-from amplint.flow.state.conditions import Condition, atoms, both, without
+from amplint.flow.state.conditions import Condition, atoms, without
 from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.store import Ambient, Key
 from amplint.flow.state.symbols import AT, Symbol, symbol
@@ -395,7 +395,7 @@ def _apply(m: Machine, summary: Summary, node: Node) -> Value:
     frame.makes = frame.makes or summary.makes
     if summary.graph.items and not m.silent:
         frame.graph.items.append(Calls(m.state.condition, summary.graph, m.place(node), m.state.yielded))
-    condition = both(m.state.condition, summary.condition)
+    condition = m.narrowed(summary.condition)
     if condition == FALSE:
         raise Dead
     for key, value in summary.writes.items():
