@@ -277,3 +277,15 @@ def test_an_optimizer_that_takes_the_scale_is_left_alone_by_step_alone(
         text = text.replace(step, f"        scaler.unscale_(optimizer)\n{step}")
     names = {name for name, _ in found(tmp_path, main=text)}
     assert names == ({"half-model"} if unscaled else set())
+
+
+def test_a_call_that_python_refuses_reaches_nothing(tmp_path: Path) -> None:
+    train = (
+        "def train(model, x, epochs=1):\n"
+        "    with torch.autocast('cuda'):\n        loss = model(x).mean()\n        loss.backward()\n"
+    )
+    (tmp_path / "main.py").write_text(
+        f"import torch\n\n\n{train}\n\ndef main(model, x):\n    train(model, x, rounds=2)\n"
+    )
+    found = [finding.name for finding in check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings]
+    assert found == ["backward-in-autocast"]

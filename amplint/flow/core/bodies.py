@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from amplint.flow.core.api import Arguments, Dead
+from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
@@ -12,9 +12,20 @@ from amplint.flow.state.values import NONE, Iteration, Mapping, Sequence, Unknow
 from amplint.lowering.program import Parameter, Program, Return
 
 
+def refuses(program: Program, given: Arguments) -> bool:
+    """Whether Python refuses a call: ``model(x, mask=mask)`` where there is no such parameter. What a decorator has
+    made of a function may take it."""
+    kinds = [parameter.kind for parameter in program.parameters]
+    if given.unclear or program.decorators:
+        return False
+    if "*" not in kinds and len(given.positional) > kinds.count("positional") + kinds.count("normal"):
+        return True
+    named = {parameter.name for parameter in program.parameters if parameter.kind in ("normal", "keyword")}
+    return "**" not in kinds and any(name not in named for name, _ in given.keywords)
+
+
 def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
-    """Gives each parameter its argument, its default, or something unknown. A call that Python refuses ends the path:
-    ``model(x, mask=mask)`` where there is no such parameter. What a decorator has made of a function may take it."""
+    """Gives each parameter its argument, its default, or something unknown."""
     named = dict(given.keywords)
     position = 0
     for parameter in program.parameters:
@@ -27,7 +38,6 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
                 items = tuple(named.items())
                 unknown = (m.unknown(program.node),) if given.unclear else ()
                 m.state.bind(parameter.name, Mapping(items, unknown, m.fresh(program.node, "keywords")))
-                named = {}
             case _:
                 value: Value | None = None
                 if parameter.kind != "keyword" and position < len(given.positional):
@@ -36,9 +46,6 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
                 elif parameter.name in named:
                     value = named.pop(parameter.name)
                 m.state.bind(parameter.name, _value(m, program, parameter, value, given))
-    refused = bool(named) or position < len(given.positional)
-    if refused and not given.unclear and not program.decorators:
-        raise Dead
     first = program.parameters[0] if program.parameters else None
     function = m.frame.function
     if function is not None and function.outline is not None and function.outline.owner is not None and first:

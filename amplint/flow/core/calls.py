@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint.flow.core.api import Arguments, Dead
-from amplint.flow.core.bodies import bind_parameters, run_body
+from amplint.flow.core.bodies import bind_parameters, refuses, run_body
 from amplint.flow.core.instances import method_of_asked
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import CallModel, MethodModel
@@ -273,6 +273,8 @@ def call_function(m: Machine, function: FunctionValue, given: Arguments, node: N
     program = m.program_of(function)
     if program is None:
         return m.cut(function, given, node)
+    if refuses(program, given):
+        raise Dead
     given = _canonical(m, function, program, given)
     return m.for_each_ambient(partial(_summarised, m, function, program, given, node))
 
