@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from amplint.events import AmpHidden, DType, Framework, FrameworkScaled, FrameworkUnscaled, Place
@@ -11,13 +11,12 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Prepared, Scaler
 from amplint.flow.state.atoms import equals, is_true
-from amplint.flow.state.conditions import Condition, apply, choice, either
+from amplint.flow.state.conditions import Condition, apply, choice, either, leaves
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
-    UNBOUND,
     Constant,
     Instance,
     Note,
@@ -77,8 +76,28 @@ def tell_precision(
 
 
 def precision_of(api: Api, framework: Value | None) -> Precision | None:
-    """How an object of a framework is told to train, if that is known on this path."""
-    return api.note(framework.identity, Precision) if isinstance(framework, Instance) else None
+    """How an object of a framework is told to train, if that is known on this path. Where settings choose between
+    several ways, ``mixed_precision="fp16" if flag else "no"``, so do its conditions."""
+    noted = api.noted(framework.identity, Precision) if isinstance(framework, Instance) else None
+    ways = [leaf for leaf in leaves(noted) if isinstance(leaf, Precision)] if noted is not None else []
+    if noted is None or len(ways) != len(leaves(noted)):
+        return None
+    return replace(
+        ways[0],
+        scales=apply(_scales, noted),
+        told=any(way.told for way in ways),
+        given=apply(_given, noted) if any(way.given is not None for way in ways) else None,
+    )
+
+
+def _scales(way: Value) -> Value:
+    assert isinstance(way, Precision)
+    return way.scales
+
+
+def _given(way: Value) -> Value:
+    assert isinstance(way, Precision)
+    return way.given if way.given is not None else NONE
 
 
 def scales(api: Api, framework: Value | None) -> bool | None:
@@ -156,38 +175,19 @@ def _where(api: Api, condition: Condition, scaler: Scaler) -> Value:
 
 def told_of_scaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework has computed gradients of a loss that it may have scaled."""
-
-    def tell(found: Precision | None, on: bool | None) -> None:
+    on = scales(api, framework)
+    if on is not False:
+        found = precision_of(api, framework)
         told = found.framework if found is not None and found.told else None
         api.emit(FrameworkScaled(api.place(node), regions(api), on is True, told))
-
-    _where_it_may_scale(api, framework, tell)
 
 
 def told_of_unscaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework divides the gradients of all optimizers that it has prepared, if it scales losses."""
-
-    def tell(found: Precision | None, on: bool | None) -> None:
+    on = scales(api, framework)
+    if on is not False:
         api.emit(FrameworkUnscaled(api.place(node), regions(api), on is True))
         api.set_note(_GRADIENTS, Unscaled())
-
-    _where_it_may_scale(api, framework, tell)
-
-
-def _where_it_may_scale(
-    api: Api, framework: Value, tell: Callable[[Precision | None, bool | None], None]
-) -> None:
-    """Goes through the ways in which an object may have been told how to train, each on a path of its own."""
-
-    def one(leaf: Value) -> Value:
-        found = leaf if isinstance(leaf, Precision) else None
-        on = None if found is None else api.known_truth(found.scales)
-        if on is not False:
-            tell(found, on)
-        return NONE
-
-    noted = api.noted(framework.identity, Precision) if isinstance(framework, Instance) else None
-    api.each(apply(lambda leaf: NONE if leaf == UNBOUND else leaf, noted or NONE), one)
 
 
 def may_step(api: Api, node: Node) -> None:
