@@ -8,8 +8,8 @@ from functools import partial
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import Condition, apply, both, leaves, select, within
-from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
-from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, symbol
+from amplint.flow.state.short import MOST_ITEMS, are_several, by_path, is_short, where_there
+from amplint.flow.state.symbols import ONE_OF_MANY, symbol
 from amplint.flow.state.values import (
     FALSE,
     TRUE,
@@ -25,8 +25,6 @@ from amplint.lowering import program as ir
 
 MOST_OPEN = 2
 """Of so many items of a list it may be open whether they are in it: all such lists are told apart."""
-_MISSING = Constant(...)
-"""Stands for what is not there, where that is told apart from what is."""
 
 
 def display(m: Machine, node: ir.Display) -> Value:
@@ -79,7 +77,7 @@ def _spread(m: Machine, items: list[tuple[object, Value]], rest: list[Value], no
 def _under(name: object, before: Value, one: Value) -> Value:
     """What a dict puts under a name, or what was there before."""
     found = one.get(name) if isinstance(one, Mapping) else None
-    return before if found is None else apply(lambda leaf: before if leaf == UNBOUND else leaf, found)
+    return before if found is None else apply(partial(_or_before, before), found)
 
 
 def _kept(m: Machine, value: Sequence | Mapping) -> Value:
@@ -90,54 +88,11 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    held = _gone_through(m, node) if node.kind == "dict" else None
-    if held is not None:
-        return _key_by_key(m, node, held)
     source = m.told_apart(m.evaluate(node.clauses[0].source))
     rows = list(leaves(apply(_row_of_keys, source)))
     if 1 < len(rows) <= MOST_ITEMS and all(isinstance(row, Sequence) and row.exact for row in rows):
         return m.each(source, lambda one: _comprehended(m, node, _row_of_keys(m.contents(one))))
     return _comprehended(m, node, apply(_row_of_keys, m.contents(source)))
-
-
-def _gone_through(m: Machine, node: ir.Comprehension) -> Mapping | None:
-    """The dict in ``{key: f(value) for key, value in parts.items()}``, if all its keys are known and some of them are
-    there on some paths only."""
-    clause, *others = node.clauses
-    match clause:
-        case ir.Clause(
-            target=ir.Display(elements=(ir.Name(id=name), ir.Name())),
-            source=ir.Call(
-                function=ir.Attribute(value=ir.Name() | ir.Attribute() as base, name="items"), arguments=()
-            ),
-            tests=(),
-        ) if not others and isinstance(node.key, ir.Name) and node.key.id == name:
-            held = m.contents(m.evaluate(base))
-            if isinstance(held, Mapping) and not held.rest and len(held.items) <= MOST_ITEMS:
-                return held if any(UNBOUND in leaves(value) for _, value in held.items) else None
-    return None
-
-
-def _key_by_key(m: Machine, node: ir.Comprehension, held: Mapping) -> Value:
-    """A dict with the keys of another one, each where that has it."""
-    bound, context = dict(m.state.names), m.frame.context
-
-    def element(key: object, value: Value) -> Value:
-        if value == _MISSING:
-            return UNBOUND
-        m.assign(node.clauses[0].target, Sequence((Constant(key), value)))
-        return m.evaluate(node.element)
-
-    items: list[tuple[object, Value]] = []
-    try:
-        for number, key in enumerate(dict.fromkeys(key for key, _ in held.items)):
-            m.frame.context = symbol("item", context, node.number, number)
-            there = apply(lambda leaf: _MISSING if leaf == UNBOUND else leaf, held.get(key) or UNBOUND)
-            items.append((key, m.each(there, partial(element, key))))
-    finally:
-        m.frame.context = context
-    _restore(m, bound, node)
-    return _kept(m, Mapping(tuple(items), (), m.fresh_display(node), m.place(node)))
 
 
 def _row_of_keys(source: Value) -> Value:
@@ -155,23 +110,24 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     rounds, loops, context = m.frame.rounds, m.frame.loops, m.frame.context
     results: list[Value] = []
     keys: list[Value] = []
-    exact = simple and isinstance(source, Sequence) and source.exact and is_short(source.items)
-    conditions: list[Condition] = []
+    rows = _rows(source) if simple else None
+    exact = rows is not None
+    sometimes = 0
     try:
-        if exact:
-            assert isinstance(source, Sequence)
-            for number, item in enumerate(source.items):
+        if rows is not None:
+            for number, row in enumerate(rows):
                 m.frame.rounds = (*rounds, number)
                 m.frame.context = symbol("item", context, node.number, number)
-                m.assign(node.clauses[0].target, item)
-                wanted = _wanted(m, node.clauses[0].tests)
+                there = where_there(row)
+                m.assign(node.clauses[0].target, within(row, there))
+                wanted = _wanted(m, there, node.clauses[0].tests)
                 if wanted == FALSE:
                     continue
                 _element(m, node, keys, results)
-                conditions.append(wanted)
                 if wanted != TRUE:
                     exact = False
-                    keys[-1:] = [m.unknown(node)] if keys else []
+                    sometimes += 1
+                    results[-1] = select(wanted, within(results[-1], wanted), UNBOUND)
         else:
             lose_order(m, source, node)
             m.frame.loops += 1
@@ -189,25 +145,23 @@ def _comprehended(m: Machine, node: ir.Comprehension, source: Value) -> Value:
     _restore(m, bound, node)
     if node.kind == "dict":
         return _dict_of(m, keys, results, node)
+    found = tuple(within(result, where_there(result)) for result in results)
     if node.kind != "list":
-        return Sequence(tuple(results), bool(exact) and node.kind != "set")
+        return Sequence(found, exact and node.kind != "set")
     identity = m.fresh_display(node)
-    made = Sequence(tuple(results), bool(exact), identity=identity)
-    if 0 < sum(one != TRUE for one in conditions) <= MOST_OPEN:
-        m.store(identity, "[]", _by_path(identity, tuple(zip(conditions, results, strict=True)), ()))
+    made = Sequence(found, exact, identity=identity)
+    if 0 < sometimes <= MOST_OPEN:
+        m.store(identity, "[]", by_path(tuple(results), lambda items: Sequence(items, identity=identity)))
         return made
     return _kept(m, made)
 
 
-def _by_path(identity: Symbol, rows: tuple[tuple[Condition, Value], ...], done: tuple[Value, ...]) -> Value:
-    """The list that has each of some items where its condition holds, ``[x for x in (a, b) if x is not None]``: one for
-    each way in which the conditions may come out."""
-    if not rows:
-        return Sequence(done, identity=identity)
-    (condition, value), *others = rows
-    rest = tuple(others)
-    there = _by_path(identity, rest, (*done, within(value, condition)))
-    return there if condition == TRUE else select(condition, there, _by_path(identity, rest, done))
+def _rows(source: Value) -> tuple[Value, ...] | None:
+    """What a comprehension goes through item by item, UNBOUND on the paths that lack it; None if nobody knows."""
+    if not isinstance(source, Sequence):
+        return None
+    rows = source.items if source.exact else source.rows
+    return rows if (source.exact or rows) and is_short(rows) else None
 
 
 def lose_order(m: Machine, source: Value | None, node: ir.Node) -> None:
@@ -235,9 +189,9 @@ def _has_effects(m: Machine, value: ClassValue) -> bool:
     return any(method is not None and m.has_effects(method) for method in methods)
 
 
-def _wanted(m: Machine, tests: Sequence_[ir.Expression]) -> Condition:
-    """The condition under which an item passes the tests of a comprehension."""
-    outcome: Condition = TRUE
+def _wanted(m: Machine, there: Condition, tests: Sequence_[ir.Expression]) -> Condition:
+    """The condition under which an item is there and passes the tests of a comprehension."""
+    outcome = there
     for test in tests:
         outcome = both(outcome, m.test(test))
         if m.known_truth(outcome) is False:
@@ -273,14 +227,19 @@ def _names_in(target: ir.Expression) -> list[ir.Name]:
 
 
 def _dict_of(m: Machine, keys: list[Value], values: list[Value], node: ir.Comprehension) -> Value:
-    items = []
+    items: dict[object, Value] = {}
     rest = []
     for key, value in zip(keys, values, strict=True):
         if isinstance(key, Constant):
-            items.append((key.value, value))
+            before = items.get(key.value, UNBOUND)
+            items[key.value] = apply(partial(_or_before, before), value)
         else:
-            rest.append(value)
-    return _kept(m, Mapping(tuple(items), tuple(rest), m.fresh_display(node), m.place(node)))
+            rest.append(within(value, where_there(value)))
+    return _kept(m, Mapping(tuple(items.items()), tuple(rest), m.fresh_display(node), m.place(node)))
+
+
+def _or_before(before: Value, leaf: Value) -> Value:
+    return before if leaf == UNBOUND else leaf
 
 
 def _item_of(m: Machine, node: ir.Node, one: Value) -> Value:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from amplint.flow.state.conditions import leaves
-from amplint.flow.state.values import Instance, Value
+from collections.abc import Callable
+
+from amplint.flow.state.conditions import Condition, apply, leaves, select, within
+from amplint.flow.state.values import FALSE, TRUE, UNBOUND, Instance, Value
 
 MOST_ITEMS = 8
 """So many items of a collection are gone through one by one."""
@@ -27,3 +29,21 @@ def are_several(items: tuple[Value, ...]) -> bool:
                 return False
             classes.add((leaf.made_of, leaf.external))
     return len(classes) > 1
+
+
+def where_there(row: Value) -> Condition:
+    """The condition under which something is there that is UNBOUND on some paths."""
+    return apply(lambda leaf: FALSE if leaf == UNBOUND else TRUE, row)
+
+
+def by_path(
+    rows: tuple[Value, ...], made: Callable[[tuple[Value, ...]], Value], done: tuple[Value, ...] = ()
+) -> Value:
+    """A collection of the rows that are there: one for each way in which those may be there that are UNBOUND on some
+    paths, ``[x for x in (a, b) if x is not None]``."""
+    if not rows:
+        return made(done)
+    row, *others = rows
+    rest, there = tuple(others), where_there(row)
+    with_it = by_path(rest, made, (*done, within(row, there)))
+    return with_it if there == TRUE else select(there, with_it, by_path(rest, made, done))

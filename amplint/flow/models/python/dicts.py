@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
@@ -11,7 +12,7 @@ from amplint.flow.models.python.items import collected, keys_of, named
 from amplint.flow.models.python.lists import CONTENTS
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import apply, asked, leaves, select
-from amplint.flow.state.short import MOST_ITEMS
+from amplint.flow.state.short import MOST_ITEMS, by_path
 from amplint.flow.state.store import keep_apart
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -157,30 +158,18 @@ def _views(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node)
         "keys": lambda pair: pair[0],
         "items": lambda pair: Sequence(pair),
     }
+
+    def shown(key: object, value: Value) -> Value:
+        return UNBOUND if value == UNBOUND else row[name]((Constant(key), value))
+
+    all_rows = tuple(apply(partial(shown, key), value) for key, value in held) if not base.rest else ()
     if len(sometimes) == 1 and not base.rest:
-        return _by_path(tuple(held), (), row[name])
+        return by_path(all_rows, Sequence)
     there = [(key, value) for key, one in held if (value := _where_it_is(one)) is not None]
     rows: list[tuple[Value, Value]] = [(Constant(key), value) for key, value in there]
     rows += [(api.unknown(node), value) for value in base.rest]
-    return Sequence(tuple(map(row[name], rows)), not base.rest and not sometimes)
-
-
-def _by_path(
-    held: tuple[tuple[object, Value], ...],
-    rows: tuple[Value, ...],
-    row: Callable[[tuple[Value, Value]], Value],
-) -> Value:
-    """What a dict shows where one of its keys is there on some paths alone: two lists, each of them whole."""
-    if not held:
-        return Sequence(rows)
-    (key, value), *further = held
-    if UNBOUND not in set(leaves(value)):
-        return _by_path(tuple(further), (*rows, row((Constant(key), value))), row)
-    if isinstance(value, Choice):
-        ways = ((key, way) for way in (value.then, value.other))
-        then, other = (_by_path((way, *further), rows, row) for way in ways)
-        return select(asked(value.atom), then, other)
-    return _by_path(tuple(further), rows, row)
+    exact = not base.rest and not sometimes
+    return Sequence(tuple(map(row[name], rows)), exact, rows=all_rows if sometimes else ())
 
 
 def _where_it_is(held: Value) -> Value | None:
