@@ -593,6 +593,8 @@ class ScalerMade(Event):
     anew: bool = True
     """Whether the object in whose constructor it is built is made each time that the code around runs again; True
     for scalers that no constructor builds."""
+    once_in: Hashable = None
+    """The outermost call inside of which no loop builds it again, if that is known."""
 
 
 class Rounds(enum.IntEnum):
@@ -735,6 +737,8 @@ class ObjectMade(Event):
     anew: bool = True
     """Whether one is made each time that the code around runs again: no condition may keep the first one, nor the
     class itself."""
+    once_in: Hashable = None
+    """As in ScalerMade."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from amplint.flow.project.edges import Definition, Edges, definitions_in
 from amplint.flow.project.effects import Effects, Keys
 from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
+from amplint.flow.project.signatures import left_out
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
@@ -262,7 +263,8 @@ class Driver:
             for method in self.calls.methods(name, event.given):
                 if id(method.outline) in self.interpreter.reached:
                     continue
-                yield from self._guarded(method, self._walk_inside(method, event, Call(event.place, name)))
+                call = Call(event.place, name)
+                yield from self._guarded(method, self._walk_inside(method, event, event.given, call))
 
     def _unknown_models(self) -> Iterator[Walk]:
         """The forwards of modules that a model may be of which nothing is known, and which is trained in a region."""
@@ -271,7 +273,7 @@ class Driver:
             for forward in candidates.forwards(file, given):
                 if not self._is_judged(forward):
                     call = Call(event.place, None)
-                    yield from self._guarded(forward, self._walk_inside(forward, event, call))
+                    yield from self._guarded(forward, self._walk_inside(forward, event, given, call))
 
     def _is_judged(self, forward: FunctionValue) -> bool:
         """Whether some walk went through a function inside a region."""
@@ -280,10 +282,15 @@ class Driver:
         lines = range(outline.line, outline.end_line + 1)
         return not self._inside.get(forward.file.display, set()).isdisjoint(lines)
 
-    def _walk_inside(self, method: FunctionValue, event: Event, call: Call) -> Iterator[Walk]:
+    def _walk_inside(
+        self, method: FunctionValue, event: Event, given: GivenArguments, call: Call
+    ) -> Iterator[Walk]:
+        """A method as if it were what a call inside a region means."""
         self.interpreter.make_room()
         regions = OpenRegions(tuple(replace(region, through=call) for region in event.regions))
-        graph = self.interpreter.walk_function(method, self._receiver(method), regions, FEWER)
+        defaults = left_out(method, given)
+        receiver = self._receiver(method)
+        graph = self.interpreter.walk_function(method, receiver, regions, FEWER, left_out=defaults)
         if graph is not None:
             yield Walk(method, graph, self.interpreter.cut_off)
 

@@ -137,6 +137,7 @@ class ScalerInLoop(FlowRule):
         return tuple(
             replace(known, anew=event.place, held=False) if known.scaler == event.scaler else known
             for known in state
+            if not self.context.is_of_call(known.optimizer, event.once_in)
         )
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
@@ -149,6 +150,7 @@ class ScalerInLoop(FlowRule):
             else known
             for known in state
             if not self.context.belongs(known.optimizer, event.identity)
+            and not (event.anew and self.context.is_of_call(known.optimizer, event.once_in))
         )
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:

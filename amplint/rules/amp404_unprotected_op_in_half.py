@@ -135,7 +135,8 @@ class UnprotectedOpInHalf(FlowRule):
             return (
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
-        harm = _raises(event, operand, self.setting.torch)
+        cast = region is not None and event.policy == "float32"  # on CUDA autocast leaves all of these alone
+        harm = _raises(event, operand, self.setting.torch) if not cast else None
         if harm is None and region is not None:
             harm = _suffers(event, operand)
         if harm is None:

@@ -69,6 +69,9 @@ class Context(Protocol):
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """Whether an object is another one, or was made or is held by it: ``trainer.scaler`` and ``trainer``."""
 
+    def is_of_call(self, thing: Hashable, call: Hashable) -> bool:
+        """Whether something out of sight came about inside a call: when that runs again, it is another one."""
+
     def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
         """Whether parameters of a module may be among those of others: it is one of them, or a part, or has one."""
 
@@ -135,6 +138,10 @@ class NothingElse:
     def belongs(self, part: Hashable, whole: Hashable) -> bool:
         """See Context."""
         return part == whole
+
+    def is_of_call(self, thing: Hashable, call: Hashable) -> bool:
+        """See Context. A run knows each object by a name of its own."""
+        return False
 
     def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
         """See Context. A run knows modules and the parameters of optimizers by different names."""

@@ -189,3 +189,17 @@ def train(x, smooth):
     assert [(finding.name, finding.span.line) for finding in result.findings] == [
         ("unprotected-op-in-half", 12)
     ]
+
+
+@pytest.mark.parametrize("handed", ["x", "x, invert=y"])
+def test_what_the_call_leaves_out_has_its_default(tmp_path: Path, handed: str) -> None:
+    """``model(x)`` of ``def forward(self, x, invert=None)``."""
+    net = NET.replace(
+        "def forward(self, x):\n        return self.head(x)",
+        "def forward(self, x, invert=None):\n"
+        "        return self.layer(x) if invert is None else self.head(x)",
+    )
+    assert net != NET
+    train = TRAIN.replace("model(x)", f"model({handed})")
+    found = findings(tmp_path, train=train, __init__=NAMES, net=net)
+    assert bool(found) is ("invert" in handed)

@@ -311,6 +311,11 @@ class Api(Protocol):
         outside of constructors."""
 
     @property
+    def runs_once_in(self) -> Symbol | None:
+        """The outermost call inside of which no loop runs the present statement again: where it does run again, so does
+        that call. None if it stands in a loop of its own function."""
+
+    @property
     def settings(self) -> Settings:
         """What is known of the project from outside its code."""
 

@@ -424,6 +424,15 @@ class Interpreter(Instances):
         return frame is None or frame is self.frame or _each_round(frame)
 
     @property
+    def runs_once_in(self) -> Symbol | None:
+        """The outermost call inside of which no loop runs the present statement again; None if it stands in one."""
+        frame: Frame | None = self.frame
+        found: Symbol | None = None
+        while frame is not None and not frame.rounds:
+            found, frame = frame.context, frame.caller
+        return found
+
+    @property
     def called_at(self) -> Place | None:
         """Where the function was called that is being walked; None in constructors and where a walk begins."""
         caller, context = self.frame.caller, self.frame.context.parts

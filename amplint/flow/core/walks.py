@@ -85,9 +85,11 @@ class Walks(Interpreter):
         most: int | None = None,
         *,
         given: Mapping[str, Value] | None = None,
+        left_out: frozenset[str] = frozenset(),
     ) -> Graph | None:
-        """The events of a function that nobody in sight calls, with unknown arguments beside ``given``. ``around``: an
-        ambient value that it has to expect of its callers; ``most``: so many statements are walked."""
+        """The events of a function that nobody in sight calls, with unknown arguments beside ``given``, and the defaults
+        of those ``left_out``. ``around``: an ambient value that it has to expect of its callers; ``most``: so many
+        statements are walked."""
         program = self.project.program(function)
         if program is None:
             return None
@@ -96,7 +98,12 @@ class Walks(Interpreter):
 
         def run() -> None:
             first = (receiver,) if receiver is not None else ()
-            named = tuple((given or {}).items())
+            defaults = [
+                (parameter.name, self.evaluate_default(parameter))
+                for parameter in program.parameters
+                if parameter.name in left_out and parameter.default is not None
+            ]
+            named = (*(given or {}).items(), *defaults)
             nodes = tuple((name, program.node) for name, _ in named)
             arguments = Arguments(first, named, (program.node,) * len(first), nodes, unclear=True)
             self.attempt(lambda: bind_parameters(self.machine, program, arguments))

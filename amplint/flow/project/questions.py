@@ -340,6 +340,10 @@ class Questions:
         """See settings."""
         return settings.belongs(part, whole)
 
+    def is_of_call(self, thing: Hashable, call: Hashable) -> bool:
+        """See settings."""
+        return settings.is_of_call(thing, call)
+
     def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
         """Whether a module is one of some others, or one was made from another."""
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.symbols import AT, Symbol, made_from
 
 _READ = ("attribute", "item")
 _PLAIN = (*_READ, "parameter", "global", "member", "binding", "set", "set by", "environment")
@@ -70,3 +70,12 @@ def belongs(part: Hashable, whole: Hashable) -> bool:
                 seen.add(inner)
                 pending.append(inner)
     return False
+
+
+def is_of_call(thing: Hashable, call: Hashable) -> bool:
+    """Whether something out of sight came about inside a call, or in one that leads from there: what ``build()`` gives
+    in ``def train(): optimizer = build()`` is another optimizer each time that ``train`` runs."""
+    if not isinstance(thing, Symbol) or not isinstance(call, Symbol):
+        return False
+    contexts = {name.parts[1] for name in (thing, *made_from(thing)) if name.parts[0] == AT}
+    return any(context is call or call in made_from(context) for context in contexts)

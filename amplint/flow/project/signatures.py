@@ -26,6 +26,17 @@ def takes(method: FunctionValue, given: GivenArguments) -> bool:
     return given.more or {*positional[: given.positional], *given.keywords} >= set(needed)
 
 
+def left_out(method: FunctionValue, given: GivenArguments) -> frozenset[str]:
+    """The parameters of a method that have their defaults when it is called in this way: ``left_out(method, given)``."""
+    outline = method.outline
+    if given.more or outline is None or outline.arguments is None:
+        return frozenset()
+    arguments = outline.arguments
+    positional = [part.arg for part in (*arguments.posonlyargs, *arguments.args)][1:]
+    rest = {*positional[given.positional :], *(part.arg for part in arguments.kwonlyargs)}
+    return frozenset(rest - given.keywords)
+
+
 def may_be(method: FunctionValue, call: Call, *, kept: bool) -> bool:
     """Whether a call of something out of sight may be one of this method: ``may_be(method, call, kept=True)``.
     ``kept``: the result gets a name, which is done with methods that return something. What a decorator has made of it

@@ -42,7 +42,8 @@ class _Lifecycle(Hooks):
         """An object of a class of the project is made; an optimizer that it is given may be stepped by it."""
         assert isinstance(instance, Instance)
         optimizers.held(api, given)
-        api.emit(ObjectMade(api.place(node), regions(api), instance.identity, each_round))
+        made = ObjectMade(api.place(node), regions(api), instance.identity, each_round, api.runs_once_in)
+        api.emit(made)
 
     def iterated(self, api: Api, number: int, node: Node) -> None:
         """A round of a loop begins."""

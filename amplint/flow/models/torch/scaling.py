@@ -61,7 +61,8 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     enabled, switch = _switched(api, _flag(arguments))
     identity = api.fresh(node)
     arguments_of.tell(api, name, parameters_of(name), arguments, node)
-    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled, api.is_built_each_round))
+    anew, once_in = api.is_built_each_round, api.runs_once_in
+    api.emit(ScalerMade(api.place(node), regions(api), identity, enabled, anew, once_in))
     initial = _initial_scale(arguments, parameters_of(name))
     if initial == 1.0:
         api.set_note(identity, UnitScale())
