@@ -177,12 +177,16 @@ class Certainty(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Guard:
     """A small constant that was added to a half-precision tensor, or that it was clamped to, to keep it from
-    zero."""
+    zero; or one a little below 1, to keep it from that."""
 
     place: Place
-    constant: float
+    constant: float | None
     tensor: Place | None = field(default=None, compare=False)
     """Where the tensor stands that the constant meets."""
+    below_one: float | None = None
+    """The largest value that the tensor may have, if it is a little below 1: ``p.clamp(eps, 1 - eps)``."""
+    rest: bool = False
+    """Whether this is what is left to 1, ``1 - p``, which is zero where that value is 1."""
 
 
 Trait = Guard | str
@@ -719,6 +723,9 @@ class StateSaved(Event):
     keys: tuple[str | None, ...] = ()
     """For each scaler, the key of the dict under which its state stands, None where that is not known. A run does not
     show that."""
+    hidden: tuple[Hashable, ...] = ()
+    """Parts of which nothing is known: in each the state of a scaler may hide that was there before it. A run knows all
+    of its parts."""
 
 
 @dataclass(frozen=True, slots=True)

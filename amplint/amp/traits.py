@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from amplint.events import Trait
+from amplint.events import Guard, Trait
 
 SMALL = 1e-4
 """Constants below it are there to keep a tensor from zero."""
 GUARDS = frozenset({"__add__", "add", "clamp", "clamp_min", "clip"})
 """Ops that keep a tensor from zero by a small constant."""
+UPPER_BOUNDS = {"clamp": 1, "clip": 1, "clamp_max": 0}
+"""Ops that keep a tensor from values above a bound, and where it stands among the arguments after the tensor."""
+NEAR_ONE = 1 - 2.0**-9
+"""Larger numbers below 1 are 1 in bfloat16."""
+DIFFERENCES = frozenset({"__sub__", "sub"})
 SQUARING = frozenset({"__pow__", "pow", "square", "__mul__", "mul"})
 """Ops that may square each element."""
 _SUMMING = frozenset({"sum", "mean", "nansum", "nanmean"})
@@ -26,5 +32,19 @@ def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | No
     if name in _SUMMING and list(traits[:1]) == ["square"]:
         return "squares"
     if name in _KEEPS and len(traits) == 1:
-        return traits[0]
+        return _at_zero(traits[0])
     return "squares" if name in _ADDING and list(traits) == ["squares", "squares"] else None
+
+
+def _at_zero(trait: Trait | None) -> Trait | None:
+    """What is left of a trait where values other than zero change."""
+    if not isinstance(trait, Guard) or trait.rest or trait.below_one is None:
+        return trait
+    return replace(trait, below_one=None) if trait.constant is not None else None
+
+
+def rest_to_one(trait: Trait | None) -> Guard | None:
+    """What ``1 - p`` leaves, where ``p`` was kept from 1."""
+    if not isinstance(trait, Guard) or trait.below_one is None or trait.rest:
+        return None
+    return replace(trait, constant=None, rest=True)

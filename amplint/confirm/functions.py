@@ -555,10 +555,15 @@ def _trait(call: Call, half: bool) -> Trait | None:
     """What an op leaves of itself in its result."""
     args, kwargs = call.args, call.kwargs
     name = call.function.plain
+    of_one = name == "__rsub__" and type(args[1]) in (int, float) and args[1] == 1
     name = f"__{name[3:]}" if name in _ORDERED else name
     other = args[1] if len(args) > 1 else kwargs.get("min", kwargs.get("other"))
-    if half and name in traits.GUARDS and type(other) is float and 0 < other < traits.SMALL:
-        return Guard(call.site, other)
+    small = other if type(other) is float and 0 < other < traits.SMALL and name in traits.GUARDS else None
+    below_one = _below_one(name, args, kwargs)
+    if half and (small is not None or below_one is not None):
+        return Guard(call.site, small, below_one=below_one)
+    if half and of_one:
+        return traits.rest_to_one(call.histories[0].trait if call.histories[0] is not None else None)
     if name in traits.SQUARING and not (call.function.in_place and call.function.cuda is Policy.FLOAT32):
         squares = name == "square" or (
             name in ("__pow__", "pow") and type(other) in (int, float) and other == 2
@@ -569,6 +574,14 @@ def _trait(call: Call, half: bool) -> Trait | None:
         name, [history.trait if history is not None else None for history in call.histories], half
     )
     return "scalar" if left == "squares" and len(args) == 1 and not kwargs else left
+
+
+def _below_one(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:
+    position = traits.UPPER_BOUNDS.get(name)
+    if position is None:
+        return None
+    bound = kwargs.get("max", args[position + 1] if len(args) > position + 1 else None)
+    return bound if type(bound) is float and traits.NEAR_ONE < bound < 1 else None
 
 
 def _small_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:

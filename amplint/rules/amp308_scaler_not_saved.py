@@ -159,11 +159,12 @@ class ScalerNotSaved(FlowRule):
         return State()
 
     def on_scaler_made(self, state: State, event: ScalerMade, report: Report) -> Hashable:
-        for known in state.stepped:
+        left = [part for part in state.stepped if not self.context.is_of_call(part.optimizer, event.once_in)]
+        for known in left:
             if known.scaler == event.scaler:
                 # it would not last until the end of the run either: scaler-in-loop
                 self._withdraw(known.made, report)
-        return state
+        return state._replace(stepped=tuple(left))
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
         # another run begins, which may have any scaler
@@ -198,7 +199,8 @@ class ScalerNotSaved(FlowRule):
         report.withdraw(self, (_at(made), *about, None))
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
-        if event.prepared and event.complete and not event.scalers and self._is_resumed_without(event):
+        whole = event.complete and not event.hidden
+        if event.prepared and whole and not event.scalers and self._is_resumed_without(event):
             for made, taken in zip(event.prepared, event.taken, strict=False):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)
@@ -243,6 +245,8 @@ class ScalerNotSaved(FlowRule):
             return
         if known.scaler in event.scalers:
             self._withdraw(known.made, report)
+            return
+        if not all(self.context.came_before(part, known.scaler) for part in event.hidden):
             return
         taken = event.taken[event.optimizers.index(known.optimizer)] if event.taken else None
         if not self.context.may_be_resumed(event):

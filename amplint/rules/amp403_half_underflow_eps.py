@@ -1,20 +1,26 @@
-"""Finds small constants that vanish in float16, before a division, a logarithm or a square root.
+"""Finds constants that half precision rounds to zero or to one, before a division, a logarithm or a square root.
 
 ## What it does
 
 Reports `x + eps`, `x.add(eps)` and `x.clamp(min=eps)` with `eps` of at most 2.98e-8 on a tensor that is
 surely float16, when something then divides by the result or takes its logarithm, reciprocal or square root.
 
+Reports bounds a little below 1, such as `p.clamp(eps, 1 - eps)`, that are 1 in the tensor's type, float16 or bfloat16,
+when something then takes `acos`, `asin`, `atanh` or `logit` of the result, or does one of the former to `1 - p`.
+
 Silent where the tensor is float32. In an enabled CUDA region that is what norms, sums, softmax, `exp`,
 `log`, `pow`, cumulative sums, layer norms and losses give, so `x / (x.norm() + 1e-8)` is right there. Also
-silent for bfloat16, which has the range of float32, for `torch.finfo(x.dtype).tiny`, and for the `eps` of
-norm layers and of optimizers, which is not added in half.
+silent for small constants in bfloat16, which has the range of float32, for `torch.finfo(x.dtype).tiny`, and
+for the `eps` of norm layers and of optimizers, which is not added in half.
 
 ## Why is this bad
 
 The smallest positive float16 number is 5.96e-8, and what is below half of it rounds to zero. `1e-8` and
 `1e-10` *are* zero there, so the line that guards the division guards nothing. `0 / (0 + 1e-8)` is `nan`,
 `log(0 + 1e-10)` is `-inf`, and one of them in a batch makes every gradient of the model `nan`.
+
+The numbers next to 1 are further away: 0.9995 in float16, 0.9961 in bfloat16. `1 - 1e-4` is 1 in both, so that
+`log(1 - p)` is `-inf` where `p` is 1, and `(1 - y) * log(1 - p)` is `nan` where `y` is 1, too.
 
 ## What torch does at run time
 
@@ -28,6 +34,7 @@ Measured with torch 2.13.0 on the CPU, with `h` a float16 tensor of zeros:
 | gradient of `torch.sqrt(h + 1e-8)` | inf | 5000 |
 | `h + 3e-8` | 5.96e-8 | 3e-8 |
 | `h + 1e-7` | 1.19e-7 | 1e-7 |
+| `torch.log(1 - (h + 1).clamp(max=1 - 1e-6))` | -inf | -13.8 |
 
 That `log` itself runs in float32 in a CUDA region does not help: the sum in its argument is computed
 before, in the dtype of `h`. `sigmoid`, `relu`, `mean`, `x * y` and everything that comes from a matrix
@@ -101,6 +108,17 @@ _AT_ZERO = {
     "log10": "log10(0) is -inf",
     "sqrt": "the gradient of sqrt at 0 is inf",
 }
+_AT_ONE = {
+    "acos": "the gradient of acos at 1 is inf",
+    "arccos": "the gradient of arccos at 1 is inf",
+    "asin": "the gradient of asin at 1 is inf",
+    "arcsin": "the gradient of arcsin at 1 is inf",
+    "atanh": "atanh(1) is inf",
+    "arctanh": "arctanh(1) is inf",
+    "logit": "logit(1) is inf",
+}
+_BELOW_ONE = {DType.FLOAT16: 1 - 2.0**-12, DType.BFLOAT16: 1 - 2.0**-9}
+"""Larger numbers are 1 in these types."""
 
 
 class HalfUnderflowEps(FlowRule):
@@ -121,16 +139,17 @@ class HalfUnderflowEps(FlowRule):
         if operand is None or not isinstance(operand.trait, Guard):
             return state
         guard = operand.trait
-        if guard.constant > VANISHING or guard.place in state or not surely_half(operand):
+        rounded = _rounded(guard, operand.dtype, at_one=event.name in _AT_ONE)
+        if rounded is None or guard.place in state or not surely_half(operand):
             return state
-        if operand.dtype is DType.BFLOAT16 or (enabled_region(event.regions) is None and born_half(operand)):
+        if enabled_region(event.regions) is None and born_half(operand):
             return (
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
-        unsure = operand.dtype is DType.HALF
+        what, unsure = rounded
         message = (
-            f"{guard.constant:g} is zero in float16{'' if unsure else ', the dtype here'} "
-            f"({made_half(operand, guard.place)}), so it guards nothing{f' {FLOAT16.text}' if unsure else ''}"
+            f"{what}{'' if unsure else ', the dtype here'} ({made_half(operand, guard.place)}), so it guards nothing"
+            f"{f' {FLOAT16.text}' if unsure else ''}"
         )
         assumes = (*((FLOAT16,) if unsure else ()), *of_operand(operand, guard.place))
         builder = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
@@ -140,7 +159,7 @@ class HalfUnderflowEps(FlowRule):
             guard.place,
             message,
             why=f"On {line_of(event.place, guard.place)} {effect}.",
-            help="Cast with `.float()` before the constant is added.",
+            help=f"Cast with `.float()` before the constant is {'added' if guard.below_one is None else 'used'}.",
             trail=trail,
             builder=builder,
             assumes=assumes,
@@ -149,7 +168,9 @@ class HalfUnderflowEps(FlowRule):
 
 
 def _guarded(event: Op) -> tuple[Operand | None, str]:
-    """The operand that must not be zero, and what happens when it is."""
+    """The operand that must not be zero, or 1, and what happens when it is."""
+    if event.name in _AT_ONE and event.operands:
+        return event.operands[0], _AT_ONE[event.name]
     if event.name in _DIVIDES and len(event.operands) > 1:
         return event.operands[1], "the division by 0 gives inf, or nan for 0 / 0"
     effect = _AT_ZERO.get(event.name)
@@ -157,3 +178,18 @@ def _guarded(event: Op) -> tuple[Operand | None, str]:
         return None, ""
     # 1 / x has its operand on the right
     return event.operands[-1 if event.name == "__rtruediv__" else 0], effect
+
+
+def _rounded(guard: Guard, dtype: DType | None, *, at_one: bool) -> tuple[str, bool] | None:
+    """What becomes of a constant in a type, and whether that holds for float16 alone, of which nobody knows whether it
+    is the type; None where the constant is there. ``at_one``: the op must not meet 1."""
+    if at_one or guard.rest:
+        bound = guard.below_one
+        largest = _BELOW_ONE.get(dtype, _BELOW_ONE[DType.FLOAT16]) if dtype is not None else 1.0
+        if bound is None or bound <= largest:
+            return None
+        name = "half precision" if dtype is DType.HALF else str(dtype.value if dtype is not None else "")
+        return f"{bound!r} is 1 in {name}", False
+    if guard.constant is None or guard.constant > VANISHING or dtype is DType.BFLOAT16:
+        return None
+    return f"{guard.constant:g} is zero in float16", dtype is DType.HALF

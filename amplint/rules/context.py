@@ -72,6 +72,10 @@ class Context(Protocol):
     def is_of_call(self, thing: Hashable, call: Hashable) -> bool:
         """Whether something out of sight came about inside a call: when that runs again, it is another one."""
 
+    def came_before(self, value: Hashable, thing: Hashable) -> bool:
+        """Whether something of which nothing is known was there before an object was made, and so holds nothing of
+        it."""
+
     def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
         """Whether parameters of a module may be among those of others: it is one of them, or a part, or has one."""
 
@@ -141,6 +145,10 @@ class NothingElse:
 
     def is_of_call(self, thing: Hashable, call: Hashable) -> bool:
         """See Context. A run knows each object by a name of its own."""
+        return False
+
+    def came_before(self, value: Hashable, thing: Hashable) -> bool:
+        """See Context. A run leaves nothing unknown."""
         return False
 
     def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:

@@ -8,7 +8,7 @@ from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Iteration, Mapping, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, Annotated, Iteration, Mapping, Sequence, Unknown, Value
 from amplint.lowering.program import Parameter, Program, Return
 
 
@@ -63,13 +63,17 @@ def _value(
     if value is None:
         own = symbol("parameter", program.path, *program.root, program.number, name)
         value = m.default_of_unknown(parameter, own)
-    if isinstance(value, Unknown) and value.kind is None:
-        typed = m.annotated(parameter, value.symbol)
-        if typed is not None:
-            return typed
-        kind = m.kind_of_parameter(program, name)
-        return replace(value, kind=kind) if kind is not None else value
-    return value
+    if not isinstance(value, Unknown):
+        return value
+    typed = m.annotated(parameter, value.symbol)
+    if isinstance(typed, Unknown) and value.kind in (None, typed.kind):
+        m.set_note(value.symbol, Annotated())
+    if value.kind is not None:
+        return value
+    if typed is not None:
+        return typed
+    kind = m.kind_of_parameter(program, name)
+    return replace(value, kind=kind) if kind is not None else value
 
 
 def run_body(m: Machine, program: Program) -> Value:

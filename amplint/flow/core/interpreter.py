@@ -358,13 +358,14 @@ class Interpreter(Instances):
         return Unknown(symbol(COMPUTED, operator, *sides))
 
     def annotated(self, parameter: ir.Parameter, own: Symbol) -> Value | None:
-        """What the annotation of a parameter says of it."""
-        dotted = parameter.annotation
-        if dotted is None:
+        """What the annotation of a parameter says of it; of one that may be None only what kind it is of then."""
+        if parameter.annotation is None:
             return None
-        text = _dotted(dotted)
+        written = _unless_none(parameter.annotation)
+        text = _dotted(written)
         found = self.project.resolve(self.frame.file, text) if text is not None else None
-        return self.of_class(found, own) if found is not None else None
+        value = self.of_class(found, own) if found is not None else None
+        return value if written is parameter.annotation or isinstance(value, Unknown) else None
 
     def evaluate_default(self, parameter: ir.Parameter) -> Value:
         """The default of a parameter that is not given."""
@@ -462,6 +463,16 @@ def _each_round(frame: Frame | None) -> bool:
             return True
         frame = frame.caller
     return True
+
+
+def _unless_none(node: ir.Expression) -> ir.Expression:
+    """``X`` of ``Optional[X]`` and ``X | None``."""
+    match node:
+        case ir.Subscript(value=value, keys=(inner,)) if (dotted_name(value) or "").endswith("Optional"):
+            return inner
+        case ir.Binary(operator="|", left=inner, right=ir.LiteralNode(value=None)):
+            return inner
+    return node
 
 
 def _dotted(node: ir.Expression) -> str | None:

@@ -87,9 +87,9 @@ class Walks(Interpreter):
         given: Mapping[str, Value] | None = None,
         left_out: frozenset[str] = frozenset(),
     ) -> Graph | None:
-        """The events of a function that nobody in sight calls, with unknown arguments beside ``given``, and the defaults
-        of those ``left_out``. ``around``: an ambient value that it has to expect of its callers; ``most``: so many
-        statements are walked."""
+        """The events of a function that nobody in sight calls, with unknown arguments beside ``given``, and the
+        defaults of those ``left_out``. ``around``: an ambient value that it has to expect of its callers; ``most``: so
+        many statements are walked."""
         program = self.project.program(function)
         if program is None:
             return None

@@ -182,7 +182,7 @@ class Classes:
     def find_method(
         self, value: ClassValue, name: str, *, after: ClassValue | None = None
     ) -> FunctionValue | None:
-        """A method."""
+        """A method. ``@dataclass`` writes a constructor into its class, whatever that inherits: it is none of these."""
         order = self.bases(value)
         if after is not None:
             order = order[order.index(after) + 1 :] if after in order else []
@@ -191,6 +191,8 @@ class Classes:
                 found = self.own_method(base, name)
                 if found is not None:
                     return found
+                if name == "__init__" and self._is_decorated_dataclass(base):
+                    return None
         return None
 
     def own_method(self, value: ClassValue, name: str) -> FunctionValue | None:
@@ -377,11 +379,13 @@ class Classes:
 
     def is_dataclass(self, value: ClassValue) -> bool:
         """Whether a decorator or a base fills the constructor from the annotations in the body."""
-        names = self._class_decorators(value)
-        if not _DATACLASSES.isdisjoint(names):
+        if self._is_decorated_dataclass(value):
             return True
         outside = {base.name for base in self.bases(value) if isinstance(base, External)}
         return not _FILLED_BY_BASE.isdisjoint(outside)
+
+    def _is_decorated_dataclass(self, value: ClassValue) -> bool:
+        return not _DATACLASSES.isdisjoint(self._class_decorators(value))
 
     def _class_decorators(self, value: ClassValue) -> list[str]:
         nodes = value.outline.node.decorator_list if value.outline.node is not None else []

@@ -344,6 +344,10 @@ class Questions:
         """See settings."""
         return settings.is_of_call(thing, call)
 
+    def came_before(self, value: Hashable, thing: Hashable) -> bool:
+        """See settings."""
+        return settings.came_before(value, thing)
+
     def may_share(self, module: Hashable, others: frozenset[Hashable]) -> bool:
         """Whether a module is one of some others, or one was made from another."""
         return (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
-from amplint.flow.state.symbols import AT, Symbol, made_from
+from amplint.flow.state.symbols import AT, ONE_OF_MANY, Symbol, made_from
 
 _READ = ("attribute", "item")
 _PLAIN = (*_READ, "parameter", "global", "member", "binding", "set", "set by", "environment")
@@ -79,3 +79,32 @@ def is_of_call(thing: Hashable, call: Hashable) -> bool:
         return False
     contexts = {name.parts[1] for name in (thing, *made_from(thing)) if name.parts[0] == AT}
     return any(context is call or call in made_from(context) for context in contexts)
+
+
+def came_before(value: Hashable, thing: Hashable) -> bool:
+    """Whether all that an unknown is made from came about above the line, of a function on the way there, from which an
+    object was made: ``config = {key: globals()[key] for key in keys}`` above ``scaler = GradScaler()``."""
+    if not isinstance(value, Symbol) or not isinstance(thing, Symbol) or thing.parts[0] != "made":
+        return False
+    lines = dict(_lines(thing))
+    came = [name for name in (value, *made_from(value)) if name.parts[0] == AT]
+    return bool(came) and all(_is_above(name, lines) for name in came)
+
+
+def _lines(thing: Symbol) -> Iterator[tuple[Hashable, int]]:
+    """The calls that lead to where an object is made, each with the number of the node from which it is."""
+    context, number = thing.parts[1:3]
+    while isinstance(context, Symbol) and isinstance(number, int):
+        yield context, number
+        if context.parts[0] != "call":
+            return
+        context, number = context.parts[1:3]
+
+
+def _is_above(came: Symbol, lines: dict[Hashable, int]) -> bool:
+    """Whether something came about above a line, and in no loop: what stands in a comprehension is through with it."""
+    context, number, *rounds = came.parts[1:]
+    while isinstance(context, Symbol) and context.parts[0] == ONE_OF_MANY:
+        context, rounds = context.parts[1], rounds[:-1]
+    other = lines.get(context)
+    return not rounds and isinstance(number, int) and other is not None and number < other

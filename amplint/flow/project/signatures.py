@@ -27,7 +27,7 @@ def takes(method: FunctionValue, given: GivenArguments) -> bool:
 
 
 def left_out(method: FunctionValue, given: GivenArguments) -> frozenset[str]:
-    """The parameters of a method that have their defaults when it is called in this way: ``left_out(method, given)``."""
+    """The parameters of a method that have their defaults when it is called so: ``left_out(method, given)``."""
     outline = method.outline
     if given.more or outline is None or outline.arguments is None:
         return frozenset()

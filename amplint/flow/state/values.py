@@ -97,6 +97,11 @@ class AskedForNone(Note):
 
 
 @dataclass(frozen=True, slots=True)
+class Annotated(Note):
+    """The code says itself of what kind an argument from out of sight is: ``optimizer: torch.optim.Optimizer``."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskedClasses(Note):
     """The code has asked whether an object is of one of these classes of the project: ``isinstance(x, Several)``."""
 

@@ -22,7 +22,7 @@ from amplint.flow.models.torch.values import (
     StateDict,
 )
 from amplint.flow.state.conditions import apply, leaves
-from amplint.flow.state.symbols import LOST, Symbol
+from amplint.flow.state.symbols import COMPUTED, LOST, Symbol
 from amplint.flow.state.values import (
     NONE,
     UNBOUND,
@@ -48,6 +48,7 @@ SAVES = {
 OBJECT = "object"
 """The kind of the state of an object that nothing is known of."""
 _DEEPEST = 8
+_OF_NUMBERS = frozenset({"-", "*", "/", "//", "%", "**"})
 _MOST_CHOICES = 4
 """So many alternatives of parts are told apart."""
 
@@ -69,11 +70,13 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The states that were found so far; ``complete``: none of a scaler can hide in a part that is not known."""
+    """The states that were found so far; ``complete``: none of a scaler can hide in a part that is not known, but for
+    the ``hidden`` ones."""
 
     optimizers: tuple[tuple[Symbol, Place | None], ...] = ()
     scalers: tuple[tuple[Symbol, str | None], ...] = ()
     complete: bool = True
+    hidden: tuple[Symbol, ...] = ()
     choices: int = 0
     seen: frozenset[Symbol] = frozenset()
 
@@ -121,6 +124,7 @@ def saved(api: Api, value: Value, node: Node, place: Place | None = None) -> Non
                 prepared=_prepared(api, names),
                 written=_written(api, value),
                 keys=tuple(key for _, key in found.scalers),
+                hidden=found.hidden,
             )
         )
 
@@ -167,8 +171,8 @@ def _collect(api: Api, pending: tuple[_Part, ...], found: _Found, tell: Callable
             found, more = _look_into(api, part, found)
             pending = (*more, *pending)
         elif not any(map(may_hold, leaves(part.value))) or (many and part.last):
-            hidden = any(_hides(leaf, named=part.named) for leaf in leaves(part.value))
-            found = replace(found, complete=found.complete and not hidden)
+            for leaf in leaves(part.value):
+                found = _beside_unknown(found, leaf, named=part.named)
         elif part.named and not part.last and all(map(_is_of_object, filter(may_hold, leaves(part.value)))):
             pending = (*pending, replace(part, last=True))
         elif not part.named:
@@ -208,15 +212,23 @@ def _is_of_object(value: Value) -> bool:
     return isinstance(value, StateDict) and value.kind == OBJECT
 
 
-def _hides(value: Value, *, named: bool) -> bool:
-    """Whether the state of a scaler may hide in a value that is not known: in one under keys that are not known
+def _beside_unknown(found: _Found, value: Value, *, named: bool) -> _Found:
+    """The same with a value that may not be known. The state of a scaler may hide in one under keys that are not known
     either, in what code made that was given a scaler, and in one that got lost among too many alternatives."""
     match value:
-        case Unknown():
-            return not named or value.kind == MAYBE_SCALED or _is_lost(value.symbol)
+        case Unknown() if value.kind == MAYBE_SCALED or _is_lost(value.symbol):
+            return replace(found, complete=False)
+        case Unknown() if not named and not _is_number(value.symbol):
+            return replace(found, hidden=(*found.hidden, value.symbol))
         case StateDict(kind="object", identity=identity):
-            return not named or identity is None or _is_lost(identity)
-    return False
+            hides = not named or identity is None or _is_lost(identity)
+            return replace(found, complete=found.complete and not hides)
+    return found
+
+
+def _is_number(name: Symbol) -> bool:
+    """Whether a value is what an operator gives that merges nothing: ``total / count``."""
+    return name.parts[0] == COMPUTED and name.parts[1] in _OF_NUMBERS
 
 
 def _is_lost(name: Symbol) -> bool:
@@ -253,8 +265,7 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
             found = replace(found, seen=found.seen | {value.identity})
             held = api.attributes_of(value).values()
             return found, tuple(part.inner(item, named=True) for item in held)
-    hidden = _hides(value, named=part.named)
-    return replace(found, complete=found.complete and not hidden), ()
+    return _beside_unknown(found, value, named=part.named), ()
 
 
 def _with_optimizer(found: _Found, optimizer: Symbol, taken: Place | None) -> _Found:

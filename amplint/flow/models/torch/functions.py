@@ -17,6 +17,7 @@ from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.operations import (
     Run,
     apply,
+    below_one,
     meets_half,
     new_like,
     plain_name,
@@ -183,6 +184,7 @@ def function(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         small_constant(name, arguments.positional[1:], arguments),
         dtype.dtype if dtype is not None else None,
         arguments.keyword("out"),
+        below_one(name, arguments.positional[1:], arguments),
     )
     result = apply(api, run, node)
     if dtype is not None and isinstance(result, Tensor):

@@ -9,7 +9,16 @@ from dataclasses import dataclass, fields, replace
 from amplint.amp import ops
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.amp.traits import GUARDS, SMALL, SQUARING, left_by
+from amplint.amp.traits import (
+    DIFFERENCES,
+    GUARDS,
+    NEAR_ONE,
+    SMALL,
+    SQUARING,
+    UPPER_BOUNDS,
+    left_by,
+    rest_to_one,
+)
 from amplint.events import (
     Certainty,
     DType,
@@ -45,7 +54,8 @@ _INTEGERS_TOO = frozenset(
 class Run:
     """An op with what it is given and the expressions that stand there. ``weights``: the type of a layer's own
     parameters, and whether operands of another type raise; ``small``: a small constant that is added or that the
-    operand is clamped to; ``dtype``: the type that is asked for the result."""
+    operand is clamped to; ``below_one``: the bound from above, if it is a little below 1; ``dtype``: the type that is
+    asked for the result."""
 
     name: str
     values: tuple[Value, ...]
@@ -55,6 +65,7 @@ class Run:
     small: float | None = None
     dtype: DType | None = None
     out: Value | None = None
+    below_one: float | None = None
 
     @property
     def plain(self) -> str:
@@ -339,10 +350,14 @@ def _on_the_cpu(run: Run) -> bool:
 
 def _trait(api: Api, run: Run, result: Tensor, node: Node) -> Trait | None:
     """What the op leaves of itself in its result; see events.Trait."""
-    if run.small is not None and run.plain in GUARDS and result.is_half:
+    small = run.small if run.plain in GUARDS else None
+    if result.is_half and (small is not None or run.below_one is not None):
         pairs = zip(run.nodes, run.values, strict=False)
         guarded = next((piece for piece, value in pairs if isinstance(value, Tensor)), None)
-        return Guard(api.place(node), run.small, api.place(guarded) if guarded is not None else None)
+        tensor = api.place(guarded) if guarded is not None else None
+        return Guard(api.place(node), small, tensor, run.below_one)
+    if result.is_half and run.plain in DIFFERENCES and run.values[0] in (Constant(1), Constant(1.0)):
+        return rest_to_one(run.tensors[0].trait)
     if run.plain in SQUARING and _squares(run) and not _skips_autocast(api, run):
         return "square"
     return left_by(run.plain, [value.trait for value in run.tensors], result.is_half)
@@ -414,6 +429,16 @@ def small_constant(name: str, rest: tuple[Value, ...], arguments: Arguments) -> 
         if isinstance(value, Constant) and isinstance(value.value, float) and 0 < value.value < SMALL:
             return value.value
     return None
+
+
+def below_one(name: str, rest: tuple[Value, ...], arguments: Arguments) -> float | None:
+    """The number a little below 1 to which a method or function clamps its tensor from above."""
+    position = UPPER_BOUNDS.get(plain_name(name))
+    if position is None:
+        return None
+    value = arguments.keyword("max") or next(iter(rest[position:]), None)
+    number = value.value if isinstance(value, Constant) else None
+    return number if isinstance(number, float) and NEAR_ONE < number < 1 else None
 
 
 def write(api: Api, value: Value, how: str, node: Node) -> None:

@@ -39,6 +39,7 @@ from amplint.flow.state.values import (
     FALSE,
     NONE,
     TRUE,
+    Annotated,
     BoundMethod,
     Decorated,
     FunctionValue,
@@ -217,6 +218,12 @@ def _annotated(own: Symbol) -> Value:
     return Unknown(own, OPTIMIZER)
 
 
+def _is_annotated(api: Api, optimizer: Value | None) -> bool:
+    """Whether an argument from out of sight is one of torch's optimizers, as the code says."""
+    is_unknown = isinstance(optimizer, Unknown) and optimizer.kind == OPTIMIZER
+    return is_unknown and _is_noted(api, optimizer, Annotated)
+
+
 # stepping --------------------------------------------------------------------------------------------------------
 
 
@@ -245,7 +252,7 @@ def stepped(
                 scaler=scaler,
                 modules=modules_of(api, optimizer),
                 framework=framework or _is_noted(api, optimizer, Prepared),
-                in_sight=own or isinstance(optimizer, Optimizer),
+                in_sight=own or isinstance(optimizer, Optimizer) or _is_annotated(api, optimizer),
                 closure=closure,
                 owner=owner.framework if owner is not None else None,
                 scales=scales == TRUE,

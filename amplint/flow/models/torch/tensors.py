@@ -19,6 +19,7 @@ from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.operations import (
     Run,
     apply,
+    below_one,
     name_of_result,
     new_like,
     operand,
@@ -386,6 +387,7 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
         (base, *arguments.positional, *more),
         (receiver, *arguments.nodes),
         small=small_constant(name, arguments.positional, arguments),
+        below_one=below_one(name, arguments.positional, arguments),
         dtype=dtype.dtype if dtype is not None else None,
     )
     result = apply(api, run, node)
