@@ -191,7 +191,7 @@ class Guard:
 
 Trait = Guard | str
 """What an op left of itself in its result: a guard against zero; "square" for the square of each element,
-"squares" for sums of them; "product" for a matrix product; "scalar" for a result that has one element."""
+"squares" for sums or averages of them; "product" for a matrix product; "scalar" for a result that has one element."""
 
 
 @dataclass(frozen=True, slots=True)

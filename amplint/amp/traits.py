@@ -19,6 +19,10 @@ DIFFERENCES = frozenset({"__sub__", "sub"})
 SQUARING = frozenset({"__pow__", "pow", "square", "__mul__", "mul"})
 """Ops that may square each element."""
 _SUMMING = frozenset({"sum", "mean", "nansum", "nanmean"})
+_AVERAGING = frozenset(
+    f"{name}{number}d" for name in ("conv", "avg_pool", "adaptive_avg_pool") for number in (1, 2, 3)
+)
+"""Ops that average over windows, the convolution with a window among them."""
 _PRODUCTS = frozenset({"__matmul__", "matmul", "mm", "bmm", "einsum"})
 _KEEPS = frozenset({"__mul__", "mul", "__truediv__", "div", "__neg__", "neg", "sqrt"})
 _ADDING = frozenset({"__add__", "add"})
@@ -29,7 +33,7 @@ def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | No
     its result is half."""
     if name in _PRODUCTS:
         return "product" if half else None
-    if name in _SUMMING and list(traits[:1]) == ["square"]:
+    if (name in _SUMMING or (half and name in _AVERAGING)) and list(traits[:1]) == ["square"]:
         return "squares"
     if name in _KEEPS and len(traits) == 1:
         return _at_zero(traits[0])

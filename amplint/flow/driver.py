@@ -205,12 +205,12 @@ class Driver:
         self.files = sorted(files, key=lambda file: str(file.path))
         self._edges = Edges(Classes(Names(project, Keys(models_known).knows)), self.files)
         self.effects = Effects(self._edges, models_known)
-        self.calls = CallGraph(self.effects, self.files)
+        self._in_passing = {file for file in self.files if in_passing(file.path)}
+        self.calls = CallGraph(self.effects, self.files, self._in_passing)
         self.view = View(self.effects, in_passing)
         self.questions = Questions(self.view, models_known.kinds)
         """What rules may ask about the events."""
         self.interpreter = Walks(models_known, self.view, settings)
-        self._in_passing = {file for file in self.files if in_passing(file.path)}
 
     def walks(self) -> Iterator[Walk]:
         """Each entry point with its events: what files do when they are imported, then where the project is
@@ -253,7 +253,7 @@ class Driver:
         if found:
             self.interpreter.reached |= alone.reached
             effects = Effects(self._edges, self.interpreter.registry, found)
-            self.calls = CallGraph(effects, self.files)
+            self.calls = CallGraph(effects, self.files, self._in_passing)
 
     def _called_by_name(self) -> Iterator[Walk]:
         """Methods of the project that are called by their name inside a region, on objects of which nothing is known,

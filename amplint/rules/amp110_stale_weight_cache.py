@@ -85,6 +85,7 @@ from amplint.events import (
     CacheCleared,
     Event,
     Forward,
+    ObjectMade,
     ParameterWritten,
     Place,
     RegionExited,
@@ -131,6 +132,11 @@ class StaleWeightCache(FlowRule):
 
     def on_cache_cleared(self, state: Cached, event: CacheCleared, report: Report) -> Cached:
         return Cached()
+
+    def on_object_made(self, state: Cached, event: ObjectMade, report: Report) -> Cached:
+        written = tuple(part for part in state.written if not self.context.belongs(part[0], event.identity))
+        used = (owner for owner in state.used if not self.context.belongs(owner, event.identity))
+        return Cached(frozenset(used), written)
 
     def on_parameter_written(self, state: Cached, event: ParameterWritten, report: Report) -> Cached:
         if event.owner not in state.used or any(owner == event.owner for owner, _, _ in state.written):

@@ -9,7 +9,9 @@ Reports, on values that are surely half,
 * Fourier transforms;
 * in an enabled region, the sum or mean of `x * x`, `exp2`, and `nansum`;
 * in an enabled region, squared distances by `|a|^2 - 2 a b + |b|^2`, where the squares are float32 and the
-  product is half.
+  product is half;
+* in an enabled region, variances as the average of `x * x` less the square of the average, where the former is
+  half: a convolution with a window, as in SSIM, is an average, and runs in half precision.
 
 Silent on what autocast runs in float32 on CUDA (`exp`, `log`, `softmax`, `pow`, `x ** 2`, `sum`, `prod`,
 `norm`, `cdist`, `rsqrt`, losses, layer norms), and on `mean`, `var`, `std` and `sqrt` of half values: their
@@ -38,6 +40,9 @@ Measured with torch 2.13.0 on the CPU (dtypes in a CUDA region with fake tensors
 
 Squared distances: for two points of 64 coordinates around 1 that are 0.01 apart in each, the squared
 distance is 0.0064. The product of such points is about 64, and float16 keeps 64 to 0.03 only.
+
+Variances: for values around 0.8 with a standard deviation of 0.01 the variance is 1e-4. The average of their
+squares is 0.64, which float16 keeps to 5e-4 and bfloat16 to 4e-3: SSIM is far off, and its gradients are noise.
 
 ## Example
 
@@ -71,7 +76,7 @@ For distances use `torch.cdist`, which autocast runs in float32, or a nested `en
 ## Fix safety
 
 The fix writes `.float()` on the operands, or on the factors of the square, and is unsafe: the result is float32
-then, and what follows has to take it. There is no fix for squared distances.
+then, and what follows has to take it. There is no fix for squared distances and variances.
 
 ## References
 
@@ -98,6 +103,7 @@ from amplint.rules.wording import quoted
 
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
 _DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
+_SUBTRACTIONS = frozenset({"__sub__", "sub"})
 _UNLISTED = {
     "exp2": ("beyond 16", "exp"),
     "special.exp2": ("beyond 16", "exp"),
@@ -169,7 +175,7 @@ class UnprotectedOpInHalf(FlowRule):
 
 def _builder(event: Op, operand: Operand) -> FixBuilder:
     if event.name in _DIFFERENCES:
-        return NoFix("the product has to be computed in a nested region with `enabled=False`")
+        return NoFix("both sides have to be computed in a nested region with `enabled=False`")
     if event.name in _SUMS and operand.trait == "square":
         return CastOperands((operand.place,), FLOAT32_RESULT, square=True)
     halves = dict.fromkeys(other.place for other in event.operands if surely_half(other))
@@ -221,6 +227,16 @@ def _suffers(event: Op, operand: Operand) -> Harm | None:
             "close points.",
             "Compute the product in a nested region with `enabled=False` and `.float()` on both sides, or use "
             "torch.cdist for distances.",
+            guesses=(Assumption(Assumed.VALUES, where),),
+        )
+    averages = [other.trait for other in event.operands] == ["squares", "square"]
+    if name in _SUBTRACTIONS and averages and operand is event.operands[0]:
+        where = "where the two nearly cancel"
+        return Harm(
+            f"rounding error is left {where}",
+            "The average of squares is rounded to three digits, and so is the average whose square is subtracted: what "
+            "is left of a small variance is noise.",
+            "Compute both in a nested region with `enabled=False`, from `.float()` of what is averaged.",
             guesses=(Assumption(Assumed.VALUES, where),),
         )
     return None

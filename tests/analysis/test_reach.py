@@ -289,3 +289,29 @@ def test_a_call_that_python_refuses_reaches_nothing(tmp_path: Path) -> None:
     )
     found = [finding.name for finding in check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings]
     assert found == ["backward-in-autocast"]
+
+
+@pytest.mark.parametrize("caller", ["tests__test_lib", "run"])
+def test_what_only_tests_call_is_entered_by_itself(tmp_path: Path, caller: str) -> None:
+    """Who uses a library is out of sight; a script in sight is its user."""
+    lib = """\
+        import torch
+        def fit(model, loader, optimizer: torch.optim.Optimizer, amp=False):
+            model.train()
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.autocast("cuda", enabled=amp):
+                    loss = model(x, y)
+                loss.backward()
+                optimizer.step()
+        """
+    calls = """\
+        import torch
+        from lib import fit
+        def test_fit():
+            model = torch.nn.Bilinear(2, 2, 1)
+            fit(model, [], torch.optim.SGD(model.parameters(), lr=0.1))
+        test_fit()
+        """
+    said = {("missing-grad-scaler", 8)} if caller.startswith("tests") else set()
+    assert found(tmp_path, lib=lib, **{caller: calls}) == said

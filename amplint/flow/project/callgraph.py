@@ -36,8 +36,12 @@ _OF_PYTHON = frozenset(
 class CallGraph:
     """The calls between the definitions of some files."""
 
-    def __init__(self, effects: Effects, files: Sequence[ProjectFile]) -> None:
+    def __init__(
+        self, effects: Effects, files: Sequence[ProjectFile], tests: Collection[ProjectFile] = ()
+    ) -> None:
+        """``tests`` are files whose calls do not stand for those of users: what only they call is entered by itself."""
         self._effects = effects
+        self._tests = tests
         self._files = sorted(files, key=lambda file: str(file.path))
         self._following: dict[FunctionValue, list[FunctionValue]] = {}
 
@@ -128,7 +132,7 @@ class CallGraph:
     def _first(self, parts: Sequence[FunctionValue]) -> list[FunctionValue]:
         """Those of the definitions to which no other of them leads; of a circle, the first one."""
         wanted = set(parts)
-        followers = {part: self._followers(part, wanted) for part in parts}
+        followers = {part: self._followers(part, wanted, tests=part.file in self._tests) for part in parts}
         groups = components(parts, followers.__getitem__)
         group_of = {part: number for number, group in enumerate(groups) for part in group}
         led_to = {
@@ -140,8 +144,11 @@ class CallGraph:
         chosen = [min(group, key=self._place) for number, group in enumerate(groups) if number not in led_to]
         return sorted(chosen, key=self._place)
 
-    def _followers(self, part: FunctionValue, wanted: Collection[FunctionValue]) -> list[FunctionValue]:
-        """The definitions that one leads to, through classes, names and functions that are not wanted in between."""
+    def _followers(
+        self, part: FunctionValue, wanted: Collection[FunctionValue], *, tests: bool
+    ) -> list[FunctionValue]:
+        """The definitions that one leads to, through classes, names and functions that are not wanted in between;
+        ``tests``: those among the tests."""
         found: dict[FunctionValue, None] = {}
         seen = {part}
         pending = [part]
@@ -153,7 +160,7 @@ class CallGraph:
                     seen.add(after)
                     pending.append(after)
         found.pop(part, None)
-        return list(found)
+        return [after for after in found if not tests or after.file in self._tests]
 
     def _next_entries(self, part: FunctionValue) -> list[FunctionValue]:
         """The entries that one leads to without another one in between."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from amplint.amp import ops
-from amplint.events import DType, Forward, enabled_region
+from amplint.events import DType, Forward, ObjectMade, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import gradients, regions
@@ -56,6 +56,9 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
     if not name.rpartition(".")[2][:1].isupper() or name.count(".") > 2:
         return api.unknown(node)
     instance = Instance(api.fresh(node), None, name)
+    if enabled_region(regions(api)) is not None:
+        # one of the same name may have been used in this region, by an earlier round of a loop
+        api.emit(ObjectMade(api.place(node), regions(api), instance.identity))
     if name in CONTAINERS:
         hold(api, instance.identity, name, arguments)
     elif name in ops.MODULES:

@@ -40,7 +40,7 @@ from amplint.flow.models.torch.releases import bounds_of
 from amplint.flow.models.torch.shapes import with_numbers
 from amplint.flow.models.torch.sums import combined
 from amplint.flow.models.torch.values import FLOAT32_TENSOR, INTEGER_TENSOR, Gradient, Parameters, Tensor
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import COMPUTED, Symbol, symbol
 from amplint.flow.state.values import Choice, Constant, Instance, Sequence, Unknown, Value
 from amplint.lowering.program import Argument, Attribute, Call, Lambda, Node
 
@@ -360,7 +360,10 @@ def _trait(api: Api, run: Run, result: Tensor, node: Node) -> Trait | None:
         return rest_to_one(run.tensors[0].trait)
     if run.plain in SQUARING and _squares(run) and not _skips_autocast(api, run):
         return "square"
-    return left_by(run.plain, [value.trait for value in run.tensors], result.is_half)
+    traits = [value.trait for value in run.tensors]
+    if run.values and isinstance(run.values[0], Unknown) and _is_square(run.values[0].symbol):
+        traits.insert(0, "square")
+    return left_by(run.plain, traits, result.is_half)
 
 
 def _skips_autocast(api: Api, run: Run) -> bool:
@@ -377,6 +380,16 @@ def _squares(run: Run) -> bool:
     if not isinstance(first, Tensor) or first != second or len(run.nodes) < 2:
         return False
     return same_expression(run.nodes[0], run.nodes[1])
+
+
+def _is_square(name: Symbol) -> bool:
+    """Whether something unknown is ``x * x`` or ``x ** 2`` of another unknown."""
+    if name.parts[0] != COMPUTED or len(name.parts) != 4:
+        return False
+    operator, left, right = name.parts[1:4]
+    return (operator == "*" and left is right) or (
+        operator == "**" and right == symbol("constant", Constant(2))
+    )
 
 
 def same_expression(one: Node, other: Node) -> bool:
