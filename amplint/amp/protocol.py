@@ -547,8 +547,15 @@ class _Move:
 
     def sure(self, held: Held) -> bool:
         """Whether the latest backward pass surely reached this optimizer's parameters: there is no other
-        optimizer, or it is the same call that its gradients came from before."""
+        optimizer, or it is the same call that its gradients came from before, of a loss that the same scaler scaled:
+        a loop may take pairs of optimizers and scalers."""
+        if self.scalers_differ(held):
+            return False
         return not self.several or (held.source is not None and held.source == held.fresh)
+
+    def scalers_differ(self, held: Held) -> bool:
+        """Whether another scaler unscaled the gradients than that of the loss."""
+        return bool(held.fresh_by) and held.scaler is not None and held.scaler not in held.fresh_by
 
     def judge_division(self, event: ScalerUsed, held: Held, known: Known) -> None:
         """What is wrong with gradients that are divided by the scale now."""

@@ -200,6 +200,8 @@ def truth(m: Machine, value: Value) -> Condition:
     if isinstance(value, Sequence):
         if value.exact or value.prefix:
             return Constant(bool(value.items))
+        if value.items and all(item.is_expected for item in value.items):
+            return TRUE
         return asked(is_true(symbol("filled", m.frame.context, len(value.items))))
     if isinstance(value, Mapping):
         if value.items or not value.rest:

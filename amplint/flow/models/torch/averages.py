@@ -66,7 +66,7 @@ def changed(api: Api, base: Value, name: str, arguments: Arguments, node: Node) 
     _tell(api, base, key, terms, node)
 
 
-@models.call(*(f"torch._foreach_{name}_" for name in ("mul", "div", "add", "sub", "lerp")))
+@models.call(*(f"torch._foreach_{name}_" for name in ("mul", "div", "add", "sub", "lerp", "zero")))
 def _of_lists(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``torch._foreach_lerp_(averages, weights, 0.001)``. To a gradient it does what its method does."""
     first, *rest = arguments.positional or (NONE,)

@@ -137,6 +137,15 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
     if op in _TABLES:
         # a lookup gives what stands in its table, whatever the type of the indices
         return Tensor(weight_dtype(api, value.identity))
+    if (
+        alone
+        and lowers
+        and lent
+        and any(isinstance(one, Tensor) and one.born_in is not None for one in values)
+    ):
+        return api.unknown(
+            node
+        )  # what a region has made half: with float32 weights it raises, with half ones it is half
     alone = alone and (weights is None or not weights.is_half)
     if alone and meeting in ("promotes", "differs") and _has_half((result,)):
         return Tensor(weights if meeting == "promotes" else None)
