@@ -29,8 +29,8 @@ class Value:
     ``spreads``: so is a call of a method of an object that holds it.
     ``is_of_own_class``: its class is none of Python's and derives from none of them but ``object``.
     ``is_float``: it is a float of Python: ``float(x)`` is ``x``.
-    ``is_expected``: a list that was picked of these, ``[p.grad for p in ps if p.grad is not None]``, has some: on a path
-    where it is empty there is nothing to be done to them.
+    ``is_expected``: a list that was picked of these, ``[p.grad for p in ps if p.grad is not None]``, has some: on a
+    path where it is empty there is nothing to be done to them.
     """
 
     __slots__ = ()

@@ -145,7 +145,7 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
     ):
         return api.unknown(
             node
-        )  # what a region has made half: with float32 weights it raises, with half ones it is half
+        )  # float32 weights raise on what a region has made half, half ones give half
     alone = alone and (weights is None or not weights.is_half)
     if alone and meeting in ("promotes", "differs") and _has_half((result,)):
         return Tensor(weights if meeting == "promotes" else None)
