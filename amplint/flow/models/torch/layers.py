@@ -143,9 +143,7 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
         and lent
         and any(isinstance(one, Tensor) and one.born_in is not None for one in values)
     ):
-        return api.unknown(
-            node
-        )  # float32 weights raise on what a region has made half, half ones give half
+        return api.unknown(node)  # float32 weights raise on what a region has made half, half ones give half
     alone = alone and (weights is None or not weights.is_half)
     if alone and meeting in ("promotes", "differs") and _has_half((result,)):
         return Tensor(weights if meeting == "promotes" else None)
