@@ -10,8 +10,9 @@ when something then takes `acos`, `asin`, `atanh` or `logit` of the result, or d
 
 Silent where the tensor is float32. In an enabled CUDA region that is what norms, sums, softmax, `exp`,
 `log`, `pow`, cumulative sums, layer norms and losses give, so `x / (x.norm() + 1e-8)` is right there. Also
-silent for small constants in bfloat16, which has the range of float32, for `torch.finfo(x.dtype).tiny`, and
-for the `eps` of norm layers and of optimizers, which is not added in half.
+silent for small constants in bfloat16, which has the range of float32, for `torch.finfo(x.dtype).tiny`, for
+the `eps` of norm layers and of optimizers, which is not added in half, and for what harms gradients alone, such
+as `acos` at 1, where none are recorded.
 
 ## Why is this bad
 
@@ -117,6 +118,8 @@ _AT_ONE = {
     "arctanh": "arctanh(1) is inf",
     "logit": "logit(1) is inf",
 }
+_OF_GRADIENTS = frozenset({"sqrt", "acos", "arccos", "asin", "arcsin"})
+"""Ops that have a value there, and no finite gradient."""
 _BELOW_ONE = {DType.FLOAT16: 1 - 2.0**-12, DType.BFLOAT16: 1 - 2.0**-9}
 """Larger numbers are 1 in these types."""
 
@@ -169,6 +172,8 @@ class HalfUnderflowEps(FlowRule):
 
 def _guarded(event: Op) -> tuple[Operand | None, str]:
     """The operand that must not be zero, or 1, and what happens when it is."""
+    if event.name in _OF_GRADIENTS and not event.gradients:
+        return None, ""
     if event.name in _AT_ONE and event.operands:
         return event.operands[0], _AT_ONE[event.name]
     if event.name in _DIVIDES and len(event.operands) > 1:
