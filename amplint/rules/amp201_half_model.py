@@ -230,9 +230,11 @@ class HalfModel(FlowRule):
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if not event.casts:
             return state
-        for cast in event.casts:
-            if event.act not in ("unscale_", "step"):
+        told: set[Place] = set()
+        for cast in sorted(event.casts, key=lambda cast: cast.to is not DType.FLOAT16):
+            if event.act not in ("unscale_", "step") or cast.place in told:
                 continue
+            told.add(cast.place)
             scaler = f"the gradient scaler used on {line_of(event.place, cast.place)}"
             step = (event.place, "a gradient scaler works on these parameters")
             self._tell(report, cast, scaler, step, of_scaler(event))

@@ -325,7 +325,7 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
         made = joined(named(first), one, other)
         return Number(made) if numbers else Unknown(made)
     match one, other:
-        case Unknown(), Unknown() if one.kind == other.kind:
+        case Unknown(), Unknown() if one.kind == other.kind and not (one.apart or other.apart):
             return Unknown(symbol("joined", named(first), one.symbol, other.symbol), one.kind)
         case Sequence(), Sequence() if (
             one.exact

@@ -131,10 +131,12 @@ class Usual(Note):
 @dataclass(frozen=True, slots=True)
 class Unknown(Value):
     """Anything. ``symbol`` stands for it where it is compared or tested again; ``kind`` is what the code does with
-    it: the name of a kind that a model has registered, such as "module", or None."""
+    it: the name of a kind that a model has registered, such as "module", or None. ``apart``: so much is known of it
+    that where it is one of two it is told apart from the other one."""
 
     symbol: Symbol
     kind: str | None = None
+    apart: bool = field(default=False, compare=False)
 
     def another(self) -> Value:
         """It, as one of several of which a loop takes another one in each round."""

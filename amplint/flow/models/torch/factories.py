@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.dtypes import dtype_in
@@ -44,6 +46,7 @@ def _module(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         dtype = dtype_in(arguments.keyword(key))
         if dtype is not None and dtype.dtype.is_half:
             cast_module(api, module, dtype.dtype, node)
+            module = replace(module, apart=True)
     return module
 
 
