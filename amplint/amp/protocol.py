@@ -549,13 +549,10 @@ class _Move:
         """Whether the latest backward pass surely reached this optimizer's parameters: there is no other
         optimizer, or it is the same call that its gradients came from before, of a loss that the same scaler scaled:
         a loop may take pairs of optimizers and scalers."""
-        if self.scalers_differ(held):
-            return False
-        return not self.several or (held.source is not None and held.source == held.fresh)
-
-    def scalers_differ(self, held: Held) -> bool:
-        """Whether another scaler unscaled the gradients than that of the loss."""
-        return bool(held.fresh_by) and held.scaler is not None and held.scaler not in held.fresh_by
+        if not self.several:
+            return True
+        same = held.scaler is None or not held.fresh_by or held.scaler in held.fresh_by
+        return same and held.source is not None and held.source == held.fresh
 
     def judge_division(self, event: ScalerUsed, held: Held, known: Known) -> None:
         """What is wrong with gradients that are divided by the scale now."""
