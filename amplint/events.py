@@ -738,7 +738,8 @@ class StateLoaded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ObjectMade(Event):
-    """An object of a class of the project was made. What it holds is new, whatever was made here before."""
+    """An object of a class of the project was made, or a layer of torch inside a region. What it holds is new, whatever
+    was made here before."""
 
     identity: Hashable
     anew: bool = True

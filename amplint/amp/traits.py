@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from amplint.events import Guard, Trait
+from amplint.events import DType, Guard, Trait
 
 SMALL = 1e-4
 """Constants below it are there to keep a tensor from zero."""
@@ -13,9 +13,10 @@ GUARDS = frozenset({"__add__", "add", "clamp", "clamp_min", "clip"})
 """Ops that keep a tensor from zero by a small constant."""
 UPPER_BOUNDS = {"clamp": 1, "clip": 1, "clamp_max": 0}
 """Ops that keep a tensor from values above a bound, and where it stands among the arguments after the tensor."""
-NEAR_ONE = 1 - 2.0**-9
-"""Larger numbers below 1 are 1 in bfloat16."""
+NEXT_TO_ONE = {DType.FLOAT16: 1 - 2.0**-12, DType.BFLOAT16: 1 - 2.0**-9}
+"""Larger numbers below 1 are 1 in these types."""
 DIFFERENCES = frozenset({"__sub__", "sub"})
+"""Ops whose result may be what is left of two values that are nearly equal."""
 SQUARING = frozenset({"__pow__", "pow", "square", "__mul__", "mul"})
 """Ops that may square each element."""
 _SUMMING = frozenset({"sum", "mean", "nansum", "nanmean"})
@@ -52,3 +53,9 @@ def rest_to_one(trait: Trait | None) -> Guard | None:
     if not isinstance(trait, Guard) or trait.below_one is None or trait.rest:
         return None
     return replace(trait, constant=None, rest=True)
+
+
+def below_one(bound: object) -> float | None:
+    """A bound from above that is 1 in some half-precision type, and no more than a little below it."""
+    is_near = isinstance(bound, float) and min(NEXT_TO_ONE.values()) < bound < 1
+    return bound if is_near and isinstance(bound, float) else None

@@ -580,8 +580,7 @@ def _below_one(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> floa
     position = traits.UPPER_BOUNDS.get(name)
     if position is None:
         return None
-    bound = kwargs.get("max", args[position + 1] if len(args) > position + 1 else None)
-    return bound if type(bound) is float and traits.NEAR_ONE < bound < 1 else None
+    return traits.below_one(kwargs.get("max", args[position + 1] if len(args) > position + 1 else None))
 
 
 def _small_constant(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:

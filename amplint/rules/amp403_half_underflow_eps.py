@@ -91,6 +91,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from amplint.amp.traits import NEXT_TO_ONE
 from amplint.events import DType, Guard, Op, Operand, enabled_region
 from amplint.findings import Level
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
@@ -120,8 +121,6 @@ _AT_ONE = {
 }
 _OF_GRADIENTS = frozenset({"sqrt", "acos", "arccos", "asin", "arcsin"})
 """Ops that have a value there, and no finite gradient."""
-_BELOW_ONE = {DType.FLOAT16: 1 - 2.0**-12, DType.BFLOAT16: 1 - 2.0**-9}
-"""Larger numbers are 1 in these types."""
 
 
 class HalfUnderflowEps(FlowRule):
@@ -190,7 +189,7 @@ def _rounded(guard: Guard, dtype: DType | None, *, at_one: bool) -> tuple[str, b
     is the type; None where the constant is there. ``at_one``: the op must not meet 1."""
     if at_one or guard.rest:
         bound = guard.below_one
-        largest = _BELOW_ONE.get(dtype, _BELOW_ONE[DType.FLOAT16]) if dtype is not None else 1.0
+        largest = NEXT_TO_ONE.get(dtype, NEXT_TO_ONE[DType.FLOAT16]) if dtype is not None else 1.0
         if bound is None or bound <= largest:
             return None
         name = "half precision" if dtype is DType.HALF else str(dtype.value if dtype is not None else "")

@@ -91,6 +91,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from amplint.amp.ops import lacks_kernel
+from amplint.amp.traits import DIFFERENCES
 from amplint.amp.versions import Bounds
 from amplint.events import DType, Op, Operand, enabled_region, innermost
 from amplint.findings import Assumed, Assumption, Level
@@ -102,8 +103,7 @@ from amplint.rules.ledger import FLOAT16, Assumptions, of_operand, of_regions
 from amplint.rules.wording import quoted
 
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
-_DIFFERENCES = frozenset({"__add__", "__sub__", "add", "sub"})
-_SUBTRACTIONS = frozenset({"__sub__", "sub"})
+_SUMS_OF_TWO = DIFFERENCES | {"__add__", "add"}
 _UNLISTED = {
     "exp2": ("beyond 16", "exp"),
     "special.exp2": ("beyond 16", "exp"),
@@ -174,7 +174,7 @@ class UnprotectedOpInHalf(FlowRule):
 
 
 def _builder(event: Op, operand: Operand) -> FixBuilder:
-    if event.name in _DIFFERENCES:
+    if event.name in _SUMS_OF_TWO:
         return NoFix("both sides have to be computed in a nested region with `enabled=False`")
     if event.name in _SUMS and operand.trait == "square":
         return CastOperands((operand.place,), FLOAT32_RESULT, square=True)
@@ -219,7 +219,7 @@ def _suffers(event: Op, operand: Operand) -> Harm | None:
             guesses=(Assumption(Assumed.VALUES, where),),
         )
     squares = any(other.trait == "squares" and other.dtype is DType.FLOAT32 for other in event.operands)
-    if name in _DIFFERENCES and squares and operand.trait == "product":
+    if name in _SUMS_OF_TWO and squares and operand.trait == "product":
         where = "where the two nearly cancel"
         return Harm(
             f"rounding error is left {where}",
@@ -230,7 +230,7 @@ def _suffers(event: Op, operand: Operand) -> Harm | None:
             guesses=(Assumption(Assumed.VALUES, where),),
         )
     averages = [other.trait for other in event.operands] == ["squares", "square"]
-    if name in _SUBTRACTIONS and averages and operand is event.operands[0]:
+    if name in DIFFERENCES and averages and operand is event.operands[0]:
         where = "where the two nearly cancel"
         return Harm(
             f"rounding error is left {where}",

@@ -315,3 +315,32 @@ def test_what_only_tests_call_is_entered_by_itself(tmp_path: Path, caller: str) 
         """
     said = {("missing-grad-scaler", 8)} if caller.startswith("tests") else set()
     assert found(tmp_path, lib=lib, **{caller: calls}) == said
+
+
+@pytest.mark.parametrize(
+    ("imports", "annotation", "known"),
+    [
+        ("", "torch.optim.Optimizer", True),
+        ("from typing import Optional as Maybe", "Maybe[torch.optim.Optimizer]", True),
+        ("import typing as t", "t.Union[torch.optim.Adam, None]", True),
+        ("", "torch.optim.SGD | None", True),
+        ("from wrappers import Optional", "Optional[torch.optim.Optimizer]", False),
+        ("from wrappers import Optimizer", "Optimizer", False),
+    ],
+)
+def test_an_optimizer_is_what_its_annotation_says(
+    tmp_path: Path, imports: str, annotation: str, known: bool
+) -> None:
+    """One that may be a wrapper from elsewhere may scale by itself."""
+    text = f"""\
+        import torch
+        {imports}
+        def epoch(model: torch.nn.Module, loader, optimizer: {annotation}):
+            for x, y in loader:
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.float16):
+                    loss = model(x, y)
+                loss.backward()
+                optimizer.step()
+        """
+    assert found(tmp_path, main=text) == ({("missing-grad-scaler", 8)} if known else set())

@@ -361,11 +361,29 @@ class Interpreter(Instances):
         """What the annotation of a parameter says of it; of one that may be None only what kind it is of then."""
         if parameter.annotation is None:
             return None
-        written = _unless_none(parameter.annotation)
+        written = self._unless_none(parameter.annotation)
         text = _dotted(written)
         found = self.project.resolve(self.frame.file, text) if text is not None else None
         value = self.of_class(found, own) if found is not None else None
         return value if written is parameter.annotation or isinstance(value, Unknown) else None
+
+    def _unless_none(self, node: ir.Expression) -> ir.Expression:
+        """``X`` of ``Optional[X]``, ``Union[X, None]`` and ``X | None``."""
+        match node:
+            case ir.Subscript(value=value, keys=(inner,)) if self._means(value, "typing.Optional"):
+                return inner
+            case ir.Subscript(value=value, keys=(inner, ir.LiteralNode(value=None))) if self._means(
+                value, "typing.Union"
+            ):
+                return inner
+            case ir.Binary(operator="|", left=inner, right=ir.LiteralNode(value=None)):
+                return inner
+        return node
+
+    def _means(self, node: ir.Expression, name: str) -> bool:
+        """Whether an expression of an annotation is something of another package, whatever it is called here."""
+        text = dotted_name(node)
+        return text is not None and self.project.resolve(self.frame.file, text) == External(name)
 
     def evaluate_default(self, parameter: ir.Parameter) -> Value:
         """The default of a parameter that is not given."""
@@ -463,16 +481,6 @@ def _each_round(frame: Frame | None) -> bool:
             return True
         frame = frame.caller
     return True
-
-
-def _unless_none(node: ir.Expression) -> ir.Expression:
-    """``X`` of ``Optional[X]`` and ``X | None``."""
-    match node:
-        case ir.Subscript(value=value, keys=(inner,)) if (dotted_name(value) or "").endswith("Optional"):
-            return inner
-        case ir.Binary(operator="|", left=inner, right=ir.LiteralNode(value=None)):
-            return inner
-    return node
 
 
 def _dotted(node: ir.Expression) -> str | None:

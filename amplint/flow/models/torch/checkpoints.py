@@ -49,6 +49,7 @@ OBJECT = "object"
 """The kind of the state of an object that nothing is known of."""
 _DEEPEST = 8
 _OF_NUMBERS = frozenset({"-", "*", "/", "//", "%", "**"})
+"""Operators that no dict has."""
 _MOST_CHOICES = 4
 """So many alternatives of parts are told apart."""
 

@@ -130,20 +130,14 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
         return api.unknown(node)
     alone = enabled_region(regions(api)) is None
     unsure = lent or any(not one.sure for one in without)
-    if alone and not lowers and meeting == "raises" and unsure and _has_half(values):
+    half = _made_half_by_a_region(values) if lowers else _has_half(values)
+    if alone and meeting == "raises" and unsure and half:
         return api.unknown(node)  # with float32 weights of its own it raises
     run = Run(op, values, nodes, weights, meeting == "raises")
     result = apply(api, run, node)
     if op in _TABLES:
         # a lookup gives what stands in its table, whatever the type of the indices
         return Tensor(weight_dtype(api, value.identity))
-    if (
-        alone
-        and lowers
-        and lent
-        and any(isinstance(one, Tensor) and one.born_in is not None for one in values)
-    ):
-        return api.unknown(node)  # float32 weights raise on what a region has made half, half ones give half
     alone = alone and (weights is None or not weights.is_half)
     if alone and meeting in ("promotes", "differs") and _has_half((result,)):
         return Tensor(weights if meeting == "promotes" else None)
@@ -152,6 +146,11 @@ def call_layer(api: Api, value: Instance, name: str, arguments: Arguments, node:
 
 def _has_half(values: Iterable[Value]) -> bool:
     return any(isinstance(value, Tensor) and value.is_half for value in values)
+
+
+def _made_half_by_a_region(values: Iterable[Value]) -> bool:
+    """Whether a region has made an operand half: who casts by hand knows the weights."""
+    return any(isinstance(value, Tensor) and value.born_in is not None for value in values)
 
 
 def _is_lent(api: Api, value: Instance) -> bool:

@@ -6,19 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 
-from amplint.amp import ops
+from amplint.amp import ops, traits
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.amp.traits import (
-    DIFFERENCES,
-    GUARDS,
-    NEAR_ONE,
-    SMALL,
-    SQUARING,
-    UPPER_BOUNDS,
-    left_by,
-    rest_to_one,
-)
+from amplint.amp.traits import DIFFERENCES, GUARDS, SMALL, SQUARING, UPPER_BOUNDS, left_by, rest_to_one
 from amplint.events import (
     Certainty,
     DType,
@@ -360,10 +351,10 @@ def _trait(api: Api, run: Run, result: Tensor, node: Node) -> Trait | None:
         return rest_to_one(run.tensors[0].trait)
     if run.plain in SQUARING and _squares(run) and not _skips_autocast(api, run):
         return "square"
-    traits = [value.trait for value in run.tensors]
+    left = [value.trait for value in run.tensors]
     if run.values and isinstance(run.values[0], Unknown) and _is_square(run.values[0].symbol):
-        traits.insert(0, "square")
-    return left_by(run.plain, traits, result.is_half)
+        left.insert(0, "square")
+    return left_by(run.plain, left, result.is_half)
 
 
 def _skips_autocast(api: Api, run: Run) -> bool:
@@ -450,8 +441,7 @@ def below_one(name: str, rest: tuple[Value, ...], arguments: Arguments) -> float
     if position is None:
         return None
     value = arguments.keyword("max") or next(iter(rest[position:]), None)
-    number = value.value if isinstance(value, Constant) else None
-    return number if isinstance(number, float) and NEAR_ONE < number < 1 else None
+    return traits.below_one(value.value) if isinstance(value, Constant) else None
 
 
 def write(api: Api, value: Value, how: str, node: Node) -> None:
