@@ -7,7 +7,8 @@ training loop or around `train_one_epoch(...)`, or a decorator on the function t
 update that can be followed counts: `optimizer.step()`, `scaler.step(optimizer)`, and helpers that call one.
 
 Silent: loops without an update (validation, inference), regions with `cache_enabled=False`, regions that
-cannot be enabled, and a region that is opened and closed again in each step.
+cannot be enabled, a region that is opened and closed again in each step, and where only other networks run after
+the update, as far as it is known which ones the optimizer has.
 
 ## Why is this bad
 
@@ -175,16 +176,17 @@ from amplint.rules.wording import line_of
 
 @dataclass(frozen=True)
 class Seen:
-    """What the open regions have seen: where gradients were computed, with the calls that led there, and the latest
-    parameter update. ``told``: it was told of."""
+    """What the open regions have seen: where gradients were computed, with the calls that led there, and the parameter
+    updates, the latest last, each with the modules that it is known to have changed (none: any). ``told``: it was told
+    of."""
 
     passes: tuple[tuple[Place, tuple[Place, ...]], ...] = ()
-    update: Place | None = None
+    updates: tuple[tuple[Place, frozenset[Hashable]], ...] = ()
     told: bool = False
 
 
 MOST = 16
-"""So many backward passes are kept in mind."""
+"""So many backward passes and updates are kept in mind."""
 
 
 class EpochWideAutocast(FlowRule):
@@ -205,17 +207,21 @@ class EpochWideAutocast(FlowRule):
         # parameters that are half already are never cast, so no copy of them goes stale
         if not event.regions or event.casts or state.told:
             return state
-        return replace(state, update=event.place)
+        others = tuple(update for update in state.updates if update[1] != event.modules)
+        return replace(state, updates=(*others, (event.place, event.modules))[-MOST:])
 
     def on_region_exited(self, state: Seen, event: RegionExited, report: Report) -> Hashable:
         return state if event.regions else Seen()
 
     def on_cache_cleared(self, state: Seen, event: CacheCleared, report: Report) -> Hashable:
-        return state if state.told else replace(state, update=None)
+        return state if state.told else replace(state, updates=())
 
     def on_forward(self, state: Seen, event: Forward, report: Report) -> Hashable:
-        if state.update is not None and not state.told and event.trains and _caches(event.regions):
-            return self._tell(state, state.update, event, "the forward", report)
+        if state.told or not event.trains or not _caches(event.regions):
+            return state
+        for update, modules in reversed(state.updates):
+            if not modules or self.context.may_share(event.module, modules):
+                return self._tell(state, update, event, "the forward", report)
         return state
 
     def on_backward(self, state: Seen, event: Backward, report: Report) -> Hashable:
@@ -224,11 +230,11 @@ class EpochWideAutocast(FlowRule):
         this = (event.place, event.place.calls)
         if this not in state.passes:
             return replace(state, passes=(*state.passes, this)[-MOST:])
-        if state.update is None or not _caches(event.regions):
+        if not state.updates or not _caches(event.regions):
             return state
         # it runs once more, which needs a forward after the update, wherever that hides
         what = "the next iteration's forward, before the backward"
-        return self._tell(state, state.update, event, what, report)
+        return self._tell(state, state.updates[-1][0], event, what, report)
 
     def _tell(
         self, state: Seen, update: Place, event: Forward | Backward, what: str, report: Report

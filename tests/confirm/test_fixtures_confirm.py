@@ -55,6 +55,7 @@ SAID_ALL_THE_SAME = {
     "autocast-wrong-device/good_device_as_text.py": "a run sees the text, which torch before 2.4 refused",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
+    "epoch-wide-autocast/good_other_network.py": "a run does not know whose parameters those are",
     "direct-optimizer-step/good_optimizer_that_divides.py": "a run does not look into the step of an optimizer",
     "unscaled-backward/good_gradient_cache.py": "a run does not follow gradients into another loss",
     "no-grad-then-grad/good_discriminator_of_another_optimizer.py": "a run does not know whose parameters those are",
