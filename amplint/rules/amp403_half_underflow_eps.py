@@ -3,7 +3,8 @@
 ## What it does
 
 Reports `x + eps`, `x.add(eps)` and `x.clamp(min=eps)` with `eps` of at most 2.98e-8 on a tensor that is
-surely float16, when something then divides by the result or takes its logarithm, reciprocal or square root.
+float16, when something then divides by the result or takes its logarithm, reciprocal or square root. What a model
+out of sight gives in a region is taken for float16, and the message says so.
 
 Reports bounds a little below 1, such as `p.clamp(eps, 1 - eps)`, that are 1 in the tensor's type, float16 or bfloat16,
 when something then takes `acos`, `asin`, `atanh` or `logit` of the result, or does one of the former to `1 - p`.
@@ -97,7 +98,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import VANISHING, birth, born_half, made_half, surely_half
-from amplint.rules.ledger import FLOAT16, of_operand
+from amplint.rules.ledger import FLOAT16, LIKELY, of_operand
 from amplint.rules.wording import line_of
 
 _DIVIDES = frozenset({"__truediv__", "div", "true_divide", "divide"})
@@ -142,16 +143,17 @@ class HalfUnderflowEps(FlowRule):
             return state
         guard = operand.trait
         rounded = _rounded(guard, operand.dtype, at_one=event.name in _AT_ONE)
-        if rounded is None or guard.place in state or not surely_half(operand):
+        sure = surely_half(operand)
+        if rounded is None or guard.place in state or not (sure or born_half(operand)):
             return state
-        if enabled_region(event.regions) is None and born_half(operand):
+        if sure and enabled_region(event.regions) is None and born_half(operand):
             return (
                 state  # after a region missing-float speaks, in a disabled one disabled-region-without-cast
             )
         what, unsure = rounded
         message = (
-            f"{what}{'' if unsure else ', the dtype here'} ({made_half(operand, guard.place)}), so it guards nothing"
-            f"{f' {FLOAT16.text}' if unsure else ''}"
+            f"{what}{'' if unsure else ', the dtype here'} ({made_half(operand, guard.place)}"
+            f"{'' if sure else f', {LIKELY.text}'}), so it guards nothing{f' {FLOAT16.text}' if unsure else ''}"
         )
         assumes = (*((FLOAT16,) if unsure else ()), *of_operand(operand, guard.place))
         builder = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None

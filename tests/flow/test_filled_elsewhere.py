@@ -138,3 +138,31 @@ x.sum().backward()
         start=None,
     )
     assert len(told.lines(Backward)) == 1
+
+
+def test_objects_that_hold_each_others_methods(tmp_path: Path) -> None:
+    told = listen(
+        tmp_path,
+        """
+import torch
+from runner import run
+
+
+class Part:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.hook = None
+
+    def step(self):
+        self.optimizer.step()
+
+
+def main(optimizer: torch.optim.Optimizer, x):
+    first, second = Part(optimizer), Part(optimizer)
+    first.hook = second.step
+    second.hook = first.step
+    run(first.step)
+    x.sum().backward()
+""",
+    )
+    assert len(told.lines(Backward)) == 1

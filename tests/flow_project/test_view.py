@@ -144,6 +144,21 @@ def test_what_is_done_with_names(draw: Draw) -> None:
     assert seen.uses_of_attribute(tree.cls("a.py", "B"), "other") == frozenset()
 
 
+def test_methods_of_other_files(draw: Draw) -> None:
+    step = """
+class Other:
+    def step(self):
+        self.part = 1
+        def inner():
+            self.opt.zero_grad()
+        inner()
+"""
+    tree = draw({"a.py": "from b import Other\nclass A:\n    step = Other.step\n", "b.py": step})
+    seen = view(tree)
+    assert seen.uses_of_attribute(tree.cls("a.py", "A"), "opt") == {"zero_grad"}
+    assert [told(tree, one) for one in seen.attribute_stores(tree.cls("a.py", "A"), "part")] == ["b.py:4-4"]
+
+
 @pytest.mark.parametrize(
     ("code", "uses"),
     [

@@ -24,7 +24,7 @@ from amplint.flow.state.conditions import (
     within,
 )
 from amplint.flow.state.store import Ambient, generalised, merged
-from amplint.flow.state.symbols import is_of_a_round
+from amplint.flow.state.symbols import Symbol, is_of_a_round
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -223,24 +223,30 @@ class Answers(Paths):
 
         return self.resolved(Arguments(), tell)
 
-    def _given_away(self, node: Node, value: Value) -> Value:
+    def _given_away(self, node: Node, value: Value, inside: frozenset[Symbol] = frozenset()) -> Value:
+        """``inside``: the objects that hold the value, and whose methods others call."""
         value = self.contents(value)
         self._may_be_filled(value)
         if isinstance(value, kinds.BoundMethod):
-            self._called_by_others(value, node)
+            self._called_by_others(value, node, inside)
         model = self.model_of(self.registry.havocs, value)
         if model is not None:
             model(self.machine, value, node)
         return NONE
 
-    def _called_by_others(self, method: kinds.BoundMethod, node: Node) -> None:
+    def _called_by_others(self, method: kinds.BoundMethod, node: Node, inside: frozenset[Symbol]) -> None:
         """``run(loss, self.scale)``: what a method with effects works on is in the hands of others."""
         receiver, function = method.receiver, method.function
         if function is None:
-            self.each(receiver, partial(self._given_away, node))
-        elif isinstance(receiver, Instance) and self.machine.has_effects(function):
+            self.each(receiver, partial(self._given_away, node, inside=inside))
+        elif (
+            isinstance(receiver, Instance)
+            and receiver.identity not in inside
+            and self.machine.has_effects(function)
+        ):
+            inside |= {receiver.identity}
             for held in self.machine.attributes_of(receiver).values():
-                self.each(held, partial(self._given_away, node))
+                self.each(held, partial(self._given_away, node, inside=inside))
 
     def _may_be_filled(self, held: Value) -> None:
         """An empty list or dict that code out of sight has been given, or a function that may append to it."""

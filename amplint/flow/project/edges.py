@@ -58,7 +58,7 @@ class Edges:
         self.names = classes.names
         self.files = sorted(files, key=lambda file: str(file.path))
         self._steps: dict[Definition, Steps] = {}
-        self._stores: dict[ClassValue, dict[str, list[tuple[FunctionOutline, Store]]]] = {}
+        self._stores: dict[ClassValue, dict[str, list[tuple[FunctionValue, Store]]]] = {}
         self._attributes: dict[tuple[ClassValue, str], Meaning | None] = {}
         self._overriding: dict[ClassValue, dict[str, list[FunctionValue]]] = {}
         self._held: dict[tuple[ClassValue, str], set[str]] = {}
@@ -125,28 +125,27 @@ class Edges:
 
     def _made_of(self, value: ClassValue, name: str) -> Meaning | None:
         found = {
-            self.made_by(base.file, store.value, outline)
+            self.made_by(method.file, store.value, method.outline)
             for base in self.classes.bases(value)
             if isinstance(base, ClassValue)
-            for outline, store in self._stores_in(base).get(name, ())
+            for method, store in self._stores_in(base).get(name, ())
         }
         return next(iter(found)) if len(found) == 1 else None
 
-    def _stores_in(self, value: ClassValue) -> dict[str, list[tuple[FunctionOutline, Store]]]:
+    def _stores_in(self, value: ClassValue) -> dict[str, list[tuple[FunctionValue, Store]]]:
         """What the methods of a class assign to attributes of their object."""
         known = self._stores.get(value)
         if known is None:
             known = self._stores[value] = {}
-            facts = facts_of(value.file.outline)
             for method in self.classes.methods(value).values():
                 outline = method.outline
                 if outline is None or not outline.parameters:
                     continue
                 first = f"{outline.parameters[0]}."
-                for name, stores in facts.of(outline).body.stores.items():
+                for name, stores in facts_of(method.file.outline).of(outline).body.stores.items():
                     if name.startswith(first):
                         of_name = known.setdefault(name[len(first) :], [])
-                        of_name += [(outline, store) for store in stores]
+                        of_name += [(method, store) for store in stores]
         return known
 
     def held(self, value: ClassValue, name: str) -> set[str]:
@@ -157,8 +156,9 @@ class Edges:
             found = self._held[key] = set()
             for base in self.classes.bases(value):
                 if isinstance(base, ClassValue):
-                    for method in {outline for outline, _ in self._stores_in(base).get(name, ())}:
-                        found |= self._stored(base.file, method, name)
+                    for method in {method for method, _ in self._stores_in(base).get(name, ())}:
+                        if method.outline is not None:
+                            found |= self._stored(method.file, method.outline, name)
         return self._held[key]
 
     def _stored(self, file: ProjectFile, method: FunctionOutline, name: str) -> set[str]:

@@ -198,8 +198,8 @@ class Questions:
             if outline is None or not outline.parameters:
                 continue
             first = f"{outline.parameters[0]}."
-            for name, stores in facts_of(value.file.outline).of(outline).body.stores.items():
-                made = self._scaler_made(value.file, outline, stores) if name.startswith(first) else None
+            for name, stores in facts_of(method.file.outline).of(outline).body.stores.items():
+                made = self._scaler_made(method.file, outline, stores) if name.startswith(first) else None
                 if made is not None:
                     return ScalerAtHand(f"{own}.{name[len(first) :]}", made)
         return None

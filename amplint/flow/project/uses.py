@@ -171,7 +171,7 @@ class Uses:
             if isinstance(base, ClassValue):
                 for part in self._edges.classes.methods(base).values():
                     if part.outline is not None and part.outline.parameters:
-                        yield base.file, part.outline, f"{part.outline.parameters[0]}.{name}"
+                        yield part.file, part.outline, f"{part.outline.parameters[0]}.{name}"
 
     def _handed_on(
         self, file: ProjectFile, scope: Scope, passed: Iterable[tuple[str, int | str]], facts: Facts

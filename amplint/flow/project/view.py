@@ -321,9 +321,9 @@ class View:
                 if outline is None or outline.name == "__init__" or not outline.parameters:
                     continue
                 own = outline.parameters[0]
-                for store in facts_of(base.file.outline).of(outline).body.stores.get(f"{own}.{name}", ()):
+                for store in facts_of(method.file.outline).of(outline).body.stores.get(f"{own}.{name}", ()):
                     if store.simple:
-                        found[Lines(base.file, store.line, store.end_line, own=own)] = None
+                        found[Lines(method.file, store.line, store.end_line, own=own)] = None
         return list(found)
 
     def is_set_from_outside(self, name: str) -> bool:
