@@ -227,6 +227,9 @@ class Surroundings(Protocol):
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """Whether the gradients that a scaler divides here may be divided already."""
 
+    def may_be_scaled(self, event: Backward) -> bool:
+        """Whether callers out of sight may have scaled the loss that nothing in sight scales."""
+
     def rounds(self, event: ScalerUsed) -> Rounds:
         """In which rounds of the loop around an event it happens."""
 
@@ -280,7 +283,9 @@ class GradScalerProtocol:
             case LoopIterated() | FunctionEnded():
                 move.tell_losses(event.place)
             case AmpHidden():
-                return _START._replace(several=True), ()
+                return _START._replace(
+                    several=True, scale_asked=state.scale_asked, by_scale=state.by_scale
+                ), ()
         return move.end()
 
 
@@ -623,7 +628,7 @@ class _Move:
         """Gradients were added."""
         if event.partial:
             return
-        if event.unclear:
+        if event.unclear or (not event.scaled_by and self.around.may_be_scaled(event)):
             self.forget()
             return
         if not event.scaled_by:

@@ -14,7 +14,8 @@ another method trains with. Where there is no scaler to be had, that is missing-
 
 Silent: the branch for `scaler is None` or for a flag that also switches the scaler off, losses with an optimizer
 of their own that steps without the scaler, `backward(inputs=…)`, frameworks whose `backward` scales by itself,
-scalers that are switched by a flag of which nothing is known, and files in which something else may scale the loss.
+scalers that are switched by a flag of which nothing is known, files in which something else may scale the loss, and a
+loss that a function is given of which no caller is in sight.
 
 ## Why is this bad
 

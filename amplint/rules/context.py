@@ -46,6 +46,9 @@ class Context(Protocol):
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """Whether the gradients that a scaler divides here may be divided already: ``scaler.unscale_(each)``."""
 
+    def may_be_scaled(self, event: Backward) -> bool:
+        """Whether callers out of sight may have scaled the loss: ``def step(self, loss): loss.backward()``."""
+
     def rounds(self, event: ScalerUsed) -> Rounds:
         """In which rounds of the loop around an event it happens: ``if i == 0: scaler.unscale_(optimizer)``."""
 
@@ -113,6 +116,10 @@ class NothingElse:
 
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """See Context."""
+        return False
+
+    def may_be_scaled(self, event: Backward) -> bool:
+        """See Context. A run shows who has scaled it."""
         return False
 
     def rounds(self, event: ScalerUsed) -> Rounds:

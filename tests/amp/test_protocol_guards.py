@@ -14,8 +14,10 @@ from amplint.events import (
     GradientsRead,
     GradientsZeroed,
     OptimizerMade,
+    FunctionEnded,
     OptimizerStepped,
     Place,
+    ScaledLossRead,
     ScalerMade,
     ScalerUsed,
 )
@@ -37,6 +39,7 @@ ANOTHER_BACKWARD = replace(BACKWARD, place=THERE)
 PLAIN_BACKWARD = Backward(HERE, (), ".backward()", scaled=False)
 DIRECT_STEP = OptimizerStepped(HERE, (), "optimizer", in_sight=True)
 DROPPED = GradientsZeroed(HERE, (), "optimizer")
+READ = ScaledLossRead(THERE, (), "scaler", "item")
 CLIP = GradientsRead(HERE, (), "clip_grad_norm_", clips=True)
 MADE = ScalerMade(HERE, (), "scaler", True)
 SEVERAL = (OptimizerMade(HERE, (), "one"), OptimizerMade(HERE, (), "two"))
@@ -67,6 +70,11 @@ CASES: dict[str, tuple[tuple[Event, ...], tuple[Event, ...], Fault]] = {
         (SCALE, BACKWARD, AmpHidden(HERE, ()), replace(DIRECT_STEP)),
         (SCALE, BACKWARD, DIRECT_STEP),
         Fault.DIRECT_STEP,
+    ),
+    "what is read after a call out of sight is divided by the scale that was asked for before": (
+        (SCALE, replace(SCALE, act="get_scale"), AmpHidden(HERE, ()), READ, FunctionEnded(HERE, ())),
+        (SCALE, AmpHidden(HERE, ()), READ, FunctionEnded(HERE, ())),
+        Fault.READ_SCALED,
     ),
     "a backward pass out of sight may scale": (
         (SCALE, replace(PLAIN_BACKWARD, unclear=True), STEP),

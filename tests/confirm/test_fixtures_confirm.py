@@ -48,6 +48,7 @@ NOT_SEEN = {
     "scaler-not-saved/bad_saved_and_never_loaded.py": "a run does not know what it saves for",
     "scaler-not-saved/bad_never_loaded_by_trainer.py": "a run does not know what it saves for",
     "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",
+    "epoch-wide-autocast/good_other_network.py": "a run tells of the region, and not of the steps in it",
 }
 """Programs of which a run under the probe does not show all that is marked, and why."""
 SAID_ALL_THE_SAME = {

@@ -34,7 +34,7 @@ from amplint.flow.project.lifetimes import is_for_one_step
 from amplint.flow.project.meanings import UNSEEN
 from amplint.flow.project.stack import StackFrame, Stacks, column, node_at, scopes_in
 from amplint.flow.project.view import View
-from amplint.flow.state.symbols import made_from
+from amplint.flow.state.symbols import AT, COMPUTED, Symbol, made_from
 from amplint.flow.state.values import ClassValue, External, FunctionValue
 from amplint.source.bodies import Body, Call, Store
 from amplint.source.facts import facts_of
@@ -103,6 +103,10 @@ class Questions:
             return False
         own = self._stacks.reached(self._stacks.definitions(self._stacks.at(event.place)))
         return any(UNSCALES in self._effects.own(part).tags for part in own)
+
+    def may_be_scaled(self, event: Backward) -> bool:
+        """Whether the loss is a parameter of what is entered, of which no caller is in sight."""
+        return not event.place.calls and _is_given(event.loss)
 
     def _is_foreign(self, stack: Iterable[StackFrame]) -> bool:
         """Whether an object on the stack inherits methods that are out of sight."""
@@ -355,6 +359,17 @@ class Questions:
             or bool(others & made_from(module))
             or any(module in made_from(one) for one in others)
         )
+
+
+def _is_given(value: Hashable) -> bool:
+    """Whether something is a parameter, or what an operator makes of one and of settings: ``loss / self.steps``."""
+    match value:
+        case Symbol(parts=("parameter", *_)):
+            return True
+        case Symbol(parts=(kind, *operands)) if kind == COMPUTED:
+            parts = [part for part in operands if isinstance(part, Symbol)]
+            return any(map(_is_given, parts)) and not any(part.parts[0] == AT for part in parts)
+    return False
 
 
 def _reads(tree: ast.Module, text: str) -> bool:

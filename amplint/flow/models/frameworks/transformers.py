@@ -22,7 +22,7 @@ from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import MODULE, Scheduler
 from amplint.flow.models.torch.weights import freeze, is_module
-from amplint.flow.state.conditions import select
+from amplint.flow.state.conditions import both, negation, select
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -96,10 +96,12 @@ class Told(Note):
 
 
 def _tell_arguments(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
-    """``TrainingArguments("out", fp16=True)``."""
+    """``TrainingArguments("out", fp16=True)``, which raises if both types are asked for."""
+    fp16, bf16 = (arguments.keyword(name) or FALSE for name in ("fp16", "bf16"))
+    api.assume(negation(both(api.truth(fp16), api.truth(bf16))))
     elsewhere = any(name in _ELSEWHERE and value not in (NONE, FALSE) for name, value in arguments.keywords)
     if len(arguments.positional) <= 1 and not arguments.unclear and not elsewhere:
-        api.set_note(identity, Told(arguments.keyword("fp16") or FALSE, arguments.keyword("bf16") or FALSE))
+        api.set_note(identity, Told(fp16, bf16))
 
 
 roles.give_constructor(models, ARGUMENTS, _tell_arguments, weight=Weight.EFFECT)

@@ -57,16 +57,23 @@ _MOST_CHOICES = 4
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A part of what is saved. ``named``: it stands under a key, a position or the name of an attribute; ``key`` is the
-    key of a dict, if that is a text. ``last``: all others were looked at before."""
+    key of a dict, if that is a text. ``last``: all others were looked at before. ``apart``: it is one of a collection
+    that stands under a key itself and holds no state that is known: ``"results": {**read(path)}``."""
 
     value: Value
     named: bool = True
     depth: int = 0
     key: str | None = None
     last: bool = False
+    apart: bool = False
 
-    def inner(self, value: Value, *, named: bool, key: object = None) -> _Part:
-        return _Part(value, named, self.depth + 1, key if isinstance(key, str) else None)
+    def inner(
+        self, value: Value, *, named: bool, key: object = None, beside: tuple[Value, ...] = ()
+    ) -> _Part:
+        """``beside``: what stands under keys in the same collection."""
+        states = any(isinstance(leaf, StateDict) for one in beside for leaf in leaves(one))
+        apart = self.apart or (self.depth > 0 and self.named and not states)
+        return _Part(value, named, self.depth + 1, key if isinstance(key, str) else None, apart=apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +180,7 @@ def _collect(api: Api, pending: tuple[_Part, ...], found: _Found, tell: Callable
             pending = (*more, *pending)
         elif not any(map(may_hold, leaves(part.value))) or (many and part.last):
             for leaf in leaves(part.value):
-                found = _beside_unknown(found, leaf, named=part.named)
+                found = _beside_unknown(found, leaf, part)
         elif part.named and not part.last and all(map(_is_of_object, filter(may_hold, leaves(part.value)))):
             pending = (*pending, replace(part, last=True))
         elif not part.named:
@@ -213,16 +220,16 @@ def _is_of_object(value: Value) -> bool:
     return isinstance(value, StateDict) and value.kind == OBJECT
 
 
-def _beside_unknown(found: _Found, value: Value, *, named: bool) -> _Found:
+def _beside_unknown(found: _Found, value: Value, part: _Part) -> _Found:
     """The same with a value that may not be known. The state of a scaler may hide in one under keys that are not known
     either, in what code made that was given a scaler, and in one that got lost among too many alternatives."""
     match value:
         case Unknown() if value.kind == MAYBE_SCALED or _is_lost(value.symbol):
             return replace(found, complete=False)
-        case Unknown() if not named and not _is_number(value.symbol):
+        case Unknown() if not part.named and not part.apart and not _is_number(value.symbol):
             return replace(found, hidden=(*found.hidden, value.symbol))
         case StateDict(kind="object", identity=identity):
-            hides = not named or identity is None or _is_lost(identity)
+            hides = not part.named or identity is None or _is_lost(identity)
             return replace(found, complete=found.complete and not hides)
     return found
 
@@ -259,14 +266,15 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
             return replace(found, complete=False), ()
         case Mapping():
             named = tuple(part.inner(item, named=True, key=key) for key, item in value.items)
-            return found, (*named, *(part.inner(item, named=False) for item in value.rest))
+            beside = tuple(item for _, item in value.items)
+            return found, (*named, *(part.inner(item, named=False, beside=beside) for item in value.rest))
         case Sequence():
             return found, tuple(part.inner(item, named=value.exact) for item in value.items)
         case Instance() if value.identity not in found.seen:
             found = replace(found, seen=found.seen | {value.identity})
             held = api.attributes_of(value).values()
             return found, tuple(part.inner(item, named=True) for item in held)
-    return _beside_unknown(found, value, named=part.named), ()
+    return _beside_unknown(found, value, part), ()
 
 
 def _with_optimizer(found: _Found, optimizer: Symbol, taken: Place | None) -> _Found:

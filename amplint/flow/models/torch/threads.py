@@ -167,8 +167,11 @@ def in_thread(api: Api, how: str, action: Callable[[], Value], node: Node, insid
 
 def replicated(api: Api) -> Regions | None:
     """The regions in which nn.DataParallel runs its replicas, if they differ from those around it: it keeps
-    whether autocast is on, and not the type (torch/nn/parallel/parallel_apply.py of torch 2.13.0)."""
+    whether autocast is on, and not the type (torch/nn/parallel/parallel_apply.py of torch 2.13.0). On the CPU there are
+    no replicas."""
     region = enabled_region(regions(api))
     if region is None or region.framework or region.assumed or region.dtype is not DType.BFLOAT16:
+        return None
+    if region.device == "cpu":
         return None
     return (replace(region, dtype=DType.FLOAT16, identity=("replica", region.identity)),)
