@@ -21,7 +21,8 @@ Silent: checkpoints without an optimizer, which are not for resuming, and those 
 of models and never the state of an optimizer; a scaler whose `state_dict()` is called anywhere in the files that
 are looked at together, or that is given to code out of sight; scalers that are disabled, come from out of sight,
 or are made anew by each call of the method that trains; objects with parts that may hold the scaler's state, such
-as `**self.extra_state()` or `**kwargs`.
+as `**self.extra_state()` or `**kwargs` beside the optimizer's. A dict of its own under a key, `"results": {...}`, is
+taken for what its key says.
 
 ## Why is this bad
 
