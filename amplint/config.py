@@ -166,16 +166,29 @@ def with_option(settings: Settings, key: str, value: object, option: str) -> Set
 
 def with_project_torch(settings: Settings, root: Path, files: Sequence[str] = ()) -> Settings:
     """The settings with torch bounds: as configured, else from the dependencies of the project that begins at
-    ``root``; else from a folder with some of its ``files`` that asks for a torch without the newer names; else from
-    instructions that install such a one; else TORCH_DEFAULT."""
+    ``root``; else from those of the folder that has all of its ``files``; else from a folder with some of them that
+    asks for a torch without the newer names; else from instructions that install such a one; else TORCH_DEFAULT."""
     if settings.torch_from:
         return settings
     from amplint.requirements import instructed_torch, oldest_torch, project_torch
 
-    found = project_torch(root) or oldest_torch(root, files) or instructed_torch(root, files)
+    found = (
+        project_torch(root)
+        or _shared_torch(files)
+        or oldest_torch(root, files)
+        or instructed_torch(root, files)
+    )
     if found is not None:
         return replace(settings, torch=found[0], torch_from=str(found[1]))
     return replace(settings, torch_from="the default")
+
+
+def _shared_torch(files: Sequence[str]) -> tuple[TorchBounds, Path] | None:
+    """What the innermost folder with all of the files asks for, as the only source tree in a folder does."""
+    from amplint.requirements import project_torch
+
+    folders = {os.path.dirname(file) for file in files}  # noqa: PTH120 (thousands of them)
+    return project_torch(Path(os.path.commonpath(folders))) if folders else None
 
 
 def with_line_length(settings: Settings, root: Path) -> Settings:

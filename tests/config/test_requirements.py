@@ -311,8 +311,11 @@ def test_where_the_root_says_nothing_the_oldest_torch_of_a_folder_counts(tmp_pat
     settings = Settings(root=tmp_path)
     found = with_project_torch(settings, tmp_path, files)
     assert (found.torch, found.torch_from) == (((1, 13), None), str(example / "environment.yml"))
-    # what only newer releases run says nothing of the others
-    assert with_project_torch(settings, tmp_path, files[1:]).torch_from == "the default"
+    # what only newer releases run says nothing of the others, and all where there are no others
+    (tmp_path / "third").mkdir()
+    newer = [files[1], str(tmp_path / "third" / "main.py")]
+    assert with_project_torch(settings, tmp_path, newer).torch_from == "the default"
+    assert with_project_torch(settings, tmp_path, files[1:]).torch == ((2, 6), None)
     (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=2.4'])\n")
     assert with_project_torch(settings, tmp_path, files).torch == ((2, 4), None)
 
