@@ -9,8 +9,8 @@ decorator, or one that a caller opened in another function or file; the finding 
 region to the call. What several helpers do in one region that their caller has opened is one finding, with the
 other calls in its trail.
 
-It is a warning in general. It is an error where the region changes the gradients: a part of the forward
-pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
+It is a warning in general. It is an error where the region changes the gradients: matrix products or convolutions of
+the forward pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
 `custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16, on another device than
 the CPU, and the project is limited to torch older than 2.5.
 
@@ -116,12 +116,14 @@ from amplint.amp.versions import compare
 from amplint.events import (
     Backward,
     DType,
+    Forward,
     FunctionApplied,
+    Op,
     Place,
-    RegionEntered,
     RegionExited,
     enabled_region,
     enclosing_enabled,
+    innermost,
 )
 from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
@@ -147,10 +149,19 @@ class BackwardInAutocast(FlowRule):
 
     level = Level.WARNING
 
-    def on_region_entered(self, state: Kept | None, event: RegionEntered, report: Report) -> Hashable:
-        if enclosing_enabled(event.regions) is not None:
-            return Kept(event.place)
-        return state
+    def on_op(self, state: Kept | None, event: Op, report: Report) -> Hashable:
+        return self._kept(state, event) if event.policy == "lower" and event.gradients else state
+
+    def on_forward(self, state: Kept | None, event: Forward, report: Report) -> Hashable:
+        # modules of torch tell of their ops
+        unknown = event.opaque and event.given is not None
+        return self._kept(state, event) if unknown and event.gradients else state
+
+    def _kept(self, state: Kept | None, event: Op | Forward) -> Kept | None:
+        region = innermost(event.regions)
+        if region is None or enclosing_enabled(event.regions) is None:
+            return state
+        return Kept(region.place)
 
     def on_region_exited(self, state: Kept | None, event: RegionExited, report: Report) -> Hashable:
         return state if event.regions else None

@@ -41,3 +41,40 @@ def test_a_loss_without_gradients_is_a_figure_to_look_at(
     path.write_text(dedent(LOSS).format(decorator=decorator, value=value))
     result = check([tmp_path], Settings(root=tmp_path))
     assert [finding.level for finding in result.findings] == [level]
+
+
+ISLAND = """
+    import torch
+    import torch.nn.functional as F
+    from losses import criterion
+
+
+    def run(weight, head: torch.nn.Module, x: torch.Tensor, target):
+        with torch.autocast("cuda", dtype=torch.float16):
+            out = x @ weight
+            {gradients}
+                {inside}
+            (out.sum() + loss).backward()
+"""
+OFF = 'with torch.autocast("cuda", enabled=False):'
+
+
+@pytest.mark.parametrize(
+    ("gradients", "inside", "level"),
+    [
+        (OFF, "loss = F.linear(x, weight).mean()", Level.ERROR),
+        (OFF, "loss = head(x).mean()", Level.ERROR),
+        # nothing that autocast would run in half precision
+        (OFF, "loss = (x.float() ** 2).mean()", Level.WARNING),
+        (OFF, "loss = criterion(out.float(), target)", Level.WARNING),
+        (f"with torch.no_grad(), {OFF[5:]}", "loss = F.linear(x, weight).mean()", Level.WARNING),
+        ("if True:", "loss = F.linear(x, weight).mean()", Level.WARNING),
+    ],
+)
+def test_a_backward_pass_in_a_region_changes_products_in_float32(
+    gradients: str, inside: str, level: Level, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.py"
+    path.write_text(dedent(ISLAND).format(gradients=gradients, inside=inside))
+    result = check([tmp_path], Settings(root=tmp_path))
+    assert [one.level for one in result.findings if one.code == "AMP101"] == [level]

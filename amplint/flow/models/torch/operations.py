@@ -21,6 +21,7 @@ from amplint.events import (
     Trait,
     WeightCast,
     enabled_region,
+    enclosing_enabled,
     innermost,
 )
 from amplint.flow.core.api import Api, Arguments
@@ -165,7 +166,7 @@ def apply(api: Api, run: Run, node: Node) -> Value:
     elif terms:
         result = Tensor(terms=terms)
     _tell_of_weights(api, run, policy, around, node)
-    if _is_told(run, policy, region):
+    if _is_told(run, policy, around, region):
         result = _told(api, run, policy, around, result, node)
     return result if result is not None else api.unknown(node)
 
@@ -186,9 +187,12 @@ def _tell_of_weights(api: Api, run: Run, policy: Policy, around: Regions, node: 
             api.emit(WeightCast(api.place(node), around, owner))
 
 
-def _is_told(run: Run, policy: Policy, region: Region | None) -> bool:
-    """Whether somebody wants to hear of an op: a half or raised operand is in it, or it raises in the region."""
+def _is_told(run: Run, policy: Policy, around: Regions, region: Region | None) -> bool:
+    """Whether somebody wants to hear of an op: a half or raised operand is in it, it raises in the region, or a region
+    that is switched off keeps it in float32."""
     if policy is Policy.BANNED and region is not None:
+        return True
+    if policy is Policy.LOWER and enclosing_enabled(around) is not None:
         return True
     return any(value.is_half or value.raised is not None for value in run.tensors)
 
