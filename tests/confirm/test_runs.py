@@ -180,6 +180,7 @@ def test_a_run_that_hangs_is_interrupted(probed: Probed) -> None:
         TRAIN + "step()\nimport time\ntry:\n    time.sleep(600)\nfinally:\n    print('let go')",
         timeout=3,
         patience=0.1,
+        grace=60,
     )
     assert (done.status, done.recording.ended, done.stdout) == (0, TIMED_OUT, "let go\n")
 
