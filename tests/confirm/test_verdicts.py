@@ -99,7 +99,7 @@ def test_refuted_where_no_half_precision_tensor_met_the_op() -> None:
 def test_not_refuted_where_the_probe_does_not_tell_all_that_the_rule_listens_to() -> None:
     found = verdict(run(reached=(RAN,), told=("Backward",)))
     assert found.status is Status.INCONCLUSIVE
-    assert "RegionEntered" in found.reason
+    assert "RegionExited" in found.reason
 
 
 def test_an_event_within_the_expression_is_not_that_of_the_expression() -> None:
