@@ -15,7 +15,7 @@ from amplint.flow.core.registry import CallModel, Registry, Weight
 from amplint.flow.state.atoms import is_instance
 from amplint.flow.state.conditions import apply, asked, leaves
 from amplint.flow.state.store import Key, join_values
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import Symbol, made_from, symbol
 from amplint.flow.state.values import (
     NONE,
     AskedClasses,
@@ -38,6 +38,9 @@ from amplint.lowering import program as ir
 
 MOST_NESTED = 12
 """So many constructors are walked within each other, each for an attribute that the one around it asks for."""
+MOST_ALIKE = 2
+"""So many objects of one class are looked into that hold each other, each made by the constructor of the one around it:
+a class may be a candidate for a part of itself."""
 
 
 class Instances(Definitions):
@@ -47,7 +50,7 @@ class Instances(Definitions):
         super().__init__(registry, project)
         self._pending: dict[Symbol, Arguments] = {}
         self._first_made: dict[Symbol, ClassValue] = {}
-        self._initialised: set[Symbol] = set()
+        self._initialised: dict[Symbol, ClassValue | None] = {}
         self._of_unknown_age: dict[Symbol, Instance] = {}
         self._elsewhere: set[tuple[Symbol, str]] = set()
         self._nested = 0
@@ -97,7 +100,7 @@ class Instances(Definitions):
         now = self.project.sure_weight(method) >= Weight.EFFECT or any(map(matters, arguments.all))
         now = now or any(map(self.is_holder, arguments.all))
         if now and not self.silent:
-            self._initialised.add(instance.identity)
+            self._initialised[instance.identity] = instance.made_of
             with self._being_built(instance):
                 self.machine.call_function(method, arguments.after(instance, node), node)
         else:
@@ -160,9 +163,10 @@ class Instances(Definitions):
         identity, made_of = value.identity, value.made_of
         if identity in self._initialised or made_of is None or identity not in self._pending:
             return
-        if self._nested == MOST_NESTED:
+        alike = sum(self._initialised.get(part) == made_of for part in made_from(identity))
+        if self._nested == MOST_NESTED or alike == MOST_ALIKE:
             return
-        self._initialised.add(identity)
+        self._initialised[identity] = made_of
         method = self.find_method(made_of, "__init__")
         if method is None:
             fields = self.project.fields(made_of)
