@@ -24,6 +24,13 @@ LOSS = """
 """
 
 
+def levels(folder: Path, text: str, code: str = "") -> list[Level]:
+    """The levels of the findings in a program, of one rule if ``code`` is given."""
+    (folder / "run.py").write_text(dedent(text))
+    found = check([folder], Settings(root=folder)).findings
+    return [finding.level for finding in found if finding.code.startswith(code)]
+
+
 @pytest.mark.parametrize(
     ("decorator", "value", "level"),
     [
@@ -37,10 +44,7 @@ LOSS = """
 def test_a_loss_without_gradients_is_a_figure_to_look_at(
     decorator: str, value: str, level: Level, tmp_path: Path
 ) -> None:
-    path = tmp_path / "run.py"
-    path.write_text(dedent(LOSS).format(decorator=decorator, value=value))
-    result = check([tmp_path], Settings(root=tmp_path))
-    assert [finding.level for finding in result.findings] == [level]
+    assert levels(tmp_path, LOSS.format(decorator=decorator, value=value)) == [level]
 
 
 ISLAND = """
@@ -74,7 +78,4 @@ OFF = 'with torch.autocast("cuda", enabled=False):'
 def test_a_backward_pass_in_a_region_changes_products_in_float32(
     gradients: str, inside: str, level: Level, tmp_path: Path
 ) -> None:
-    path = tmp_path / "run.py"
-    path.write_text(dedent(ISLAND).format(gradients=gradients, inside=inside))
-    result = check([tmp_path], Settings(root=tmp_path))
-    assert [one.level for one in result.findings if one.code == "AMP101"] == [level]
+    assert levels(tmp_path, ISLAND.format(gradients=gradients, inside=inside), code="AMP101") == [level]

@@ -106,7 +106,8 @@ class Questions:
 
     def may_be_scaled(self, event: Backward) -> bool:
         """Whether the loss is a parameter of what is entered, of which no caller is in sight."""
-        return not event.place.calls and _is_given(event.loss)
+        outermost = next(iter(event.place.calls), event.place)
+        return _is_given(event.loss, outermost)
 
     def _is_foreign(self, stack: Iterable[StackFrame]) -> bool:
         """Whether an object on the stack inherits methods that are out of sight."""
@@ -361,14 +362,18 @@ class Questions:
         )
 
 
-def _is_given(value: Hashable) -> bool:
-    """Whether something is a parameter, or what an operator makes of one and of settings: ``loss / self.steps``."""
+def _is_given(value: Hashable, outermost: Place) -> bool:
+    """Whether something is a parameter of the function that is entered, in which the outermost call stands, or what an
+    operator makes of one and of settings: ``loss / self.steps``."""
     match value:
-        case Symbol(parts=("parameter", *_)):
-            return True
+        case Symbol(parts=("parameter", path, *root, 0, _)):
+            match outermost.key:
+                case (own_path, own_root, _):
+                    return (path, tuple(root)) == (own_path, own_root)
         case Symbol(parts=(kind, *operands)) if kind == COMPUTED:
             parts = [part for part in operands if isinstance(part, Symbol)]
-            return any(map(_is_given, parts)) and not any(part.parts[0] == AT for part in parts)
+            given = any(_is_given(part, outermost) for part in parts)
+            return given and not any(part.parts[0] == AT for part in parts)
     return False
 
 

@@ -70,9 +70,9 @@ class _Part:
     def inner(
         self, value: Value, *, named: bool, key: object = None, beside: tuple[Value, ...] = ()
     ) -> _Part:
-        """``beside``: what stands under keys in the same collection."""
+        """``beside``: what stands in the same collection and is known."""
         states = any(isinstance(leaf, StateDict) for one in beside for leaf in leaves(one))
-        apart = self.apart or (self.depth > 0 and self.named and not states)
+        apart = not named and not states and (self.apart or (self.depth > 0 and self.named))
         return _Part(value, named, self.depth + 1, key if isinstance(key, str) else None, apart=apart)
 
 
@@ -269,7 +269,8 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
             beside = tuple(item for _, item in value.items)
             return found, (*named, *(part.inner(item, named=False, beside=beside) for item in value.rest))
         case Sequence():
-            return found, tuple(part.inner(item, named=value.exact) for item in value.items)
+            exact, items = value.exact, value.items
+            return found, tuple(part.inner(item, named=exact, beside=items) for item in items)
         case Instance() if value.identity not in found.seen:
             found = replace(found, seen=found.seen | {value.identity})
             held = api.attributes_of(value).values()
