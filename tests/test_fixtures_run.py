@@ -48,6 +48,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
         shutil.copytree(FIXTURES / folder.rpartition(".")[0], fixed / folder)
         shutil.copytree(FIXTURES / folder, fixed / folder, dirs_exist_ok=True)
     programs = [str(fixed / name) if name in GOLDEN_FOLDERS else name for name in PROGRAMS]
+    there = set(FIXTURES.iterdir())
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
     finished = subprocess.run(
         [sys.executable, "-W", "ignore", str(RUNNER), *programs],
@@ -58,6 +59,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
         check=False,
         timeout=600,
     )
+    assert set(FIXTURES.iterdir()) == there, "a program leaves a file behind"
     found = dict(json.loads(line) for line in finished.stdout.splitlines())
     return {name.removeprefix(f"{fixed.as_posix()}/"): outcome for name, outcome in found.items()}
 
