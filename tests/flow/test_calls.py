@@ -758,6 +758,32 @@ ENDINGS = {
             with one():
                 loss.backward()  # out
     """,
+    "a dict that holds itself": """
+        class Run:
+            def __init__(self, settings):
+                self.scaler = torch.amp.GradScaler()
+                self.settings = settings
+
+        def main(loss):
+            settings = {}
+            settings["own"] = [settings]
+            run = Run(settings)
+            with torch.autocast("cuda"):
+                loss.backward()  # in
+    """,
+    "a slice of a dict that makes what is asked for": """
+        from collections import defaultdict
+
+        class Run:
+            def __init__(self):
+                self.history = defaultdict(list)
+
+        def main(loss):
+            run = Run()
+            with torch.autocast("cuda"):
+                loss.backward()  # in
+            run.history[-3:]
+    """,
     "a base that is its own": """
         class Odd(Odd):
             def step(self, loss):

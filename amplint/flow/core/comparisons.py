@@ -196,17 +196,25 @@ def truth(m: Machine, value: Value) -> Condition:
             return asked(is_true(value.symbol))
         case Text():
             return TRUE
-    value = m.contents(value)
+    if isinstance(value, (Sequence, Mapping)):
+        told_ = m.told_apart(value)
+        return (
+            apply(partial(_holds_any, m), told_) if told_ is not value else _holds_any(m, m.contents(value))
+        )
+    model = m.registry.truths.get(type(value))
+    told = model(m, value) if model is not None else None
+    return told if told is not None else TRUE
+
+
+def _holds_any(m: Machine, value: Value) -> Condition:
+    """The truth of a list or dict as it is now."""
     if isinstance(value, Sequence):
         if value.exact or value.prefix:
             return Constant(bool(value.items))
         if value.items and all(item.is_expected for item in value.items):
             return TRUE
         return asked(is_true(symbol("filled", m.frame.context, len(value.items))))
-    if isinstance(value, Mapping):
-        if value.items or not value.rest:
-            return Constant(bool(value.items))
-        return asked(is_true(symbol("filled", m.frame.context, len(value.rest))))
-    model = m.registry.truths.get(type(value))
-    told = model(m, value) if model is not None else None
-    return told if told is not None else TRUE
+    assert isinstance(value, Mapping)
+    if value.items or not value.rest:
+        return Constant(bool(value.items))
+    return asked(is_true(symbol("filled", m.frame.context, len(value.rest))))

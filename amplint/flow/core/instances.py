@@ -28,6 +28,7 @@ from amplint.flow.state.values import (
     Instance,
     Mapping,
     Number,
+    Partial,
     Super,
     Unknown,
     Usual,
@@ -105,6 +106,56 @@ class Instances(Definitions):
                 self.machine.call_function(method, arguments.after(instance, node), node)
         else:
             self._pending[instance.identity] = arguments
+
+    def has_effects(self, function: FunctionValue) -> bool:
+        """Whether a function has effects by what its text names."""
+        return self.project.sure_weight(function) >= Weight.EFFECT
+
+    def _lends_effects(self, function: FunctionValue, value: Value) -> bool:
+        """Whether a function calls a method with effects of an object that it is given: ``trainer.unscale()`` in a
+        callback."""
+        if not isinstance(value, Instance) or value.made_of is None:
+            return False
+        methods = (self.find_method(value.made_of, name) for name in self.project.methods_called(function))
+        return any(method is not None and self.has_effects(method) for method in methods)
+
+    def holds(self, owner: Instance, value: Value) -> None:
+        """Notes that an object has got a value as an attribute: ``self.process = train_step``, ``self.ema = ema``."""
+        if self._has_effects(value) or self._spreads(value):
+            self.holders.add(owner.identity)
+
+    def _spreads(self, value: Value, inside: frozenset[Symbol] = frozenset()) -> bool:
+        """Whether methods of what holds a value are followed: it matters, or holds such a value itself. ``inside``
+        are the collections that it is a part of: a dict may hold itself."""
+        if isinstance(value, (Items, Mapping)) and value.identity is not None:
+            if value.identity in inside:
+                return False
+            inside |= {value.identity}
+        value = self.machine.contents(value)
+        match value:
+            case Choice():
+                return self._spreads(value.then, inside) or self._spreads(value.other, inside)
+            case Items():
+                return any(self._spreads(item, inside) for item in value.items)
+            case Mapping():
+                return any(
+                    self._spreads(item, inside) for item in (*(one for _, one in value.items), *value.rest)
+                )
+        return self.is_holder(value) or (value.spreads and value.matters)
+
+    def _has_effects(self, value: Value) -> bool:
+        """Whether calling a value has effects: ``validate(model, amp_autocast=torch.cuda.amp.autocast)``."""
+        match value:
+            case Choice():
+                return self._has_effects(value.then) or self._has_effects(value.other)
+            case Partial():
+                return self._has_effects(value.function)
+            case External():
+                found = self.registry.called(value.name)
+                return found is not None and found[1].weight >= Weight.EFFECT
+            case FunctionValue():
+                return self.has_effects(value)
+        return False
 
     def is_holder(self, value: Value) -> bool:
         """Whether a value is an object that has something as an attribute because of which its methods are followed."""

@@ -30,10 +30,8 @@ from amplint.flow.state.values import (
     External,
     FunctionValue,
     Instance,
-    Mapping,
     Number,
     Partial,
-    Sequence,
     Unknown,
     Usual,
     Value,
@@ -161,49 +159,6 @@ class Interpreter(Instances):
         near = len(self.active) < LOOKED_INTO
         gives = self.project.imports(function) or self.project.dispatches(function)
         return _is_small(function) and (attribute or near or gives or _is_single(function))
-
-    def has_effects(self, function: FunctionValue) -> bool:
-        """Whether a function has effects by what its text names."""
-        return self.project.sure_weight(function) >= Weight.EFFECT
-
-    def _lends_effects(self, function: FunctionValue, value: Value) -> bool:
-        """Whether a function calls a method with effects of an object that it is given: ``trainer.unscale()`` in a
-        callback."""
-        if not isinstance(value, Instance) or value.made_of is None:
-            return False
-        methods = (self.find_method(value.made_of, name) for name in self.project.methods_called(function))
-        return any(method is not None and self.has_effects(method) for method in methods)
-
-    def holds(self, owner: Instance, value: Value) -> None:
-        """Notes that an object has got a value as an attribute: ``self.process = train_step``, ``self.ema = ema``."""
-        if self._has_effects(value) or self._spreads(value):
-            self.holders.add(owner.identity)
-
-    def _spreads(self, value: Value) -> bool:
-        """Whether methods of what holds a value are followed: it matters, or holds such a value itself."""
-        value = self.machine.contents(value)
-        match value:
-            case Choice():
-                return self._spreads(value.then) or self._spreads(value.other)
-            case Sequence():
-                return any(map(self._spreads, value.items))
-            case Mapping():
-                return any(map(self._spreads, (*(item for _, item in value.items), *value.rest)))
-        return self.is_holder(value) or (value.spreads and value.matters)
-
-    def _has_effects(self, value: Value) -> bool:
-        """Whether calling a value has effects: ``validate(model, amp_autocast=torch.cuda.amp.autocast)``."""
-        match value:
-            case Choice():
-                return self._has_effects(value.then) or self._has_effects(value.other)
-            case Partial():
-                return self._has_effects(value.function)
-            case External():
-                found = self.registry.called(value.name)
-                return found is not None and found[1].weight >= Weight.EFFECT
-            case FunctionValue():
-                return self.has_effects(value)
-        return False
 
     def cut(self, function: FunctionValue, given: Arguments, node: ir.Node) -> Value:
         """What a call of a function of the project gives that is not followed: what it may set is forgotten."""

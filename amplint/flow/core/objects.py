@@ -348,6 +348,8 @@ def _item(m: Machine, base: Sequence, key: Value | None, node: Node) -> Value:
 
 
 def _value(m: Machine, base: Mapping, key: Value | None, node: Node) -> Value:
+    if isinstance(key, Constant) and isinstance(key.value, slice):
+        return m.unknown(node)  # what raises in a dict, or is no dict
     if isinstance(key, Constant):
         found = base.get(key.value)
         if found is None and base.factory is not None and base.identity is not None:
