@@ -664,6 +664,8 @@ class _Move:
         elif held.divided is None and self.plain is None and (held.fresh or (held.stale and held.source)):
             if held.plain and self.several:
                 pass  # its gradients may be those of the backward pass that had no scale
+            elif self._divided_with_another(held):
+                pass
             # the step of an optimizer out of sight may go through a scaler after all
             elif event.in_sight or any(self.enabled(scaler) for scaler in held.fresh_by):
                 self.violate(Fault.DIRECT_STEP, event.place, held.fresh or held.source or event.place)
@@ -672,6 +674,17 @@ class _Move:
         self.plain = None
         self.reads = tuple(read for read in self.reads if not held.may_hold(read.modules))
         self.keep(held.without_gradients())
+
+    def _divided_with_another(self, held: Held) -> bool:
+        """Whether the gradients of an optimizer may have been divided as those of another one, unscaled since, that
+        has the same parameters: a preconditioner that changes the gradients, and the optimizer that applies them."""
+        return any(
+            other.optimizer != held.optimizer
+            and other.divided is not None
+            and other.fresh is None
+            and other.may_hold(held.modules)
+            for other in self.optimizers.values()
+        )
 
     def enabled(self, scaler: Hashable) -> bool:
         """Whether a scaler is known to be on."""

@@ -272,7 +272,7 @@ class _Watcher:
     def stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """The hook that every optimizer calls after a step."""
         self._states.clear()  # a checkpoint is written before training goes on; their tensors are not kept for it
-        closure = (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
+        closure = (args[1] if len(args) == 2 else kwargs.get("closure")) is not None
         self.watch.guarded(self._stepped, optimizer, closure)
 
     def _stepped(self, optimizer: Any, closure: bool) -> None:
@@ -455,7 +455,7 @@ class _Watcher:
             given = _innermost(around)
             record = id(around) if given is not around else None
             if act == "step":
-                by_place = len(args) > 1 and args[1] is not None
+                by_place = len(args) == 2 and args[1] is not None  # torch's optimizers take one closure
                 closure = "positional" if by_place else "keyword" if kwargs.get("closure") is not None else ""
             if isinstance(given, Optimizer):
                 optimizer = self.watch.owners.add(given)

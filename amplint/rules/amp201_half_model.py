@@ -228,7 +228,7 @@ class HalfModel(FlowRule):
         return replace(state, halved=halved)
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
-        if not event.casts:
+        if not event.casts or event.enabled is False:
             return state
         told: set[Place] = set()
         for cast in sorted(event.casts, key=lambda cast: cast.to is not DType.FLOAT16):

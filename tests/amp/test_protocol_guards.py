@@ -56,6 +56,21 @@ CASES: dict[str, tuple[tuple[Event, ...], tuple[Event, ...], Fault]] = {
         (replace(SCALE, enabled=None), BACKWARD, DIRECT_STEP),
         Fault.DIRECT_STEP,
     ),
+    "a preconditioner may have the parameters of the optimizer that was unscaled": (
+        (
+            SCALE,
+            BACKWARD,
+            replace(UNSCALE, optimizer="applies", modules=OWN),
+            replace(DIRECT_STEP, modules=OWN),
+        ),
+        (
+            SCALE,
+            BACKWARD,
+            replace(UNSCALE, optimizer="applies", modules=OWN),
+            replace(DIRECT_STEP, modules=OTHERS),
+        ),
+        Fault.DIRECT_STEP,
+    ),
     "what a training has left is not there in a second one with a scaler of its own": (
         (*LEFT, *NEXT),
         (OptimizerMade(HERE, (), "optimizer"), *LEFT, *NEXT),

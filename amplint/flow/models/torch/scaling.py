@@ -253,8 +253,10 @@ def _there_is(api: Api, optimizer: Value | None) -> None:
 
 
 def _closure(arguments: Arguments) -> str:
-    """How a closure is given, "" if none is. What is handed on from out of sight, ``closure=None``, may be none."""
-    if len(arguments.positional) > 1 and not _may_be_none(arguments.positional[1]):
+    """How a closure is given, "" if none is. What is handed on from out of sight, ``closure=None``, may be none. The
+    optimizers of torch take one closure: a step that is given more, ``scaler.step(optimizer, loss, constraint)``, is
+    of another kind."""
+    if len(arguments.positional) == 2 and not _may_be_none(arguments.positional[1]):
         return "positional"
     given = arguments.keyword("closure")
     return "keyword" if given is not None and not _may_be_none(given) else ""
