@@ -7,7 +7,9 @@ of another device that only takes 16-bit types.
 
 Silent for `torch.autocast("cuda", dtype=torch.float32)`: CUDA accepts it, and uses it to raise half-precision
 operands to float32. Silent too where a flag may have switched the region off, as in
-`dtype=torch.float16 if use_amp else torch.float32, enabled=use_amp`. A bool as `dtype` is misplaced-argument.
+`dtype=torch.float16 if use_amp else torch.float32, enabled=use_amp`, and where the same region also runs in a
+16-bit type: `predict(model, x, dtype)` that is called with float32 and with bfloat16. A bool as `dtype` is
+misplaced-argument.
 
 ## Why is this bad
 
@@ -71,7 +73,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from amplint.amp.regions import ENTRIES
-from amplint.events import Constructed, DType, Given
+from amplint.events import Constructed, DType, Given, Place
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.dtypes import SwitchOff, WriteDtype
@@ -98,7 +100,10 @@ class AutocastBadDtype(FlowRule):
                 self._raises(dtype, "a string", WriteDtype(dtype.place, str(dtype.value)), report)
             case "number":
                 self._raises(dtype, "a number", NoFix("a number names no type"), report)
-            case "torch.dtype" if isinstance(dtype.value, DType) and not dtype.value.is_half:
+            case "torch.dtype" if isinstance(dtype.value, DType) and dtype.value.is_half:
+                # who chooses the type has the region run in float32 on purpose, where it does
+                report.withdraw(self, _at(dtype.place))
+            case "torch.dtype" if isinstance(dtype.value, DType):
                 self._switched_off(event, dtype, dtype.value, report)
         return state
 
@@ -129,5 +134,11 @@ class AutocastBadDtype(FlowRule):
                 why="Torch prints a warning and the region is disabled.",
                 help="Write `torch.bfloat16`, or `enabled=False` if that is meant.",
                 level=Level.WARNING,
+                subject=_at(dtype.place),
                 builder=builder,
             )
+
+
+def _at(place: Place) -> Hashable:
+    """What an argument is to all walks, whether it is walked for itself or in its function."""
+    return place.path, place.span
