@@ -79,6 +79,12 @@ class Place:
         return f"line {self.line}" if self._named is None else self._named(self.line)
 
     @property
+    def extent(self) -> Hashable:
+        """The path and the span: what a piece of text is to all walks, whether it is walked for itself or in its
+        function."""
+        return self.path, self.span
+
+    @property
     def text(self) -> str:
         """The source text on one line, shortened."""
         return self._describe()

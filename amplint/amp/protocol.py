@@ -662,10 +662,8 @@ class _Move:
         elif held.applied is not None and held.fresh is None and self.plain is None:
             self.violate(Fault.SECOND_STEP, event.place, held.applied)
         elif held.divided is None and self.plain is None and (held.fresh or (held.stale and held.source)):
-            if held.plain and self.several:
-                pass  # its gradients may be those of the backward pass that had no scale
-            elif self._divided_with_another(held):
-                pass
+            if (held.plain and self.several) or self._divided_with_another(held):
+                pass  # its gradients may be those of a backward pass without a scale, or are divided
             # the step of an optimizer out of sight may go through a scaler after all
             elif event.in_sight or any(self.enabled(scaler) for scaler in held.fresh_by):
                 self.violate(Fault.DIRECT_STEP, event.place, held.fresh or held.source or event.place)

@@ -73,7 +73,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from amplint.amp.regions import ENTRIES
-from amplint.events import Constructed, DType, Given, Place
+from amplint.events import Constructed, DType, Given
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.dtypes import SwitchOff, WriteDtype
@@ -102,7 +102,7 @@ class AutocastBadDtype(FlowRule):
                 self._raises(dtype, "a number", NoFix("a number names no type"), report)
             case "torch.dtype" if isinstance(dtype.value, DType) and dtype.value.is_half:
                 # who chooses the type has the region run in float32 on purpose, where it does
-                report.withdraw(self, _at(dtype.place))
+                report.withdraw(self, dtype.place.extent)
             case "torch.dtype" if isinstance(dtype.value, DType):
                 self._switched_off(event, dtype, dtype.value, report)
         return state
@@ -134,11 +134,6 @@ class AutocastBadDtype(FlowRule):
                 why="Torch prints a warning and the region is disabled.",
                 help="Write `torch.bfloat16`, or `enabled=False` if that is meant.",
                 level=Level.WARNING,
-                subject=_at(dtype.place),
+                subject=dtype.place.extent if value is DType.FLOAT32 else None,
                 builder=builder,
             )
-
-
-def _at(place: Place) -> Hashable:
-    """What an argument is to all walks, whether it is walked for itself or in its function."""
-    return place.path, place.span

@@ -196,8 +196,8 @@ class ScalerNotSaved(FlowRule):
         """Takes back what is said of a scaler. Where it is not known which call of a function made it, ``self.scaler =
         make_scaler()``, it may be any that was made on that line."""
         call = _call(made)
-        report.withdraw(self, (_at(made), *about) if call is None else (_at(made), *about, call))
-        report.withdraw(self, (_at(made), *about, None))
+        report.withdraw(self, (made.extent, *about) if call is None else (made.extent, *about, call))
+        report.withdraw(self, (made.extent, *about, None))
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
         whole = event.complete and not event.hidden
@@ -262,10 +262,10 @@ class ScalerNotSaved(FlowRule):
             "scale has found its place.",
             help='Add `"scaler": scaler.state_dict()`, and load it where the optimizer is loaded.',
             trail=trail,
-            subject=(_at(known.made), _call(known.made)),
-            part_of=(_at(known.made),),
+            subject=(known.made.extent, _call(known.made)),
+            part_of=(known.made.extent,),
             # the last, the best and the regular checkpoint forget one scaler
-            cause=(_at(known.made), _call(known.made)),
+            cause=(known.made.extent, _call(known.made)),
             builder=SaveScaler(taken, known.made, known.step),
         )
 
@@ -286,21 +286,16 @@ class ScalerNotSaved(FlowRule):
             "scale has found its place.",
             help=f"Call `scaler.load_state_dict(…[{key!r}])` beside it.",
             trail=trail,
-            subject=(_at(known.made), _RESUMED, _call(known.made)),
-            part_of=(_at(known.made), _RESUMED),
-            cause=(_at(known.made), _call(known.made)),
+            subject=(known.made.extent, _RESUMED, _call(known.made)),
+            part_of=(known.made.extent, _RESUMED),
+            cause=(known.made.extent, _call(known.made)),
             builder=NoFix("what is to happen with checkpoints without that key is for its author to say"),
         )
 
 
-def _at(place: Place) -> Hashable:
-    """What a line is to all walks, whether it is walked for itself or in its function."""
-    return place.path, place.span
-
-
 def _call(made: Place) -> Hashable:
     """The call of the function that made a scaler, which tells apart those of one line."""
-    return _at(made.calls[-1]) if made.calls else None
+    return made.calls[-1].extent if made.calls else None
 
 
 def _place_of(event: StateSaved) -> Place:

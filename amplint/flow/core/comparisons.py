@@ -197,10 +197,8 @@ def truth(m: Machine, value: Value) -> Condition:
         case Text():
             return TRUE
     if isinstance(value, (Sequence, Mapping)):
-        told_ = m.told_apart(value)
-        return (
-            apply(partial(_holds_any, m), told_) if told_ is not value else _holds_any(m, m.contents(value))
-        )
+        ways = m.told_apart(value)
+        return apply(partial(_holds_any, m), ways) if ways is not value else _holds_any(m, m.contents(value))
     model = m.registry.truths.get(type(value))
     told = model(m, value) if model is not None else None
     return told if told is not None else TRUE
