@@ -729,6 +729,8 @@ class StateSaved(Event):
     keys: tuple[str | None, ...] = ()
     """For each scaler, the key of the dict under which its state stands, None where that is not known. A run does not
     show that."""
+    optimizer_keys: tuple[str | None, ...] = ()
+    """The same of the optimizers, those that are only taken for some left out beside others."""
     hidden: tuple[Hashable, ...] = ()
     """Parts of which nothing is known: in each the state of a scaler may hide that was there before it. A run knows all
     of its parts."""

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 class Level(str, Enum):
     """How bad a finding is. Error: raises, or silently gives wrong numbers. Warning: wrong under a
-    condition that the message names. Advice: style, cost or deprecation."""
+    condition that the message names. Advice: style, cost or deprecation, or wrong only with numbers that may never
+    occur or under a caller that nobody has seen."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -139,6 +140,13 @@ class Assumed(str, Enum):
     def is_guess(self) -> bool:
         """Whether nothing says so, not even the code."""
         return not self.is_sure and self is not Assumed.CALLER
+
+    @property
+    def costs(self) -> Level:
+        """The worst level of a finding that assumes it."""
+        if self.is_sure:
+            return Level.ERROR
+        return Level.ADVICE if self in (Assumed.VALUES, Assumed.CALLER) else Level.WARNING
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ loaded with `torch_dtype=torch.float16`, parameters that are made in half, as in
 * the parameters go to an optimizer that a `GradScaler` steps, in float16 or bfloat16 (error); also that of accelerate,
   Fabric or transformers' `Trainer`, where the code tells them to train in float16,
 * the parameters are float16 and stepped without a scaler (warning),
-* the model runs in half, without gradients alone, and is then cast back with `.float()` (warning): casts of modules
-  work in place, and what was rounded stays rounded.
+* the model runs in half, without gradients alone, and is then cast back with `.float()`: casts of modules work in
+  place, and what was rounded stays rounded. It is a warning if the model is trained after that, advice if not: a moving
+  average that is evaluated so is rounded once for each evaluation, and mostly saved in half precision anyway.
 
 Silent: half models that only run inference and stay half, that are frozen (`requires_grad_(False)`), whose
 optimizer keeps float32 copies (apex's `FP16_Optimizer`, DeepSpeed), copies for export, tensors that are cast (labels,
@@ -149,6 +150,8 @@ class State:
     """Modules that were cast to half, where, and whether they have run since; none that has run with gradients."""
     restored: frozenset[Hashable] = frozenset()
     """Modules that were cast to float32: they may have been half before."""
+    rounded: frozenset[tuple[Hashable, Place, Place]] = frozenset()
+    """Those of them that had run in half, where that began, and where it ended."""
 
 
 class HalfModel(FlowRule):
@@ -189,37 +192,45 @@ class HalfModel(FlowRule):
             if module in state.restored or any(module == other for other, _, _ in state.halved):
                 return state
             return replace(state, halved=state.halved | {(module, event.place, False)})
-        for other, place, ran in state.halved:
-            # a choice of the two in one line is made anew in each call
-            if other == module and ran and place.line != event.place.line:
-                back = line_of(event.place, place)
-                message = f"the model is cast to half precision in place, runs, and is cast back on {back}"
-                trail = ((event.place, "cast back here"),)
-                builder = NoFix(
-                    "a copy of the model or a region around the evaluation takes more than one edit"
-                )
-                report.add(
-                    self,
-                    place,
-                    message,
-                    why="Its weights stay rounded to three digits.",
-                    help="Run it under autocast, or cast a copy of it.",
-                    level=Level.WARNING,
-                    trail=trail,
-                    builder=builder,
-                )
+        # a choice of the two in one line is made anew in each call
+        rounded = {
+            (module, place, event.place)
+            for other, place, ran in state.halved
+            if other == module and ran and place.line != event.place.line
+        }
+        for _, place, back in rounded:
+            self._tell_of_rounding(place, back, Level.ADVICE, report)
         halved = frozenset(item for item in state.halved if item[0] != module)
-        return replace(state, halved=halved, restored=state.restored | {module})
+        return State(state.waiting, halved, state.restored | {module}, state.rounded | rounded)
+
+    def _tell_of_rounding(self, place: Place, back: Place, level: Level, report: Report) -> None:
+        where = line_of(back, place)
+        report.add(
+            self,
+            place,
+            f"the model is cast to half precision in place, runs, and is cast back on {where}",
+            why="Its weights stay rounded to three digits.",
+            help="Run it under autocast, or cast a copy of it.",
+            level=level,
+            trail=((back, "cast back here"),),
+            builder=NoFix("a copy of the model or a region around the evaluation takes more than one edit"),
+        )
 
     def on_object_gone(self, state: State, event: ObjectGone, report: Report) -> Hashable:
         halved = frozenset(item for item in state.halved if item[0] != event.name)
-        return replace(state, halved=halved, restored=state.restored - {event.name})
+        rounded = frozenset(item for item in state.rounded if item[0] != event.name)
+        return State(state.waiting, halved, state.restored - {event.name}, rounded)
 
     def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
         if event.gradients:
+            for module, place, back in state.rounded:
+                if module == event.module:
+                    self._tell_of_rounding(place, back, Level.WARNING, report)
             # what trains in half is judged by its optimizer, and what is frozen beside it loses nothing
             halved = frozenset(item for item in state.halved if item[0] != event.module)
-            return replace(state, halved=halved) if halved != state.halved else state
+            rounded = frozenset(item for item in state.rounded if item[0] != event.module)
+            same = halved == state.halved and rounded == state.rounded
+            return state if same else replace(state, halved=halved, rounded=rounded)
         if not any(module == event.module and not ran for module, _, ran in state.halved):
             return state
         halved = frozenset(

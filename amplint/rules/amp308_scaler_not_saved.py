@@ -147,6 +147,17 @@ class State(NamedTuple):
 
     stepped: tuple[Stepped, ...] = ()
     loaded: tuple[StateLoaded, ...] = ()
+    made: tuple[tuple[Hashable, Place], ...] = ()
+    """Where optimizers and scalers were made."""
+
+    def where(self, thing: Hashable) -> Place | None:
+        """Where one of them was made, if that is known."""
+        return next((place for known, place in reversed(self.made) if known == thing), None)
+
+    def with_made(self, thing: Hashable, place: Place) -> State:
+        """The same after one more was made."""
+        made = (thing, place)
+        return self if made in self.made else self._replace(made=(*self.made, made)[-MOST:])
 
 
 class ScalerNotSaved(FlowRule):
@@ -165,11 +176,11 @@ class ScalerNotSaved(FlowRule):
             if known.scaler == event.scaler:
                 # it would not last until the end of the run either: scaler-in-loop
                 self._withdraw(known.made, report)
-        return state._replace(stepped=tuple(left))
+        return state._replace(stepped=tuple(left)).with_made(event.scaler, event.place)
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
         # another run begins, which may have any scaler
-        return State()
+        return State(made=state.made).with_made(event.optimizer, event.place)
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
         left = [known for known in state.stepped if not self.context.belongs(known.optimizer, event.identity)]
@@ -206,9 +217,19 @@ class ScalerNotSaved(FlowRule):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)
         for known in state.stepped:
+            if self._is_gone_by_then(known, state, event):
+                continue
             self._judge(known, event, report)
             self._judge_resumed(known, state.loaded, event, report)
         return state
+
+    def _is_gone_by_then(self, known: Stepped, state: State, event: StateSaved) -> bool:
+        """Whether each round of a loop makes a scaler and saves, and the optimizer was there before: it would not last
+        until the end of the run either."""
+        scaler, optimizer = state.where(known.scaler), state.where(known.optimizer)
+        if scaler is None or optimizer is None:
+            return False
+        return self.context.is_anew_in_each_round(scaler, event.place, optimizer)
 
     def _is_resumed_without(self, event: StateSaved) -> bool:
         """Whether somebody may go on from a checkpoint, and nobody minds the scaler of the framework."""

@@ -163,6 +163,8 @@ class HalfUnderflowEps(FlowRule):
             guard.place,
             message,
             why=f"On {line_of(event.place, guard.place)} {effect}.",
+            # who casts by hand chooses what comes into it, too
+            level=Level.ERROR if born_half(operand) else Level.WARNING,
             help=f"Cast with `.float()` before the constant is {'added' if guard.below_one is None else 'used'}.",
             trail=trail,
             builder=builder,

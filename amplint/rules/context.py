@@ -8,6 +8,7 @@ from typing import Protocol
 from amplint.events import (
     Backward,
     Event,
+    Place,
     Rounds,
     ScalerAtHand,
     ScalerUsed,
@@ -62,6 +63,10 @@ class Context(Protocol):
     def is_for_one_step(self, event: ScalerUsed) -> bool:
         """Whether a function makes the scaler for this one step alone, of an optimizer that was there before, and
         nobody has the scaler afterwards."""
+
+    def is_anew_in_each_round(self, made: Place, used: Place, other: Place) -> bool:
+        """Whether one loop makes something and uses it in each of its rounds, and something else was made before it:
+        ``for epoch in epochs: train_one_epoch(optimizer); save(optimizer)``."""
 
     def is_flag(self, switch: Hashable) -> bool:
         """Whether a switch is a setting as it was read, ``args.fp16``, and nothing that was computed."""
@@ -136,6 +141,10 @@ class NothingElse:
 
     def is_for_one_step(self, event: ScalerUsed) -> bool:
         """See Context. A run shows the next scaler."""
+        return False
+
+    def is_anew_in_each_round(self, made: Place, used: Place, other: Place) -> bool:
+        """See Context. A run shows what is made again."""
         return False
 
     def is_flag(self, switch: Hashable) -> bool:

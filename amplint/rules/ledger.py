@@ -1,7 +1,8 @@
 """The ledger of a finding: what it assumes beside the text, and what level it may have with that.
 
 An error rests on nothing but settings that are on, and on releases of torch. One guess makes at most a warning, whose
-message names the guess; two guesses make nothing.
+message names the guess; two guesses make nothing. What rests on numbers that may never occur, or on a caller that
+nobody has seen, is advice: docs/levels.md says how often such findings were worth a change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ def weighed(level: Level, assumes: Iterable[Assumption]) -> Level | None:
     unsure = {assumption for assumption in assumes if not assumption.kind.is_sure}
     if sum(assumption.kind.is_guess for assumption in unsure) > 1:
         return None
-    return max(level, Level.WARNING, key=lambda one: one.rank) if unsure else level
+    mildest = max((assumption.kind.costs for assumption in unsure), key=_rank, default=Level.ERROR)
+    return max(level, mildest, key=_rank)
+
+
+def _rank(level: Level) -> int:
+    return level.rank
 
 
 def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:

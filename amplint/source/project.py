@@ -276,6 +276,11 @@ class Project:
         """Whether a word occurs in some file of the project. All files are read once for each word."""
         return bool(self._mentioning(word, word))
 
+    def files_mentioning(self, word: str) -> list[ProjectFile]:
+        """The files in which a word occurs, those that cannot be parsed left out. All files are read once for it."""
+        files = map(self.load, self._mentioning(word, word))
+        return [file for file in files if file is not None]
+
     def needs(self, module: str) -> bool:
         """Whether some file imports a module, or a name from it, under no condition: the code does not run without."""
         last = module.rpartition(".")[2]

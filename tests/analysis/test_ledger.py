@@ -17,6 +17,7 @@ from amplint.rules.ledger import weighed
 
 GUESSES = [kind for kind in Assumed if kind.is_guess]
 UNSURE = [kind for kind in Assumed if not kind.is_sure]
+ADVISED = (Assumed.VALUES, Assumed.CALLER)
 FLAG = Assumption(Assumed.FLAG, "if the flag of the region on line 3 is set")
 TORCH = Assumption(Assumed.TORCH, "before torch 2.11")
 
@@ -30,8 +31,9 @@ def test_settings_and_releases_cost_nothing() -> None:
 @pytest.mark.parametrize("kind", UNSURE)
 def test_one_guess_makes_at_most_a_warning(kind: Assumed) -> None:
     guess = Assumption(kind, "if it is so")
-    assert weighed(Level.ERROR, (FLAG, guess)) is Level.WARNING
-    assert weighed(Level.ERROR, (guess, guess)) is Level.WARNING
+    level = Level.ADVICE if kind in ADVISED else Level.WARNING
+    assert weighed(Level.ERROR, (FLAG, guess)) is level
+    assert weighed(Level.ERROR, (guess, guess)) is level
     assert weighed(Level.ADVICE, (guess,)) is Level.ADVICE
 
 
@@ -45,7 +47,7 @@ def test_two_guesses_make_nothing(kind: Assumed) -> None:
 
 def test_code_that_says_who_calls_it_is_believed_beside_a_guess() -> None:
     caller = Assumption(Assumed.CALLER, "when the caller runs under autocast")
-    assert weighed(Level.ERROR, (caller, Assumption(Assumed.LIKELY, "if it is so"))) is Level.WARNING
+    assert weighed(Level.ERROR, (caller, Assumption(Assumed.LIKELY, "if it is so"))) is Level.ADVICE
 
 
 PROGRAMS = {

@@ -72,6 +72,9 @@ OFF = 'with torch.autocast("cuda", enabled=False):'
         (OFF, "loss = (x.float() ** 2).mean()", Level.WARNING),
         (OFF, "loss = criterion(out.float(), target)", Level.WARNING),
         (f"with torch.no_grad(), {OFF[5:]}", "loss = F.linear(x, weight).mean()", Level.WARNING),
+        # angles of positions, through which no gradients go
+        (OFF, "loss = torch.outer(torch.arange(4.0), torch.ones(4)).mean() + x", Level.WARNING),
+        (OFF, "loss = torch.matmul(x.float(), torch.ones(4)).mean()", Level.ERROR),
         ("if True:", "loss = F.linear(x, weight).mean()", Level.WARNING),
     ],
 )
@@ -79,3 +82,76 @@ def test_a_backward_pass_in_a_region_changes_products_in_float32(
     gradients: str, inside: str, level: Level, tmp_path: Path
 ) -> None:
     assert levels(tmp_path, ISLAND.format(gradients=gradients, inside=inside), code="AMP101") == [level]
+
+
+PASS = """
+    import torch
+
+
+    def measure(model, optimizer, x, profiling):
+        with torch.autocast("cuda", dtype=torch.float16):
+            model(x).sum().backward()
+        {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "level"),
+    [
+        ("optimizer.zero_grad()", Level.ADVICE),
+        ("model.zero_grad()", Level.ADVICE),
+        ("optimizer.step()", Level.WARNING),
+        ("optimizer.step(); optimizer.zero_grad()", Level.WARNING),
+        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0); model.zero_grad()", Level.WARNING),
+        # whoever called it has them
+        ("return model", Level.WARNING),
+        ("if profiling: optimizer.zero_grad(); return\n        optimizer.step()", Level.WARNING),
+    ],
+)
+def test_gradients_that_are_thrown_away_matter_to_nobody(after: str, level: Level, tmp_path: Path) -> None:
+    assert levels(tmp_path, PASS.format(after=after), code="AMP101") == [level]
+
+
+ROUNDED = """
+    import torch
+    from torch import nn
+
+
+    def validate(model, x):
+        model.half()
+        with torch.no_grad():
+            model(x.half())
+        model.float()
+
+
+    def train(make, x):
+        model = nn.Sequential(make(), nn.Linear(4, 1))
+        average = nn.Sequential(make(), nn.Linear(4, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(9):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+            validate({which}, x)
+"""
+
+
+@pytest.mark.parametrize(("which", "level"), [("model", Level.WARNING), ("average", Level.ADVICE)])
+def test_rounding_of_what_is_not_trained_does_little(which: str, level: Level, tmp_path: Path) -> None:
+    assert levels(tmp_path, ROUNDED.format(which=which), code="AMP201") == [level]
+
+
+GUARD = """
+    import torch
+
+
+    def run(weight, x, y):
+        with torch.autocast("cuda", dtype=torch.float16):
+            out = {value}
+            return y / (out + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(("value", "level"), [("x @ weight", Level.ERROR), ("x.half()", Level.WARNING)])
+def test_who_casts_by_hand_knows_the_values(value: str, level: Level, tmp_path: Path) -> None:
+    assert levels(tmp_path, GUARD.format(value=value), code="AMP403") == [level]

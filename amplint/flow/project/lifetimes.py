@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Hashable
 
 from amplint.amp.scalers import OF_A_STEP
-from amplint.events import ScalerUsed
+from amplint.events import Place, ScalerUsed
 from amplint.flow.project.counting import rounds_of
 from amplint.flow.project.settings import was_there
 from amplint.flow.project.stack import StackFrame, Stacks, node_at
@@ -24,6 +25,36 @@ def is_for_one_step(view: View, stacks: Stacks, event: ScalerUsed) -> bool:
         return False
     name = _named(made)
     return name is not None and _steps_once(view, stacks, made, name)
+
+
+_Loop = tuple[tuple[Hashable, ...], ast.AST]
+"""A loop that is being run, behind the calls that led to its function."""
+
+
+def is_anew_in_each_round(stacks: Stacks, made: Place, used: Place, other: Place) -> bool:
+    """Whether a loop makes a thing in each round, whatever it finds, and uses it there, but was not yet being run where
+    the other one was made."""
+    loops = _loops_around(stacks, used).keys() - _loops_around(stacks, other).keys()
+    return any(not asked for loop, asked in _loops_around(stacks, made).items() if loop in loops)
+
+
+def _loops_around(stacks: Stacks, place: Place) -> dict[_Loop, bool]:
+    """The loops that are being run at a place, each with whether a condition in it decides that the place is met."""
+    found: dict[_Loop, bool] = {}
+    for depth, one in enumerate((*place.calls, place)):
+        frame = stacks.frame(one)
+        if frame is None:
+            continue
+        calls = tuple(call.extent for call in place.calls[:depth])
+        outer = dict(found)
+        for node in node_at(frame.file, frame.function, frame.place):
+            if isinstance(node, ast.If):
+                found = dict.fromkeys(found, True)
+            elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+                found[calls, node] = False
+        if depth == len(place.calls) and _named(frame) is not None:
+            found |= outer  # what only a local name has does not last from call to call
+    return found
 
 
 def _is_in_loop(frame: StackFrame) -> bool:

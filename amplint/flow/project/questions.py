@@ -30,8 +30,9 @@ from amplint.flow.project import settings
 from amplint.flow.project.callsites import Site, call_sites
 from amplint.flow.project.counting import rounds_of
 from amplint.flow.project.edges import Definition
-from amplint.flow.project.lifetimes import is_for_one_step
+from amplint.flow.project.lifetimes import is_anew_in_each_round, is_for_one_step
 from amplint.flow.project.meanings import UNSEEN
+from amplint.flow.project.resuming import Resuming
 from amplint.flow.project.stack import StackFrame, Stacks, column, node_at, scopes_in
 from amplint.flow.project.view import View
 from amplint.flow.state.symbols import AT, COMPUTED, Symbol, made_from
@@ -59,8 +60,6 @@ _HARMLESS = (
 _GRADIENTS = (".grad", ".grad.data")
 _SCALED = frozenset({"mul_", "div_", "copy_"})
 """Methods by which code changes a gradient by hand."""
-_RESUMED = "load_state_dict"
-_MODULE = "module"
 
 
 class Questions:
@@ -71,9 +70,8 @@ class Questions:
         self._effects = view.effects
         self._stacks = Stacks(view.edges)
         self._edges = view.edges
-        self._kinds = kinds
+        self._resuming = Resuming(view, self._stacks, kinds)
         self._by_hand: dict[Definition, bool] = {}
-        self._resumed: dict[FunctionOutline, frozenset[str | None]] = {}
         self._scalers: dict[tuple[ProjectFile, FunctionOutline], list[ScalerAtHand]] = {}
 
     # what may scale, unscale and run in half precision
@@ -269,42 +267,12 @@ class Questions:
         return first is not None and first.owner is not None and first.name == "state_dict"
 
     def may_be_resumed(self, event: StateSaved) -> bool:
-        """Whether code on the way loads states of anything but modules, or none at all: then whoever resumes is out of
-        sight."""
-        stack = self._stacks.at(event.place)
-        parts = {(file, part) for file in self._stacks.files(stack) for part in scopes_in(file)}
-        for led_to in self._stacks.reached(self._stacks.definitions(stack)):
-            if isinstance(led_to, FunctionValue) and led_to.outline is not None:
-                parts.add((led_to.file, led_to.outline))
-        found = {kind for file, part in parts for kind in self._resumed_in(file, part)}
-        return found != {_MODULE}
+        """See Resuming."""
+        return self._resuming.may_be(event, foreign=self._is_foreign(self._stacks.at(event.place)))
 
     def is_looked_up(self, event: StateLoaded, key: str) -> bool:
-        """Whether the text of a key stands in a file on the way, anywhere but where something is put under it."""
-        stack = self._stacks.at(event.place)
-        parts = self._stacks.reached(self._stacks.definitions(stack))
-        files = {
-            *self._stacks.files(stack),
-            *(part.file for part in parts if isinstance(part, FunctionValue)),
-        }
-        return any(_reads(file.outline.tree, key) for file in files)
-
-    def _resumed_in(self, file: ProjectFile, part: FunctionOutline) -> frozenset[str | None]:
-        """The kinds of what ``load_state_dict`` is called on in a function."""
-        known = self._resumed.get(part)
-        if known is None:
-            calls = facts_of(file.outline).of(part).body.calls
-            found = (self._kind(file, part, call.name) for call in calls if call.method == _RESUMED)
-            known = self._resumed[part] = frozenset(found)
-        return known
-
-    def _kind(self, file: ProjectFile, function: FunctionOutline, method: str | None) -> str | None:
-        """What an object is of which a method is called, judged by all that is called on it."""
-        base, dot, _ = (method or "").rpartition(".")
-        if not dot:
-            return None
-        uses = self._view.uses(FunctionValue(file, function), base)
-        return next((kind.name for kind in self._kinds if kind.fits(uses)), None)
+        """See Resuming."""
+        return self._resuming.is_looked_up(event, key)
 
     def framework_saves_scaler(self, event: StateSaved) -> bool:
         """Whether code on the way reads the scaler of an object, which may be the framework's."""
@@ -332,6 +300,10 @@ class Questions:
         return call_sites(self._edges, display, name)
 
     # names of unknowns
+
+    def is_anew_in_each_round(self, made: Place, used: Place, other: Place) -> bool:
+        """See lifetimes."""
+        return is_anew_in_each_round(self._stacks, made, used, other)
 
     def is_flag(self, switch: Hashable) -> bool:
         """See settings."""
@@ -375,20 +347,6 @@ def _is_given(value: Hashable, outermost: Place) -> bool:
             given = any(_is_given(part, outermost) for part in parts)
             return given and not any(part.parts[0] == AT for part in parts)
     return False
-
-
-def _reads(tree: ast.Module, text: str) -> bool:
-    """Whether a text stands somewhere that it is not merely a key under which something is put."""
-    written: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            written.update(id(key) for key in node.keys)
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            written.add(id(node.slice))
-    return any(
-        isinstance(node, ast.Constant) and node.value == text and id(node) not in written
-        for node in ast.walk(tree)
-    )
 
 
 def _bodies(part: FunctionValue) -> Iterator[Body]:

@@ -85,6 +85,8 @@ class _Found:
     scalers: tuple[tuple[Symbol, str | None], ...] = ()
     complete: bool = True
     hidden: tuple[Symbol, ...] = ()
+    optimizer_keys: tuple[tuple[str, str | None], ...] = ()
+    """The keys of optimizers and of objects that may be some, each behind the kind of what it was."""
     choices: int = 0
     seen: frozenset[Symbol] = frozenset()
 
@@ -132,6 +134,7 @@ def saved(api: Api, value: Value, node: Node, place: Place | None = None) -> Non
                 prepared=_prepared(api, names),
                 written=_written(api, value),
                 keys=tuple(key for _, key in found.scalers),
+                optimizer_keys=_optimizer_keys(found),
                 hidden=found.hidden,
             )
         )
@@ -257,9 +260,11 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
             return replace(found, scalers=(*found.scalers, (identity, part.key))), ()
         case Optimizer():
             identity_ = identity_of(value)
-            return (found if identity_ is None else _with_optimizer(found, identity_, None)), ()
+            return (
+                found if identity_ is None else _with_optimizer(found, identity_, None, (OPTIMIZER, part.key))
+            ), ()
         case StateDict(kind="optimizer" | "object", identity=Symbol() as identity):
-            found = _with_optimizer(found, identity, value.place)
+            found = _with_optimizer(found, identity, value.place, (value.kind, part.key))
         case Sequence(items=()):
             return found, ()
         case Mapping() | Sequence() | Instance() if part.depth == _DEEPEST:
@@ -278,5 +283,14 @@ def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Par
     return _beside_unknown(found, value, part), ()
 
 
-def _with_optimizer(found: _Found, optimizer: Symbol, taken: Place | None) -> _Found:
-    return replace(found, optimizers=(*found.optimizers, (optimizer, taken)))
+def _with_optimizer(
+    found: _Found, optimizer: Symbol, taken: Place | None, key: tuple[str, str | None]
+) -> _Found:
+    keys = (*found.optimizer_keys, key)
+    return replace(found, optimizers=(*found.optimizers, (optimizer, taken)), optimizer_keys=keys)
+
+
+def _optimizer_keys(found: _Found) -> tuple[str | None, ...]:
+    """The keys of optimizers. Beside one that is known to be one nothing else is taken for one."""
+    known = tuple(key for kind, key in found.optimizer_keys if kind == OPTIMIZER)
+    return known or tuple(key for _, key in found.optimizer_keys)

@@ -1,0 +1,159 @@
+"""Whether a checkpoint without the scaler is a loss: who loads it, and whether the scaler would have lasted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from amplint.check import check
+from amplint.config import Settings
+from amplint.flow.core import walks
+
+TRAINING = """
+import torch
+
+
+def train(model, data):
+    net = torch.nn.Sequential(model)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for x in data:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(x).abs().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.save({"model": net.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+"""
+SERVING = """
+import torch
+
+
+def serve(builder, path):
+    saved = torch.load(path)
+    net = builder()
+    net.load_state_dict(saved["model"])
+    return net
+"""
+RESUMING = """
+def resume(thing, saved):
+    thing.load_state_dict({saved})
+"""
+FOREIGN = """
+from fvcore.common.checkpoint import Checkpointer
+
+
+class Keeper(Checkpointer):
+    def run(self, model, data):
+        train(model, data)
+"""
+
+
+def said(folder: Path, **files: str) -> bool:
+    """Whether amplint says anything of a project's checkpoints."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    found = check([str(folder)], Settings(root=folder), jobs=1).findings
+    return "scaler-not-saved" in {finding.name for finding in found}
+
+
+def test_nobody_in_sight_loads_anything(tmp_path: Path) -> None:
+    assert said(tmp_path, training=TRAINING)
+
+
+def test_another_file_loads_the_model_alone(tmp_path: Path) -> None:
+    assert not said(tmp_path, training=TRAINING, serving=SERVING)
+
+
+@pytest.mark.parametrize(
+    ("saved", "resumed"),
+    [
+        ('saved["optimizer"]', True),
+        ('saved.get("optimizer")', True),
+        ("saved[name]", True),
+        ("saved", True),
+        ('saved["model"]', False),
+        ('saved["generator"]', False),
+    ],
+)
+def test_another_file_loads_what_may_be_the_optimizer(saved: str, resumed: bool, tmp_path: Path) -> None:
+    files = {"training": TRAINING, "serving": SERVING, "resuming": RESUMING.format(saved=saved)}
+    assert said(tmp_path, **files) is resumed
+
+
+def test_the_key_of_what_a_name_stands_for(tmp_path: Path) -> None:
+    text = "def resume(thing, saved):\n    state = saved[{key!r}]\n    thing.load_state_dict(state)\n"
+    assert not said(tmp_path, training=TRAINING, resuming=text.format(key="model"))
+    assert said(tmp_path, training=TRAINING, resuming=text.format(key="optimizer"))
+
+
+def test_another_file_loads_a_scaler(tmp_path: Path) -> None:
+    text = 'def resume(scaler, loss, saved):\n    scaler.load_state_dict(saved["scaler"])\n    scaler.unscale_(loss)\n'
+    assert said(tmp_path, training=TRAINING, serving=SERVING, resuming=text)
+
+
+def test_what_is_inherited_from_out_of_sight_may_load_it(tmp_path: Path) -> None:
+    assert said(tmp_path, training=TRAINING + FOREIGN, serving=SERVING)
+
+
+EPOCHS = """
+import torch
+
+
+def train_epoch(model, optimizer, data, amp):
+    {made}
+    for x in data:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = model(x).abs().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def main(model, data, epochs):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        {anew}
+        train_epoch(model, optimizer, data, epochs)
+        torch.save({{"optimizer": optimizer.state_dict()}}, "last.pt")
+"""
+LOCAL = "scaler = torch.amp.GradScaler('cuda')"
+ARMS = """
+    if amp:
+        scaler = torch.amp.GradScaler("cuda")
+    else:
+        scaler = torch.amp.GradScaler("cuda", 1024.0)
+"""
+KEPT = """
+    if not hasattr(model, "scaler"):
+        model.scaler = torch.amp.GradScaler("cuda")
+    scaler = model.scaler
+"""
+ANEW = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("made", "anew", "expected"),
+    [
+        (LOCAL, "pass", False),
+        (ARMS, "pass", False),
+        # it lasts from the first epoch on
+        (KEPT, "pass", True),
+        # each round is a run of its own
+        (LOCAL, ANEW, True),
+    ],
+    ids=["local", "arms", "kept", "anew"],
+)
+def test_a_scaler_of_one_epoch_would_not_last(
+    made: str, anew: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the walk sees the second epoch or is cut before that."""
+    (tmp_path / "main.py").write_text(EPOCHS.format(made=made, anew=anew), encoding="utf-8")
+    monkeypatch.setattr(walks, "PLENTY", 0)
+    found = set()
+    for most in range(10, 90, 5):
+        monkeypatch.setattr(walks, "FEWER", most)
+        findings = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+        found.add("scaler-not-saved" in {finding.name for finding in findings})
+    assert (True in found) is expected
