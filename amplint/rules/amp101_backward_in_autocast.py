@@ -170,7 +170,7 @@ class BackwardInAutocast(FlowRule):
         return State()
 
     def on_op(self, state: State, event: Op, report: Report) -> Hashable:
-        return self._kept(state, event) if event.policy == "lower" and _has_gradients(event) else state
+        return self._kept(state, event) if event.policy == "lower" and event.gradients else state
 
     def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
         # modules of torch tell of their ops
@@ -276,17 +276,6 @@ class BackwardInAutocast(FlowRule):
             assumes=of_regions(region, seen_from=event.place),
             cause=_cause(region.place, event.place, why),
         )
-
-
-def _has_gradients(event: Op) -> bool:
-    """Whether gradients may go through an op: it has weights, or is given something of which nothing is known, or what
-    the code has cast. Other tensors that are float32 are positions, frequencies and masks."""
-    if not event.gradients or event.weights is not None:
-        return event.gradients
-    return any(
-        one.dtype is not DType.FLOAT32 or one.parameter or one.born is not None or one.raised is not None
-        for one in event.operands
-    )
 
 
 def _cause(region: Place, backward: Place, why: str) -> Hashable:

@@ -72,8 +72,6 @@ OFF = 'with torch.autocast("cuda", enabled=False):'
         (OFF, "loss = (x.float() ** 2).mean()", Level.WARNING),
         (OFF, "loss = criterion(out.float(), target)", Level.WARNING),
         (f"with torch.no_grad(), {OFF[5:]}", "loss = F.linear(x, weight).mean()", Level.WARNING),
-        # angles of positions, through which no gradients go
-        (OFF, "loss = torch.outer(torch.arange(4.0), torch.ones(4)).mean() + x", Level.WARNING),
         (OFF, "loss = torch.matmul(x.float(), torch.ones(4)).mean()", Level.ERROR),
         ("if True:", "loss = F.linear(x, weight).mean()", Level.WARNING),
     ],
