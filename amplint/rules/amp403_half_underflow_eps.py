@@ -9,6 +9,9 @@ out of sight gives in a region is taken for float16, and the message says so.
 Reports bounds a little below 1, such as `p.clamp(eps, 1 - eps)`, that are 1 in the tensor's type, float16 or bfloat16,
 when something then takes `acos`, `asin`, `atanh` or `logit` of the result, or does one of the former to `1 - p`.
 
+It is an error where autocast made the tensor half, and a warning where the code itself has cast it: who does that may
+know that nothing in it is zero.
+
 Silent where the tensor is float32. In an enabled CUDA region that is what norms, sums, softmax, `exp`,
 `log`, `pow`, cumulative sums, layer norms and losses give, so `x / (x.norm() + 1e-8)` is right there. Also
 silent for small constants in bfloat16, which has the range of float32, for `torch.finfo(x.dtype).tiny`, for

@@ -33,8 +33,9 @@ from amplint.flow.models.torch.values import (
     StateDict,
     Wrapped,
 )
+from amplint.flow.models.torch.weights import modules_below
 from amplint.flow.state.conditions import leaves
-from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.symbols import Symbol, made_from, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -184,7 +185,11 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
 
 
 def _given_modules(api: Api, arguments: Arguments) -> frozenset[Symbol]:
-    return frozenset().union(*(parameters_in(api, value) for value in arguments.all))
+    """The modules whose parameters are given, and those inside them whose names do not say so: what a constructor was
+    given, ``Diffusion(model)``."""
+    given: frozenset[Symbol] = frozenset().union(*(parameters_in(api, value) for value in arguments.all))
+    parts = frozenset().union(*(modules_below(api, module) for module in given))
+    return given | {part for part in parts if parts.isdisjoint(made_from(part))}
 
 
 def _tell(api: Api, optimizer: Optimizer, node: Node) -> None:
