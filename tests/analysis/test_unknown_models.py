@@ -106,6 +106,51 @@ def test_what_a_model_cannot_be(tmp_path: Path, before: str, after: str) -> None
     assert [finding.name for finding in findings(tmp_path, **files) if "net" in finding.path] == []
 
 
+MANY = 14
+"""More models than are told apart."""
+
+
+def _table(text: str) -> dict[str, str]:
+    """A project whose models stand in a table in one file each, all of which but one do no harm."""
+    names = [f"net{number}" for number in range(MANY)]
+    right = NET.replace("torch.linalg.inv(self.layer(x))", "self.layer(x)")
+    nets = dict.fromkeys(names, right) | {"net7": NET}
+    entries = ", ".join(f'"{name}": {{}}'.format(name + text) for name in names)
+    imports = "".join(f"from . import {name}\n" for name in names)
+    return nets | {"train": TRAIN, "__init__": f"{imports}\nTABLE = {{{entries}}}\n"}
+
+
+@pytest.mark.parametrize(
+    ("held", "made"),
+    [
+        (".Net", "TABLE[name]()"),
+        (".Net", "TABLE[name]().float()"),
+        ("", "TABLE[name].Net()"),
+        ("", "TABLE[name].Net().float()"),
+        ("", "dict(TABLE)[name].Net().to('cuda').float()"),
+    ],
+)
+def test_one_of_many_in_a_table(tmp_path: Path, held: str, made: str) -> None:
+    files = _table(held)
+    files["__init__"] += f"\n\ndef build(name):\n    return {made}\n"
+    [finding] = findings(tmp_path, **files)
+    assert (finding.name, finding.level) == ("unprotected-op-in-half", Level.WARNING)
+    assert finding.path.endswith("net7.py")
+
+
+def test_a_table_of_files_of_which_nobody_calls_such_a_class(tmp_path: Path) -> None:
+    files = _table("")
+    files["__init__"] += "\n\ndef build(name):\n    return TABLE[name].make()\n"
+    assert not findings(tmp_path, **files)
+
+
+def test_a_class_that_names_itself_is_no_part(tmp_path: Path) -> None:
+    net = NET.replace("super()", "super(Net, self)").replace("super(Net, self)", "super(Head, self)", 1)
+    files = {"train": TRAIN, "__init__": NAMES, "net": net}
+    [finding] = findings(tmp_path, **files)
+    assert finding.name == "unprotected-op-in-half"
+
+
 def test_what_nobody_names_is_no_candidate(tmp_path: Path) -> None:
     assert findings(tmp_path, train=TRAIN, __init__=NAMED, net=NET) == []
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from amplint.events import GivenArguments
 from amplint.flow.project.edges import Definition, Edges, definitions_in
+from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.signatures import takes
-from amplint.flow.state.values import ClassValue, External, FunctionValue, Value
+from amplint.flow.state.values import ClassValue, External, FunctionValue, ModuleFile, Value
 from amplint.source.facts import facts_of
 from amplint.source.outline import children, dotted
 from amplint.source.project import ProjectFile
@@ -62,7 +63,7 @@ class Candidates:
         parts: set[Value] = {base for value in modules for base in self._edges.classes.bases(value)[1:]}
         parts |= self._made_by(inside)
         outside = [part for one in files for part in definitions_in(self._edges, one) if part not in inside]
-        named = set(self._named_by(outside))
+        named = {*self._named_by(outside), *self._in_tables(outside)}
         return [
             value
             for value in modules
@@ -83,21 +84,49 @@ class Candidates:
         return found.name.partition(".")[0] if isinstance(found, External) else ""
 
     def _made_by(self, definitions: Iterable[Definition]) -> set[Value]:
-        """What definitions name, by themselves or in functions that they call."""
+        """What definitions name, by themselves or in functions that they call, but for a class that they are a part of:
+        ``super(Model, self)`` makes no part."""
         found: set[Value] = set()
         pending = [*definitions]
         while pending:
-            for part in self._edges.of(pending.pop()).sure:
-                if part not in found:
+            definition = pending.pop()
+            own = (
+                definition.outline.owner
+                if isinstance(definition, FunctionValue) and definition.outline
+                else None
+            )
+            for part in self._edges.of(definition).sure:
+                if part not in found and not (isinstance(part, ClassValue) and part.outline is own):
                     found.add(part)
                     if isinstance(part, FunctionValue):
                         pending.append(part)
         return found
 
     def _named_by(self, definitions: Iterable[Definition]) -> Iterator[Definition]:
-        """What definitions name, each by itself."""
-        for definition in definitions:
-            yield from self._edges.of(definition).sure
+        """What definitions name, each by itself, and the tables of modules that they name."""
+        seen: set[Definition] = set()
+        pending = [*definitions]
+        while pending:
+            for part in self._edges.of(pending.pop()).sure:
+                yield part
+                if isinstance(part, Assigned) and part not in seen:
+                    seen.add(part)
+                    pending.append(part)
+
+    def _in_tables(self, definitions: Iterable[Definition]) -> Iterator[ClassValue]:
+        """The classes of files that definitions name, where they call such a class of something that they look up:
+        ``{"a": a, "b": b}[name].Model(config)``."""
+        bodies = [
+            (part.file, body)
+            for part in definitions
+            if isinstance(part, FunctionValue) and part.outline is not None
+            for body in facts_of(part.file.outline).of(part.outline).bodies()
+        ]
+        called = {call.method for _, body in bodies for call in body.calls if call.receiver == "item"}
+        for file, body in bodies if called else ():
+            meant = (self._edges.names.resolve(file, name) for name in body.loads)
+            for held in (one.file for one in meant if isinstance(one, ModuleFile)):
+                yield from (value for value in self._modules_in(held) if value.outline.qualified in called)
 
     def _modules_in(self, file: ProjectFile) -> Iterator[ClassValue]:
         for part in facts_of(file.outline).classes:

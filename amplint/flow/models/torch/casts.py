@@ -16,6 +16,7 @@ from amplint.flow.models.torch.operations import operand
 from amplint.flow.models.torch.sums import carried
 from amplint.flow.models.torch.values import DTypeValue, Tensor
 from amplint.flow.models.torch.weights import current
+from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import NONE, Constant, Unknown, Value
 from amplint.lowering.program import Attribute, Call, Node
 
@@ -137,10 +138,11 @@ def _by_name(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node
 
 @models.method("", *CASTS)
 def _of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, node: Node) -> Value | None:
-    """``x.float()`` of something that nothing is known of: a tensor, since nobody uses it as a module."""
+    """``x.float()`` of something that nothing is known of: a tensor, since nobody uses it as a module here."""
     if arguments.all:
         return None
-    return cast(api, base, CASTS[name], node)
+    result = cast(api, base, CASTS[name], node)
+    return replace(result, name=symbol("cast", base.symbol)) if isinstance(result, Tensor) else result
 
 
 @models.method(Tensor, "to", "type")

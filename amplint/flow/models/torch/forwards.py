@@ -56,6 +56,14 @@ def _call_unknown(api: Api, value: Unknown, name: str, arguments: Arguments, nod
     return call_module(api, value, arguments, node)
 
 
+@models.method(Tensor, "__call__")
+def _call_cast(api: Api, value: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model(x)`` after ``model = build(config).float()``: what is called was a module, and no tensor."""
+    if value.name is None:
+        return api.unknown(node)
+    return call_module(api, Unknown(value.name, MODULE), arguments, node)
+
+
 @models.method(Replicas, "__call__", "forward")
 def _call_replicas(api: Api, value: Replicas, name: str, arguments: Arguments, node: Node) -> Value:
     """``nn.DataParallel(model)(x)``: in threads, if the regions in them differ from those around."""
