@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from listening import listen
 
 from amplint.events import Backward
+from amplint.flow.core import comparisons
+from amplint.flow.state.atoms import is_true
+from amplint.flow.state.conditions import asked
+from amplint.flow.state.symbols import symbol
+from amplint.flow.state.values import Sequence, Unknown
 
 HEAD = """\
 import torch
@@ -106,3 +112,10 @@ def test_the_same_reading_comes_out_the_same(tmp_path: Path, first: str, second:
     rounds = [[event.place.line for event in way if isinstance(event, Backward)] for way in told.ways]
     assert rounds
     assert all(len(lines) == 2 for lines in rounds)  # of two rounds, one in each
+
+
+def test_a_list_of_whose_contents_too_much_is_possible() -> None:
+    """It was filled in so many ways that nothing of it is known any more."""
+    filled = Unknown(symbol("one of data"))
+    machine = SimpleNamespace(told_apart=lambda value: value, contents=lambda value: filled)
+    assert comparisons.truth(machine, Sequence()) == asked(is_true(filled.symbol))  # type: ignore[arg-type]

@@ -205,14 +205,15 @@ def truth(m: Machine, value: Value) -> Condition:
 
 
 def _holds_any(m: Machine, value: Value) -> Condition:
-    """The truth of a list or dict as it is now."""
+    """The truth of a list or dict as it is now, or of what nothing is known where it was filled in too many ways."""
     if isinstance(value, Sequence):
         if value.exact or value.prefix:
             return Constant(bool(value.items))
         if value.items and all(item.is_expected for item in value.items):
             return TRUE
         return asked(is_true(symbol("filled", m.frame.context, len(value.items))))
-    assert isinstance(value, Mapping)
+    if not isinstance(value, Mapping):
+        return truth(m, value)
     if value.items or not value.rest:
         return Constant(bool(value.items))
     return asked(is_true(symbol("filled", m.frame.context, len(value.rest))))
