@@ -9,6 +9,7 @@ from amplint.events import (
     Backward,
     DType,
     Forward,
+    LoopIterated,
     OptimizerStepped,
     Region,
     ScalerAtHand,
@@ -32,6 +33,8 @@ class Trained:
     backward: Backward | None = None
     scaler: ScalerAtHand | None = None
     """The scaler that could have scaled the loss, if there is one."""
+    loops: frozenset[Hashable] = frozenset()
+    """The loops that began since the model ran."""
 
 
 class Float16Training(FlowRule):
@@ -66,6 +69,14 @@ class Float16Training(FlowRule):
         ):
             return Trained(region)
         return state
+
+    def on_loop_iterated(self, state: Hashable, event: LoopIterated, report: Report) -> Hashable:
+        """A model that ran in the round before, and of which nothing was differentiated there, was only looked at."""
+        if not isinstance(state, Trained) or state.backward is not None:
+            return state
+        if event.number == 0:
+            return replace(state, loops=state.loops | {event.loop})
+        return state if event.loop in state.loops else None
 
     def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
         if not isinstance(state, Trained):
