@@ -88,6 +88,13 @@ def test_the_key_of_what_a_name_stands_for(tmp_path: Path) -> None:
     assert said(tmp_path, training=TRAINING, resuming=text.format(key="optimizer"))
 
 
+@pytest.mark.parametrize(("base", "resumed"), [("torch.nn.Module", False), ("Saves", True)])
+def test_an_object_loads_its_own_state(base: str, resumed: bool, tmp_path: Path) -> None:
+    text = f"import torch\nfrom saving import Saves\n\nclass Net({base}):\n"
+    text += "    def load(self, path):\n        self.load_state_dict(torch.load(path))\n"
+    assert said(tmp_path, training=TRAINING, serving=text) is resumed
+
+
 def test_another_file_loads_a_scaler(tmp_path: Path) -> None:
     text = 'def resume(scaler, loss, saved):\n    scaler.load_state_dict(saved["scaler"])\n    scaler.unscale_(loss)\n'
     assert said(tmp_path, training=TRAINING, serving=SERVING, resuming=text)

@@ -15,7 +15,7 @@ from amplint.events import StateLoaded, StateSaved
 from amplint.flow.core.registry import Kind
 from amplint.flow.project.stack import Stacks, scopes_in
 from amplint.flow.project.view import View
-from amplint.flow.state.values import FunctionValue
+from amplint.flow.state.values import ClassValue, FunctionValue
 from amplint.source.bodies import Body
 from amplint.source.facts import facts_of
 from amplint.source.outline import FunctionOutline
@@ -23,6 +23,7 @@ from amplint.source.project import ProjectFile
 
 _RESUMED = "load_state_dict"
 _MODULE, _SCALER = "module", "scaler"
+_MODULES = "torch.nn."
 
 
 class _Load(NamedTuple):
@@ -94,10 +95,15 @@ class Resuming:
         return known
 
     def _kind(self, file: ProjectFile, function: FunctionOutline, method: str | None) -> str | None:
-        """What an object is of which a method is called, judged by all that is called on it."""
+        """What an object is of which a method is called, judged by its class, where that is the one around, or by all
+        that is called on it."""
         base, dot, _ = (method or "").rpartition(".")
         if not dot:
             return None
+        owner = function.owner
+        if owner is not None and [base] == list(function.parameters[:1]):
+            own = ClassValue(file, owner)
+            return _MODULE if self._stacks.classes.derives_from(own, _MODULES) else None
         uses = self._view.uses(FunctionValue(file, function), base)
         return next((kind.name for kind in self._kinds if kind.fits(uses)), None)
 
