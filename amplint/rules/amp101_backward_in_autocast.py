@@ -9,8 +9,7 @@ decorator, or one that a caller opened in another function or file; the finding 
 region to the call. What several helpers do in one region that their caller has opened is one finding, with the
 other calls in its trail.
 
-It is a warning in general, and advice where the gradients are thrown away before anybody uses them, as in a pass that
-measures memory. It is an error where the region changes the gradients: matrix products or convolutions of
+It is a warning in general. It is an error where the region changes the gradients: matrix products or convolutions of
 the forward pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
 `custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16, on another device than
 the CPU, and the project is limited to torch older than 2.5.
@@ -111,23 +110,17 @@ is not used any more, gives way to a `with`.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from amplint.amp.versions import compare
 from amplint.events import (
     Backward,
     DType,
     Forward,
-    FrameworkUnscaled,
     FunctionApplied,
-    FunctionEnded,
-    GradientsRead,
-    GradientsZeroed,
     Op,
-    OptimizerStepped,
     Place,
     RegionExited,
-    ScalerUsed,
     enabled_region,
     enclosing_enabled,
     innermost,
@@ -148,89 +141,43 @@ class Kept:
     function: str = ""
 
 
-@dataclass(frozen=True)
-class State:
-    """What is known on one path: the last part that was kept in float32, and the backward passes in regions whose
-    gradients nobody has used yet, each with that."""
-
-    kept: Kept | None = None
-    waiting: tuple[tuple[Backward, Kept | None], ...] = ()
-
-
 _WIDE = (DType.FLOAT32, DType.FLOAT64)
 
 
 class BackwardInAutocast(FlowRule):
-    """See State."""
+    """The state is the last part that was kept in float32, or None."""
 
     level = Level.WARNING
-    shown_by = (Backward,)
 
-    def start(self) -> Hashable:
-        return State()
-
-    def on_op(self, state: State, event: Op, report: Report) -> Hashable:
+    def on_op(self, state: Kept | None, event: Op, report: Report) -> Hashable:
         return self._kept(state, event) if event.policy == "lower" and event.gradients else state
 
-    def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
+    def on_forward(self, state: Kept | None, event: Forward, report: Report) -> Hashable:
         # modules of torch tell of their ops
         unknown = event.opaque and event.given is not None
         return self._kept(state, event) if unknown and event.gradients else state
 
-    def _kept(self, state: State, event: Op | Forward) -> State:
+    def _kept(self, state: Kept | None, event: Op | Forward) -> Kept | None:
         region = innermost(event.regions)
         if region is None or enclosing_enabled(event.regions) is None:
             return state
-        return replace(state, kept=Kept(region.place))
+        return Kept(region.place)
 
-    def on_region_exited(self, state: State, event: RegionExited, report: Report) -> Hashable:
-        return state if event.regions else replace(state, kept=None)
+    def on_region_exited(self, state: Kept | None, event: RegionExited, report: Report) -> Hashable:
+        return state if event.regions else None
 
-    def on_function_applied(self, state: State, event: FunctionApplied, report: Report) -> Hashable:
+    def on_function_applied(self, state: Kept | None, event: FunctionApplied, report: Report) -> Hashable:
         function = event.function
         alone = function.inputs_dtype in _WIDE and function.custom_bwd is False and function.products
         minded = function.by_hand or function.hands_on
-        if state.kept is None and alone and not minded and enabled_region(event.regions) is not None:
-            return replace(state, kept=Kept(event.place, function.name))
+        if state is None and alone and not minded and enabled_region(event.regions) is not None:
+            return Kept(event.place, function.name)
         return state
 
-    def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> Hashable:
-        return self._used(state, report)
-
-    def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
-        return self._used(state, report) if event.act in ("unscale_", "step") else state
-
-    def on_gradients_read(self, state: State, event: GradientsRead, report: Report) -> Hashable:
-        return self._used(state, report)
-
-    def on_framework_unscaled(self, state: State, event: FrameworkUnscaled, report: Report) -> Hashable:
-        return self._used(state, report)
-
-    def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
-        """Whoever called it has the gradients now."""
-        return self._used(state, report)
-
-    def _used(self, state: State, report: Report) -> State:
-        for event, kept in state.waiting:
-            self._tell(event, kept, report, wanted=True)
-        return replace(state, waiting=()) if state.waiting else state
-
-    def on_gradients_zeroed(self, state: State, event: GradientsZeroed, report: Report) -> Hashable:
-        """A pass whose gradients are thrown away measures time or memory, or warms something up."""
-        return replace(state, waiting=()) if state.waiting else state
-
-    def on_backward(self, state: State, event: Backward, report: Report) -> Hashable:
+    def on_backward(self, state: Kept | None, event: Backward, report: Report) -> Hashable:
         region = enabled_region(event.regions)
         if region is None or region.whole_step:
             return state
-        self._tell(event, state.kept, report, wanted=False)
-        new = (event, state.kept)
-        return state if new in state.waiting else replace(state, waiting=(*state.waiting, new))
-
-    def _tell(self, event: Backward, state: Kept | None, report: Report, *, wanted: bool) -> None:
-        """``wanted``: somebody may use the gradients."""
-        region = enabled_region(event.regions)
-        assert region is not None
         where = line_of(region.place, event.place)
         what = quoted(event.place) if event.place.text else f"`{event.how}`"
         message = f"{what} runs inside the autocast region that opens on {where}"
@@ -270,12 +217,13 @@ class BackwardInAutocast(FlowRule):
             message,
             why=why,
             help="Leave the region before backward.",
-            level=level if wanted else Level.ADVICE,
+            level=level,
             trail=tuple(trail),
             builder=LeaveRegion(region.place, event.place, surrounding(event.regions)),
             assumes=of_regions(region, seen_from=event.place),
             cause=_cause(region.place, event.place, why),
         )
+        return state
 
 
 def _cause(region: Place, backward: Place, why: str) -> Hashable:

@@ -198,8 +198,6 @@ class HalfModel(FlowRule):
             for other, place, ran in state.halved
             if other == module and ran and place.line != event.place.line
         }
-        for _, place, back in rounded:
-            self._tell_of_rounding(place, back, Level.ADVICE, report)
         halved = frozenset(item for item in state.halved if item[0] != module)
         return State(state.waiting, halved, state.restored | {module}, state.rounded | rounded)
 
@@ -281,6 +279,8 @@ class HalfModel(FlowRule):
         )
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
+        for _, place, back in state.rounded:
+            self._tell_of_rounding(place, back, Level.ADVICE, report)
         for cast, scales in state.waiting:
             advice = (
                 f"Keep the parameters in float32 and train with {scales}, which scales the loss."

@@ -82,34 +82,6 @@ def test_a_backward_pass_in_a_region_changes_products_in_float32(
     assert levels(tmp_path, ISLAND.format(gradients=gradients, inside=inside), code="AMP101") == [level]
 
 
-PASS = """
-    import torch
-
-
-    def measure(model, optimizer, x, profiling):
-        with torch.autocast("cuda", dtype=torch.float16):
-            model(x).sum().backward()
-        {after}
-"""
-
-
-@pytest.mark.parametrize(
-    ("after", "level"),
-    [
-        ("optimizer.zero_grad()", Level.ADVICE),
-        ("model.zero_grad()", Level.ADVICE),
-        ("optimizer.step()", Level.WARNING),
-        ("optimizer.step(); optimizer.zero_grad()", Level.WARNING),
-        ("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0); model.zero_grad()", Level.WARNING),
-        # whoever called it has them
-        ("return model", Level.WARNING),
-        ("if profiling: optimizer.zero_grad(); return\n        optimizer.step()", Level.WARNING),
-    ],
-)
-def test_gradients_that_are_thrown_away_matter_to_nobody(after: str, level: Level, tmp_path: Path) -> None:
-    assert levels(tmp_path, PASS.format(after=after), code="AMP101") == [level]
-
-
 ROUNDED = """
     import torch
     from torch import nn
