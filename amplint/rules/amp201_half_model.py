@@ -201,6 +201,10 @@ class HalfModel(FlowRule):
         halved = frozenset(item for item in state.halved if item[0] != module)
         return State(state.waiting, halved, state.restored | {module}, state.rounded | rounded)
 
+    def _tell_of_untrained(self, rounded: Iterable[tuple[Hashable, Place, Place]], report: Report) -> None:
+        for _, place, back in rounded:
+            self._tell_of_rounding(place, back, Level.ADVICE, report)
+
     def _tell_of_rounding(self, place: Place, back: Place, level: Level, report: Report) -> None:
         where = line_of(back, place)
         report.add(
@@ -216,8 +220,9 @@ class HalfModel(FlowRule):
 
     def on_object_gone(self, state: State, event: ObjectGone, report: Report) -> Hashable:
         halved = frozenset(item for item in state.halved if item[0] != event.name)
-        rounded = frozenset(item for item in state.rounded if item[0] != event.name)
-        return State(state.waiting, halved, state.restored - {event.name}, rounded)
+        gone = frozenset(item for item in state.rounded if item[0] == event.name)
+        self._tell_of_untrained(gone, report)
+        return State(state.waiting, halved, state.restored - {event.name}, state.rounded - gone)
 
     def on_forward(self, state: State, event: Forward, report: Report) -> Hashable:
         if event.gradients:
@@ -279,8 +284,7 @@ class HalfModel(FlowRule):
         )
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
-        for _, place, back in state.rounded:
-            self._tell_of_rounding(place, back, Level.ADVICE, report)
+        self._tell_of_untrained(state.rounded, report)
         for cast, scales in state.waiting:
             advice = (
                 f"Keep the parameters in float32 and train with {scales}, which scales the loss."
