@@ -2,9 +2,9 @@
 
 ``candidates.forwards(file, given)`` gives the forwards of the modules that a call with such arguments may mean. A class
 is a candidate if code that the file imports, directly or not, names it outside of modules: a factory, a registry, a
-table, a decorator. What other modules name, in a function that they call too, is a part of these, and is walked with
-them. What a function of another package has made can be such a class only if the class was registered there:
-``@timm.models.register_model``.
+table, a decorator, or a table of files, of one of which it calls such a class. What other modules name, in a function
+that they call too, is a part of these, and is walked with them. What a function of another package has made can be such
+a class only if the class was registered there: ``@timm.models.register_model``.
 """
 
 from __future__ import annotations
