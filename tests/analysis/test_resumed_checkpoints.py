@@ -120,9 +120,9 @@ def train_epoch(model, optimizer, data, amp):
 
 def main(model, data, epochs):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(epochs):
+    for epoch in {rounds}:
         {anew}
-        train_epoch(model, optimizer, data, epochs)
+        {each}
         torch.save({{"optimizer": optimizer.state_dict()}}, "last.pt")
 """
 LOCAL = "scaler = torch.amp.GradScaler('cuda')"
@@ -140,23 +140,37 @@ KEPT = """
 ANEW = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 
 
+TRAIN = "train_epoch(model, optimizer, data, epochs)"
+ONCE = f"[{TRAIN}, model, data]"
+
+
 @pytest.mark.parametrize(
-    ("made", "anew", "expected"),
+    ("made", "rounds", "anew", "each", "expected"),
     [
-        (LOCAL, "pass", False),
-        (ARMS, "pass", False),
+        (LOCAL, "range(epochs)", "pass", TRAIN, False),
+        (ARMS, "range(epochs)", "pass", TRAIN, False),
         # it lasts from the first epoch on
-        (KEPT, "pass", True),
+        (KEPT, "range(epochs)", "pass", TRAIN, True),
         # each round is a run of its own
-        (LOCAL, ANEW, True),
+        (LOCAL, "range(epochs)", ANEW, TRAIN, True),
+        # it is made before the first round
+        (LOCAL, ONCE, "pass", "pass", True),
     ],
-    ids=["local", "arms", "kept", "anew"],
+    ids=["local", "arms", "kept", "anew", "before"],
 )
 def test_a_scaler_of_one_epoch_would_not_last(
-    made: str, anew: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    made: str,
+    rounds: str,
+    anew: str,
+    each: str,
+    expected: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whether the walk sees the second epoch or is cut before that."""
-    (tmp_path / "main.py").write_text(EPOCHS.format(made=made, anew=anew), encoding="utf-8")
+    (tmp_path / "main.py").write_text(
+        EPOCHS.format(made=made, rounds=rounds, anew=anew, each=each), encoding="utf-8"
+    )
     monkeypatch.setattr(walks, "PLENTY", 0)
     found = set()
     for most in range(10, 90, 5):

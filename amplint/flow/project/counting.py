@@ -14,7 +14,7 @@ _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 def rounds_of(around: Sequence[ast.AST]) -> Rounds | None:
     """In which rounds of the innermost loop the last of these nodes runs, each of which stands in the one before; None
     if there is no loop."""
-    start = next((index for index in reversed(range(len(around) - 1)) if _is_loop(around, index)), None)
+    start = next((index for index in reversed(range(len(around) - 1)) if is_loop(around, index)), None)
     if start is None:
         return None
     loop = around[start]
@@ -28,7 +28,7 @@ def rounds_of(around: Sequence[ast.AST]) -> Rounds | None:
     return Rounds(min(total, Rounds.ONE))
 
 
-def _is_loop(around: Sequence[ast.AST], index: int) -> bool:
+def is_loop(around: Sequence[ast.AST], index: int) -> bool:
     """Whether a node is a loop in whose body the next one stands."""
     node = around[index]
     return isinstance(node, (ast.For, ast.AsyncFor, ast.While)) and around[index + 1] in node.body

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from amplint.amp.scalers import OF_A_STEP
 from amplint.events import Place, ScalerUsed
-from amplint.flow.project.counting import rounds_of
+from amplint.flow.project.counting import is_loop, rounds_of
 from amplint.flow.project.settings import was_there
 from amplint.flow.project.stack import StackFrame, Stacks, node_at
 from amplint.flow.project.view import View
@@ -47,10 +47,11 @@ def _loops_around(stacks: Stacks, place: Place) -> dict[_Loop, bool]:
             continue
         calls = tuple(call.extent for call in place.calls[:depth])
         outer = dict(found)
-        for node in node_at(frame.file, frame.function, frame.place):
-            if isinstance(node, ast.If):
+        around = node_at(frame.file, frame.function, frame.place)
+        for index, node in enumerate(around[:-1]):
+            if isinstance(node, (ast.If, ast.Match)):
                 found = dict.fromkeys(found, True)
-            elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            elif is_loop(around, index):
                 found[calls, node] = False
         if depth == len(place.calls) and _named(frame) is not None:
             found |= outer  # what only a local name has does not last from call to call
