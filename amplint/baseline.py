@@ -3,6 +3,9 @@
 The file is JSON with an entry on each line, sorted, without line numbers, so that changes of it are small. An entry
 stands for the finding that has its key (``identity.py``), with the path from the root of the project. It is stale if a
 run that looks at its file, or sees that it is gone, with its rule does not find it.
+
+After a crash nothing is stale but what is gone, nor is anything in a file that cannot be read: nobody knows what is
+no longer in there.
 """
 
 from __future__ import annotations

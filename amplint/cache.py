@@ -7,6 +7,9 @@ AMP costs one look at its bytes, and one in a file that was read makes the run l
 
 What is kept is JSON behind its own digest. Whatever is damaged, foreign or of another form counts as nothing, and what
 cannot be written is not kept: a run never fails for its cache.
+
+There is nothing between that and judging anew: walks share what they have reached, their budgets and their summaries,
+so that the findings of one entry point are not a function of what was read for it alone.
 """
 
 # a Path for each of many thousand files costs more than reading them:

@@ -1,5 +1,4 @@
-"""The one pass over a project: discovery, gate, analysis in groups, findings. Serial or parallel, the same
-code."""
+"""The one pass over a project: cache, gate, analysis, findings. In a large tree worker processes share the gate."""
 
 from __future__ import annotations
 

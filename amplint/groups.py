@@ -1,6 +1,6 @@
-"""Judges one group of files: reading, the analysis, suppressions and fingerprints.
+"""Judges a group of files: reading, the analysis, suppressions and fingerprints.
 
-A group is what one worker process takes at a time; a run without worker processes does the same.
+A group is what passed the gate in one project: it is judged as a whole, in one process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs groups of files in worker processes. A worker that dies costs the file that killed it, not the run."""
+"""Worker processes, which share the gate in a large tree."""
 
 from __future__ import annotations
 

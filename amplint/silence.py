@@ -1,4 +1,7 @@
-"""Which findings comments silence, and which comments silence nothing."""
+"""Which findings comments silence, and which comments silence nothing.
+
+The fix of such a comment is made here, of the text: no other fix is about a comment, and it needs no builder.
+"""
 
 from __future__ import annotations
 

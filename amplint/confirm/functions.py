@@ -1,7 +1,7 @@
 """Ops as the user's code calls them, with the history of their operands.
 
 A TorchFunctionMode sits above autocast: it sees the operands as the code has them and the result in the type
-that autocast chose.
+that autocast chose. What optimizers and scalers do by themselves, a few ops for each parameter, is not told.
 """
 
 from __future__ import annotations

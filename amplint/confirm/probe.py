@@ -3,6 +3,8 @@
 
 What is told is what the user's code led to: the place of an event is the innermost frame of the user's code,
 and what happens without any of it on the stack is not told.
+
+Nothing of it stays in torch when the run is over, and what it raises itself never reaches the user's code.
 """
 
 from __future__ import annotations

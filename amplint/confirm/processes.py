@@ -1,6 +1,7 @@
 """Processes that the program starts are observed as well, each with a recording of its own: those that are spawned from
 their first line on, those that are forked off from their target on or, where that is not known, from the first region
-or backward pass on. The workers of a DataLoader and of spawned pools are left alone."""
+or backward pass on. The workers of a DataLoader and of spawned pools are left alone. Of spawned
+pools and of other programs of Python the report says that they were not observed."""
 
 from __future__ import annotations
 

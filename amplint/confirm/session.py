@@ -1,5 +1,9 @@
 """A probed process from its start to its end: the probe with its listener, and the file that is written whatever way
-the process ends."""
+the process ends.
+
+It is also written before: when the first region is entered, at the first backward pass, after the steps 1, 2, 4 and
+so on, and now and then. Such a record is *cut* if it is the last word of the process. Nothing here starts CUDA.
+"""
 
 from __future__ import annotations
 

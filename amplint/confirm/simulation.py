@@ -3,6 +3,9 @@
 What asks for a ``cuda`` device gets memory of the CPU, of which is kept that it is CUDA's (``placement.py``): tensors
 say so, ops that meet tensors on both raise as there, and a region is for tensors on its device. A GradScaler for CUDA
 works. Not simulated: speed, memory, graphs, several devices and kernels of extensions.
+
+An op that has no kernel on the CPU, and what ``torch.cuda`` cannot do without a device, ends the run: nothing is
+refuted by it. Any number of a device stands for the one that is there.
 """
 
 from __future__ import annotations

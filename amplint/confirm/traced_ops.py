@@ -1,6 +1,9 @@
 """Ops as the user's code calls them, with the types of operands and results, for a trace.
 
 A TorchFunctionMode sits above autocast. What looks at a tensor and what gives a view of it is no op here.
+
+Nodes of the autograd graph are told which op and which cast they belong to, so that the casts of the backward pass
+are known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The cross-check: what the static pass says, joined with what a run showed. A pure function of both."""
+"""The cross-check: what the static pass says, joined with what a run showed. A pure function of both.
+
+* Confirmed: the rule spoke at this place in the run, or the exception that it names was raised there.
+* Refuted: an event that would show it happened there, or, for ops, the line ran, as did the lines of its trail, and
+  the rule was silent each time. Never by a record that is cut, where the simulation ended the run, or for a rule that
+  listens to events which the probe does not tell of.
+* Not observable: it is about spelling, about other releases of torch, or about what does not happen on this machine.
+  A plain run on the CPU is evidence about nothing but ``autocast("cpu")``.
+* Missed: the run saw it and the static pass did not, where the user's code itself calls torch or an exception ended.
+  What libraries do is counted apart, and a rule that rests on the text as well has none.
+"""
 
 from __future__ import annotations
 

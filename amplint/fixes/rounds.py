@@ -1,6 +1,9 @@
 """Rounds of fixes: all that lie apart from each other are made at once, the result is linted again, and so on
 until nothing changes. A fix whose result does not compile, has lost a comment or brings a new error or warning is
 taken back, and its finding says why.
+
+Builders are right or refuse: this is the net and not the method. Findings of the baseline take part in the comparison
+of before and after, but are not fixed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Brings models, core and project together: the one file that sees them all."""
+"""Brings models, core and project together: the one file that sees them all.
+
+A function that switches autocast off with no region around expects one of a caller: it is walked once more inside an
+assumed region. Last come the forwards of modules that a model may be of whose making nothing is known, and methods
+that were called by name alone inside a region; never ``forward``, which every module has. What is said of either
+assumes that the call gets there (``Assumed.REACHES``), and is a warning at most.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The dispatcher: hands events to flow rules, and what they draft becomes findings. Serves both producers of events."""
+"""The dispatcher: hands events to flow rules, and what they draft becomes findings. Serves both producers of events.
+
+A rule that speaks of objects one by one is run for each of them by itself, so that no state holds what happened to
+all.
+"""
 
 from __future__ import annotations
 

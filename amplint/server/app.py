@@ -1,4 +1,8 @@
-"""The server: what a client says, and what it is told."""
+"""The server: what a client says, and what it is told.
+
+Texts and versions are taken as they are when an analysis begins; its result is told only of documents that are still
+the same.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Notebooks as files: from JSON to the text of their Python cells, and back into the very places it comes from.
 
 Only the ``source`` values of cells that have changed are written anew, line by line; every other byte stays.
+
+A text that would not be read back as the same cells is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Answers: models are asked, for each combination of what a call is given and what is around it."""
+"""Answers: models are asked, for each combination of what a call is given and what is around it.
+
+Where there are too many combinations, alternatives that are alike become one, and then one argument after the other
+what all of its alternatives have in common.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls: who is called, with what, and what comes back."""
+"""Calls: who is called, with what, and what comes back. A summary serves all calls that agree on what it has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Objects of the classes of the project: how they are made, and what their attributes are."""
+"""Objects of the classes of the project: how they are made, and what their attributes are.
+
+An object that was there before the code that is walked was made nobody knows when: its constructor is walked from an
+empty store. An attribute that only another method sets is what that statement makes of it; whether a method has
+converted it since, nobody knows. While an object is built, the methods are followed that set its attributes.
+"""
 
 from __future__ import annotations
 

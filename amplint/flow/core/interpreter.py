@@ -1,4 +1,9 @@
-"""The interpreter: the present path, statements, expressions, calls and objects brought together."""
+"""The interpreter: the present path, statements, expressions, calls and objects brought together.
+
+A call is followed only if it can matter (``Interpreter.follows``): a walk of all code would cost too much. What an
+abstract method gives is unknown, since a subclass has another one. Small functions are followed for what they return:
+two calls of ``is_special()`` have one answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Loops: which rounds are walked, and with what."""
+"""Loops: which rounds are walked, and with what.
+
+A short collection is walked item by item, so that a list is known which its rounds fill; of any other loop two rounds
+stand for all. Several objects in no known order are walked one by one, too: what lies between them is hidden where
+the order matters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Names: what they stand for, in functions and modules, and what the code does with them."""
+"""Names: what they stand for, in functions and modules, and what the code does with them.
+
+A list or dict that a module or constructor leaves empty, or that code out of sight is given, may have been filled
+since: nothing rests on its being empty.
+"""
 
 from __future__ import annotations
 

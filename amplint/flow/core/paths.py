@@ -1,4 +1,8 @@
-"""Paths: conditions, branches, joins, events and notes. The part of the interpreter that knows no names."""
+"""Paths: conditions, branches, joins, events and notes. The part of the interpreter that knows no names.
+
+A branch forks the state, and both sides are joined after it. Where neither has ended anything, the condition is that
+from before, and the question of the branch tells what came of either side.
+"""
 
 from __future__ import annotations
 

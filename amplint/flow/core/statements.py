@@ -1,4 +1,9 @@
-"""Statements: order, branches, ``with``, ``try`` and assignments."""
+"""Statements: order, branches, ``with``, ``try`` and assignments.
+
+Whether what a ``try`` guards raises is a question that nothing answers. A handler is judged where it stands; what
+follows is judged as after the guarded code, if that does anything for the rule: an exception that may never come
+makes no claim.
+"""
 
 from __future__ import annotations
 

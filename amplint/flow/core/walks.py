@@ -1,4 +1,9 @@
-"""Walks: from the entry points of a project on, each within a budget."""
+"""Walks: from the entry points of a project on, each within a budget.
+
+Recursion, calls nested too deeply and the budget end in a cut: what comes of the call is unknown, and what it may
+have changed is forgotten. A cut withdraws nothing: what stands around such a call is judged by itself, with less.
+Once a large project has used up much, each further entry point gets less.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
   call a method of its name on an object out of sight.
 * ``graph.methods(name, given)``: the methods that a call may mean of which only the name is known.
 * ``graph.roots()``: where to begin: the definitions that reach an ENTRY key and that nobody in sight calls, of a circle
-  that nobody enters the first one. Module bodies come before functions, files in the order of their paths.
+  that nobody enters the first one. Module bodies come before functions, files in the order of their paths. Calls of
+  tests do not count: the users of a library are out of sight.
 * ``graph.news(root, reached)``: what a walk from there may meet that no other one has met.
 * ``graph.rest(reached)``: what is left to be walked on its own once that was done: definitions that reach an ENTRY key
   and that no walk reached, callers before those that they may call.

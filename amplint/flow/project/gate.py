@@ -10,6 +10,8 @@ that a run over files without AMP need not import the models.
 model to the function which opens the region: they mention a module, and a function or value of it that leads to an
 ENTRY key, or a class, and a method of it that does, or make an object of such a class, ``Amp(options)``. What they
 define in turn is looked for, too, until nothing more is found.
+
+Other classes alone are none of these: most files that name a model only use it.
 """
 
 from __future__ import annotations

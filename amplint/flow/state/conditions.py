@@ -4,6 +4,8 @@ An atom is a question about an unknown: is it true, is it None, does it equal a 
 Choice nodes whose leaves are ``TRUE`` and ``FALSE``; a value that depends on conditions is such a tree with other
 leaves. Atoms are met in the same order on every branch, those about the same unknown side by side: so what one
 answer says of the others is found where a node is made, and equal conditions are equal trees.
+
+One that grows too large forgets older answers, but never what tells the two sides of a branch apart.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 A graph is a sequence. Each item has a condition, seen from the beginning of the function: an event, or the graph of a
 function that is called there. Branches need no nodes of their own: what stands in one has its condition, and so
 has what follows an early return.
+
+``Run`` lets a rule hear a graph: paths part only where its state differs, and meet again where it is the same. Where
+a path would have to remember too many answers, one outcome of some questions is taken and the others are given up: so
+what is told happens on paths that exist, and some of these are not walked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The state of one path: names, objects, ambient values, and the condition under which it is taken."""
+"""The state of one path: names, objects, ambient values, and the condition under which it is taken.
+
+Where paths meet there is one state again. What is noted of an object that one of them alone has made needs no
+condition: on the other one there is no such object.
+"""
 
 from __future__ import annotations
 
