@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from amplint.flow.models.torch.values import SCALER, ParametersCast, Scaler, StateDict
+from amplint.flow.models.torch.notes import ParametersCast
+from amplint.flow.models.torch.values import SCALER, Scaler, StateDict
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import FALSE, TRUE, asked, choice, negation
 from amplint.flow.state.store import MOST_ATOMS, State, generalised, join, keep_apart

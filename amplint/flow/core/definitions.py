@@ -95,7 +95,7 @@ class Definitions(Names):
 
     def class_here(self, node: ir.DefineClass) -> Value:
         """The class of a class statement."""
-        found = self.project.class_in(self.frame.function, self.frame.file, node.name, node.line)
+        found = self.project.class_in(self.frame.file, node.name, node.line)
         return found if found is not None else self.unknown(node)
 
     def has_methods(self, name: str) -> bool:

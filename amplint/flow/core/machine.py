@@ -149,9 +149,7 @@ class ProjectView(Protocol):
     def is_cached(self, function: FunctionValue) -> bool:
         """Whether ``functools.cache`` or the like keeps what a function gives."""
 
-    def class_in(
-        self, function: FunctionValue | None, file: ProjectFile, name: str, line: int
-    ) -> ClassValue | None:
+    def class_in(self, file: ProjectFile, name: str, line: int) -> ClassValue | None:
         """The class of a class statement at a line of a file."""
 
     def classes_in(self, file: ProjectFile) -> Sequence[ClassValue]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from amplint.flow.project.classes import Classes
+from amplint.flow.project.hierarchy import Hierarchy
 from amplint.flow.project.meanings import Assigned, Meaning, Member
 from amplint.flow.project.signatures import may_be
 from amplint.flow.state.values import ClassValue, External, FunctionValue
@@ -57,10 +57,10 @@ class Edges:
         self.classes = classes
         self.names = classes.names
         self.files = sorted(files, key=lambda file: str(file.path))
+        self.hierarchy = Hierarchy(classes, self.files)
         self._steps: dict[Definition, Steps] = {}
         self._stores: dict[ClassValue, dict[str, list[tuple[FunctionValue, Store]]]] = {}
         self._attributes: dict[tuple[ClassValue, str], Meaning | None] = {}
-        self._overriding: dict[ClassValue, dict[str, list[FunctionValue]]] = {}
         self._held: dict[tuple[ClassValue, str], set[str]] = {}
         self._of_modules: dict[tuple[ProjectFile, str], Meaning | None] = {}
 
@@ -70,40 +70,6 @@ class Edges:
         if known is None:
             known = self._steps[definition] = self._drawn(definition)
         return known
-
-    @cached_property
-    def every_class(self) -> list[ClassValue]:
-        """All classes of the files."""
-        return [ClassValue(file, part) for file in self.files for part in facts_of(file.outline).classes]
-
-    @cached_property
-    def methods_named(self) -> dict[str, list[FunctionValue]]:
-        """The methods of the files by name."""
-        found: dict[str, list[FunctionValue]] = {}
-        for value in self.every_class:
-            for name, method in self.classes.methods(value).items():
-                found.setdefault(name, []).append(method)
-        return found
-
-    @cached_property
-    def below(self) -> dict[ClassValue, list[ClassValue]]:
-        """For each class those of the files that inherit from it."""
-        found: dict[ClassValue, list[ClassValue]] = {}
-        for value in self.every_class:
-            for base in self.classes.bases(value)[1:]:
-                if isinstance(base, ClassValue):
-                    found.setdefault(base, []).append(value)
-        return found
-
-    def overriding(self, value: ClassValue, name: str) -> list[FunctionValue]:
-        """The methods of a name in classes of the files that inherit from a class."""
-        known = self._overriding.get(value)
-        if known is None:
-            known = self._overriding[value] = {}
-            for part in self.below.get(value, ()):
-                for one, method in self.classes.methods(part).items():
-                    known.setdefault(one, []).append(method)
-        return known.get(name, [])
 
     def _drawn(self, definition: Definition) -> Steps:
         match definition:
@@ -438,7 +404,7 @@ class _Drawing:
         """``self.name``: of the class or one below it. Not ``called``: only a property is run, but a method that is
         handed on may be."""
         found = [self._edges.classes.find_method(owner, name)]
-        found += self._edges.overriding(owner, name)
+        found += self._edges.hierarchy.overriding(owner, name)
         for method in found:
             if method is not None:
                 self._reach(method)
@@ -494,7 +460,7 @@ class _Drawing:
     def _unknown(self, method: str) -> None:
         self._method_outside(method)
         for name in self._names_of(method):
-            found = self._edges.methods_named.get(name, ())
+            found = self._edges.hierarchy.methods_named.get(name, ())
             if len(found) <= MOST_METHODS:
                 self._steps.possible.update({one: None for one in found if self._may_be_called(one)})
             else:

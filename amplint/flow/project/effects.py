@@ -260,7 +260,7 @@ class Effects:
     def _is_entering(self, name: str) -> bool:
         found = self._entering.get(name)
         if found is None:
-            methods = self.edges.methods_named.get(name, ())
+            methods = self.edges.hierarchy.methods_named.get(name, ())
             found = any(_weight(self._sure.of(method)) >= Weight.ENTRY for method in methods)
             self._entering[name] = found
         return found

@@ -121,7 +121,7 @@ class Uses:
         """Whether methods of this name look something up by an argument: ``self.optimizer.step(index)``."""
         if "." not in callee:
             return False
-        for method in self._edges.methods_named.get(callee.rpartition(".")[2], ()):
+        for method in self._edges.hierarchy.methods_named.get(callee.rpartition(".")[2], ()):
             outline = method.outline
             assert outline is not None
             facts = facts_of(method.file.outline).of(outline)

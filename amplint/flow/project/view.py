@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence, Set
-from functools import cached_property
 from pathlib import Path
 
 from amplint.flow.core.machine import Binding, Lines
@@ -13,6 +12,7 @@ from amplint.flow.project.choices import Choices
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Edges
 from amplint.flow.project.effects import Effects
+from amplint.flow.project.hierarchy import Concrete
 from amplint.flow.project.meanings import UNSEEN, Assigned, Folder, Meaning, Member
 from amplint.flow.project.names import Names, statement_at
 from amplint.flow.project.registrations import Registrations
@@ -47,10 +47,9 @@ class View:
     def __init__(self, effects: Effects, in_passing: Callable[[Path], bool] = lambda path: False) -> None:
         """``in_passing`` tells the files of tests and the like."""
         self.effects = effects
-        self._in_passing = in_passing
         self._choices = Choices(effects.edges.names)
-        self._concrete: dict[ClassValue, list[ClassValue]] = {}
         self.edges: Edges = effects.edges
+        self._concrete = Concrete(self.edges.hierarchy, in_passing)
         self.classes: Classes = self.edges.classes
         self.names: Names = self.classes.names
         self._uses = Uses(self.edges)
@@ -270,42 +269,10 @@ class View:
         return [self.class_value(file, outline) for outline in facts_of(file.outline).classes]
 
     def concrete(self, value: ClassValue) -> Sequence[ClassValue]:
-        """The classes that an object may be of which is said to be one of a class: those that inherit from an abstract
-        class and leave nothing abstract, or the last in sight, those of tests left out; otherwise the class itself."""
-        known = self._concrete.get(value)
-        if known is None:
-            below = self._below.get(value, []) if self._is_abstract(value) else []
-            full = [one for one in below if not self._is_abstract(one)]
-            known = full or [one for one in below if one not in self._below] or [value]
-            self._concrete[value] = known
-        return known
+        """What an object may be that is said to be one of a class: see ``Concrete``."""
+        return self._concrete.of(value)
 
-    def _is_abstract(self, value: ClassValue) -> bool:
-        names = {
-            name
-            for base in self.classes.bases(value)
-            if isinstance(base, ClassValue)
-            for name, method in self.classes.methods(base).items()
-            if self.classes.is_abstract(method)
-        }
-        found = (self.classes.find_method(value, name) for name in names)
-        return any(method is not None and self.classes.is_abstract(method) for method in found)
-
-    @cached_property
-    def _below(self) -> dict[ClassValue, list[ClassValue]]:
-        """What inherits from each class, in the order of files and lines, in all files but tests and the like."""
-        found: dict[ClassValue, list[ClassValue]] = {}
-        files = (file for file in self.effects.edges.files if not self._in_passing(file.path))
-        for file in files:
-            for value in self.classes_in(file):
-                for base in self.classes.bases(value)[1:]:
-                    if isinstance(base, ClassValue):
-                        found.setdefault(base, []).append(value)
-        return found
-
-    def class_in(
-        self, function: FunctionValue | None, file: ProjectFile, name: str, line: int
-    ) -> ClassValue | None:
+    def class_in(self, file: ProjectFile, name: str, line: int) -> ClassValue | None:
         """The class of a class statement at a line of a file."""
         found = facts_of(file.outline).class_at(line, name)
         return ClassValue(file, found) if found is not None else None
@@ -373,7 +340,7 @@ class View:
                 if name.startswith(first) and "." not in name[len(first) :]:
                     method = name[len(first) :]
                     options = [self.classes.find_method(owner, method)]
-                    options += self.edges.overriding(owner, method)
+                    options += self.edges.hierarchy.overriding(owner, method)
                     yield from (option for option in options if option is not None)
             for call in body.calls:
                 if call.receiver == "super":

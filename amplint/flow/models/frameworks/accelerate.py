@@ -23,7 +23,8 @@ from amplint.flow.models.frameworks.scales import (
     tell_precision,
     told_of_unscaling,
 )
-from amplint.flow.models.torch.values import MODULE, SCALER, Autocast, Prepared, StateDict, Tensor, Wrapped
+from amplint.flow.models.torch.notes import Prepared, Wrapped
+from amplint.flow.models.torch.values import MODULE, SCALER, Autocast, StateDict, Tensor
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,

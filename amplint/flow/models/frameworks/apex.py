@@ -18,16 +18,8 @@ from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import losses, optimizers
 from amplint.flow.models.torch.gradients import zeroed
 from amplint.flow.models.torch.losses import SCALES_LOSSES
-from amplint.flow.models.torch.values import (
-    SCALER,
-    Optimizer,
-    Parameters,
-    ParametersCast,
-    Prepared,
-    ScaledLoss,
-    StateDict,
-    Wrapped,
-)
+from amplint.flow.models.torch.notes import ParametersCast, Prepared, Wrapped
+from amplint.flow.models.torch.values import SCALER, Optimizer, Parameters, ScaledLoss, StateDict
 from amplint.flow.models.torch.weights import cast_parameters
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, Constant, Iteration, Mapping, Sequence, Value

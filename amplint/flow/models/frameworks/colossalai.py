@@ -14,7 +14,8 @@ from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import tell_precision
 from amplint.flow.models.torch import losses
 from amplint.flow.models.torch.losses import SCALES_LOSSES
-from amplint.flow.models.torch.values import Optimizer, Prepared
+from amplint.flow.models.torch.notes import Prepared
+from amplint.flow.models.torch.values import Optimizer
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, Constant, Sequence, Value
 from amplint.lowering.program import Node

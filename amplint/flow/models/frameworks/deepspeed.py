@@ -13,14 +13,8 @@ from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import losses, optimizers
 from amplint.flow.models.torch.losses import SCALES_LOSSES
-from amplint.flow.models.torch.values import (
-    MODULE,
-    OPTIMIZER,
-    Optimizer,
-    ParametersCast,
-    Prepared,
-    ScaledLoss,
-)
+from amplint.flow.models.torch.notes import ParametersCast, Prepared
+from amplint.flow.models.torch.values import MODULE, OPTIMIZER, Optimizer, ScaledLoss
 from amplint.flow.models.torch.weights import cast_parameters
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, ContextManager, Instance, Sequence, Unknown, Value

@@ -19,9 +19,10 @@ from amplint.flow.models.frameworks.scales import precision_of, prepared, region
 from amplint.flow.models.torch import checkpoints
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.losses import SCALES_LOSSES
+from amplint.flow.models.torch.notes import Prepared, Wrapped
 from amplint.flow.models.torch.optimizers import modules_of
 from amplint.flow.models.torch.regions import framework_region
-from amplint.flow.models.torch.values import Autocast, Optimizer, Prepared, Wrapped
+from amplint.flow.models.torch.values import Autocast, Optimizer
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Mapping, Note, Sequence, Value

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from amplint.events import AmpHidden, DType, Framework, FrameworkScaled, FrameworkUnscaled, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.notes import Prepared
 from amplint.flow.models.torch.regions import framework_region
-from amplint.flow.models.torch.values import Autocast, Prepared, Scaler
+from amplint.flow.models.torch.values import Autocast, Scaler
 from amplint.flow.state.atoms import equals, is_true
 from amplint.flow.state.conditions import Condition, apply, choice, either, leaves
 from amplint.flow.state.symbols import Symbol, symbol

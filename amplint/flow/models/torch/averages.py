@@ -9,9 +9,10 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.numbers import usual
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.notes import ParametersCast
 from amplint.flow.models.torch.operations import operand
 from amplint.flow.models.torch.sums import added, kept, terms_of
-from amplint.flow.models.torch.values import Gradient, Parameters, ParametersCast, Tensor, Terms
+from amplint.flow.models.torch.values import Gradient, Parameters, Tensor, Terms
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, BoundMethod, Constant, Mapping, Note, Number, Unknown, Value

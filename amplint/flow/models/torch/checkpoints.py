@@ -12,15 +12,8 @@ from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import MAYBE_SCALED
-from amplint.flow.models.torch.values import (
-    MODULE,
-    OPTIMIZER,
-    SCALER,
-    Optimizer,
-    Prepared,
-    Scaler,
-    StateDict,
-)
+from amplint.flow.models.torch.notes import Prepared
+from amplint.flow.models.torch.values import MODULE, OPTIMIZER, SCALER, Optimizer, Scaler, StateDict
 from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import COMPUTED, LOST, Symbol
 from amplint.flow.state.values import (

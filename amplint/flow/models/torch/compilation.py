@@ -7,7 +7,8 @@ from amplint.events import Captured, CompiledBegan, CompiledEnded, Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import gradients, regions
-from amplint.flow.models.torch.values import MODULE, Autocast, Compiled, CompiledNote
+from amplint.flow.models.torch.notes import CompiledNote
+from amplint.flow.models.torch.values import MODULE, Autocast, Compiled
 from amplint.flow.models.torch.weights import is_module, takes_gradients
 from amplint.flow.state.values import (
     TRUE,

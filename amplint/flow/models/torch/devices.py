@@ -8,7 +8,8 @@ from amplint.amp.regions import ABOUT_THE_MACHINE
 from amplint.events import Place
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.torch.values import ComparedAsText, DeviceValue, UsedAsType
+from amplint.flow.models.torch.notes import ComparedAsText, UsedAsType
+from amplint.flow.models.torch.values import DeviceValue
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked, both, choice, negation
 from amplint.flow.state.symbols import AT, Symbol, symbol

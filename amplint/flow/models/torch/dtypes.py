@@ -8,7 +8,8 @@ from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
-from amplint.flow.models.torch.values import DefaultType, DTypeValue, TypeInfo
+from amplint.flow.models.torch.notes import DefaultType
+from amplint.flow.models.torch.values import DTypeValue, TypeInfo
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import Condition, asked, negation
 from amplint.flow.state.symbols import Symbol, symbol

@@ -8,7 +8,8 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import cast_module
-from amplint.flow.models.torch.values import MODULE, FromPackage, ParametersCast
+from amplint.flow.models.torch.notes import FromPackage, ParametersCast
+from amplint.flow.models.torch.values import MODULE
 from amplint.flow.models.torch.weights import cast_parameters
 from amplint.flow.state.values import FALSE, NONE, Sequence, Unknown, Value
 from amplint.lowering.program import Node

@@ -18,17 +18,10 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.layers import call_layer, layer_of
 from amplint.flow.models.torch.modules import OF_TORCH
+from amplint.flow.models.torch.notes import CompiledNote, FromPackage, Prepared
 from amplint.flow.models.torch.operations import operand, resolved
 from amplint.flow.models.torch.threads import in_thread, replicated
-from amplint.flow.models.torch.values import (
-    MODULE,
-    Compiled,
-    CompiledNote,
-    FromPackage,
-    Prepared,
-    Replicas,
-    Tensor,
-)
+from amplint.flow.models.torch.values import MODULE, Compiled, Replicas, Tensor
 from amplint.flow.models.torch.weights import is_module, may_be_cast, parts_of, trains
 from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, made_from, symbol

@@ -6,11 +6,11 @@ from __future__ import annotations
 from amplint.amp.wrappers import DATA_PARALLEL, PARALLEL
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.torch.notes import Parallel
 from amplint.flow.models.torch.values import (
     DeviceValue,
     DTypeValue,
     Gradient,
-    Parallel,
     Parameters,
     Replicas,
     Scaler,

@@ -12,10 +12,11 @@ from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.devices import tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.modules import hold, items_of
+from amplint.flow.models.torch.notes import ParametersCast, WithoutWeights
 from amplint.flow.models.torch.operations import Run, apply, meets_half, policy_of
 from amplint.flow.models.torch.recomputation import runs_again
 from amplint.flow.models.torch.shapes import tell_sizes
-from amplint.flow.models.torch.values import ParametersCast, Tensor, WithoutWeights
+from amplint.flow.models.torch.values import Tensor
 from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
 from amplint.flow.state.values import FALSE, NONE, TRUE, ClassValue, External, Instance, Sequence, Value
 from amplint.lowering.program import Node

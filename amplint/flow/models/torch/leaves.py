@@ -10,19 +10,12 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import collected
 from amplint.flow.models.torch.averages import alpha_of, changed
 from amplint.flow.models.torch.casts import CASTS, cast, moved, target_of
+from amplint.flow.models.torch.notes import Frozen, Known, ParametersCast
 from amplint.flow.models.torch.operations import write
 from amplint.flow.models.torch.shapes import shape_of
 from amplint.flow.models.torch.sums import combined
 from amplint.flow.models.torch.tensors import writes
-from amplint.flow.models.torch.values import (
-    DeviceValue,
-    DTypeValue,
-    Frozen,
-    Known,
-    Parameters,
-    ParametersCast,
-    Tensor,
-)
+from amplint.flow.models.torch.values import DeviceValue, DTypeValue, Parameters, Tensor
 from amplint.flow.models.torch.weights import (
     current,
     freeze_named,

@@ -11,18 +11,8 @@ from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.python.questions import under_no_name
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.casts import target_of
-from amplint.flow.models.torch.values import (
-    MODULE,
-    TYPE_OF_MODULE,
-    Buffers,
-    CompiledNote,
-    Frozen,
-    Items,
-    Parallel,
-    Parameters,
-    ParametersCast,
-    Tensor,
-)
+from amplint.flow.models.torch.notes import Buffers, CompiledNote, Frozen, Items, Parallel, ParametersCast
+from amplint.flow.models.torch.values import MODULE, TYPE_OF_MODULE, Parameters, Tensor
 from amplint.flow.models.torch.weights import (
     cast_parameters,
     freeze,

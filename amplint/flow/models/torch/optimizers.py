@@ -20,19 +20,9 @@ from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.gradients import zeroed
 from amplint.flow.models.torch.identities import identity_of
+from amplint.flow.models.torch.notes import Prepared, Restored, ShardedNote, Wrapped
 from amplint.flow.models.torch.parameters import casts_of, parameters_in
-from amplint.flow.models.torch.values import (
-    MODULE,
-    OPTIMIZER,
-    Optimizer,
-    Parameters,
-    Prepared,
-    Restored,
-    Scale,
-    ShardedNote,
-    StateDict,
-    Wrapped,
-)
+from amplint.flow.models.torch.values import MODULE, OPTIMIZER, Optimizer, Parameters, Scale, StateDict
 from amplint.flow.models.torch.weights import modules_below
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol, made_from, symbol

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.torch.values import MODULE, ShardedNote
+from amplint.flow.models.torch.notes import ShardedNote
+from amplint.flow.models.torch.values import MODULE
 from amplint.flow.state.values import NONE, External, Unknown, Value
 from amplint.lowering.program import Node
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from amplint.flow.core.api import Api
 from amplint.flow.models.python.numbers import usual
-from amplint.flow.models.torch.values import Parameters, ParametersCast, Tensor, Terms
+from amplint.flow.models.torch.notes import ParametersCast
+from amplint.flow.models.torch.values import Parameters, Tensor, Terms
 from amplint.flow.models.torch.weights import current
 from amplint.flow.state.symbols import COMPUTED, Symbol, symbol
 from amplint.flow.state.values import Constant, Number, Unknown, Value

@@ -16,6 +16,7 @@ from amplint.flow.models.torch.casts import CASTS, MOVES
 from amplint.flow.models.torch.dtypes import dtype_in
 from amplint.flow.models.torch.indexing import fill, put
 from amplint.flow.models.torch.losses import MAYBE_SCALED
+from amplint.flow.models.torch.notes import Frozen
 from amplint.flow.models.torch.operations import (
     Run,
     apply,
@@ -33,7 +34,6 @@ from amplint.flow.models.torch.values import (
     INTEGER_TENSOR,
     DeviceValue,
     DTypeValue,
-    Frozen,
     Gradient,
     Parameters,
     Scale,

@@ -9,18 +9,8 @@ from amplint.events import CastParameters, DType, ParameterWritten, Place
 from amplint.flow.core.api import Api
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.dtypes import default_dtype
-from amplint.flow.models.torch.values import (
-    MODULE,
-    Buffers,
-    CastsMade,
-    Frozen,
-    Items,
-    Known,
-    Parameters,
-    ParametersCast,
-    Replicas,
-    Tensor,
-)
+from amplint.flow.models.torch.notes import Buffers, CastsMade, Frozen, Items, Known, ParametersCast
+from amplint.flow.models.torch.values import MODULE, Parameters, Replicas, Tensor
 from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import NONE, External, Instance, Mapping, Sequence, Unknown, Value

@@ -9,8 +9,7 @@ from amplint.amp.wrappers import DATA_PARALLEL, PARALLEL, TRANSPARENT_CALLS
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.copying import copied
-from amplint.flow.models.torch.values import (
-    MODULE,
+from amplint.flow.models.torch.notes import (
     Buffers,
     CompiledNote,
     Frozen,
@@ -18,10 +17,9 @@ from amplint.flow.models.torch.values import (
     Parallel,
     ParametersCast,
     Prepared,
-    Replicas,
     ShardedNote,
-    Tensor,
 )
+from amplint.flow.models.torch.values import MODULE, Replicas, Tensor
 from amplint.flow.models.torch.weights import is_module
 from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol, symbol

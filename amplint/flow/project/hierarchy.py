@@ -1,0 +1,91 @@
+"""Which classes of the files inherit from which, and the methods that they have by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from amplint.flow.project.classes import Classes
+from amplint.flow.state.values import ClassValue, FunctionValue
+from amplint.source.facts import facts_of
+from amplint.source.project import ProjectFile
+
+
+class Hierarchy:
+    """The classes of some files, in the order of the files and their lines."""
+
+    def __init__(self, classes: Classes, files: Sequence[ProjectFile]) -> None:
+        self.classes = classes
+        self._files = files
+        self._overriding: dict[ClassValue, dict[str, list[FunctionValue]]] = {}
+
+    @cached_property
+    def _every_class(self) -> list[ClassValue]:
+        return [ClassValue(file, part) for file in self._files for part in facts_of(file.outline).classes]
+
+    @cached_property
+    def methods_named(self) -> dict[str, list[FunctionValue]]:
+        """The methods of the files by name."""
+        found: dict[str, list[FunctionValue]] = {}
+        for value in self._every_class:
+            for name, method in self.classes.methods(value).items():
+                found.setdefault(name, []).append(method)
+        return found
+
+    @cached_property
+    def below(self) -> dict[ClassValue, list[ClassValue]]:
+        """For each class those of the files that inherit from it."""
+        found: dict[ClassValue, list[ClassValue]] = {}
+        for value in self._every_class:
+            for base in self.classes.bases(value)[1:]:
+                if isinstance(base, ClassValue):
+                    found.setdefault(base, []).append(value)
+        return found
+
+    def overriding(self, value: ClassValue, name: str) -> list[FunctionValue]:
+        """The methods of a name in classes of the files that inherit from a class."""
+        known = self._overriding.get(value)
+        if known is None:
+            known = self._overriding[value] = {}
+            for part in self.below.get(value, ()):
+                for one, method in self.classes.methods(part).items():
+                    known.setdefault(one, []).append(method)
+        return known.get(name, [])
+
+
+class Concrete:
+    """What an object may be that is said to be one of a class, those of tests and the like left out: of
+    ``class Trainer(ABC)`` with one ``class GANTrainer(Trainer)`` in sight, one of the latter."""
+
+    def __init__(self, hierarchy: Hierarchy, in_passing: Callable[[Path], bool]) -> None:
+        """``in_passing`` tells the files of tests and the like."""
+        self._hierarchy = hierarchy
+        self._classes = hierarchy.classes
+        self._in_passing = in_passing
+        self._known: dict[ClassValue, list[ClassValue]] = {}
+
+    def of(self, value: ClassValue) -> Sequence[ClassValue]:
+        """The classes that inherit from an abstract class and leave nothing abstract, or the last in sight; otherwise
+        the class itself."""
+        known = self._known.get(value)
+        if known is None:
+            below = self._below(value) if self._is_abstract(value) else []
+            full = [one for one in below if not self._is_abstract(one)]
+            known = full or [one for one in below if not self._below(one)] or [value]
+            self._known[value] = known
+        return known
+
+    def _below(self, value: ClassValue) -> list[ClassValue]:
+        return [one for one in self._hierarchy.below.get(value, ()) if not self._in_passing(one.file.path)]
+
+    def _is_abstract(self, value: ClassValue) -> bool:
+        names = {
+            name
+            for base in self._classes.bases(value)
+            if isinstance(base, ClassValue)
+            for name, method in self._classes.methods(base).items()
+            if self._classes.is_abstract(method)
+        }
+        found = (self._classes.find_method(value, name) for name in names)
+        return any(method is not None and self._classes.is_abstract(method) for method in found)
