@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amplint.bounds import TorchBounds
 from amplint.cache import Cache, Entry
-from amplint.catalog import UNUSED_SUPPRESSION
 from amplint.config import LEVELS, Settings, with_line_length, with_project_torch
 from amplint.gating import gate_of, gated
 from amplint.kept import Kept
@@ -261,7 +260,7 @@ def _judge(
     ]
     verdict = judge_group(job, candidates, project, told)
     sources = {candidate.display: candidate.path for candidate in candidates}
-    kept = Kept(verdict.findings, verdict.silencing, sources, verdict.entries, verdict.cut)
+    kept = Kept(verdict.findings, sources, verdict.entries, verdict.cut)
     if entry is not None and not verdict.crashes:
         unread = [
             candidate.path for candidate in candidates if Path(candidate.path) not in project.asked.read
@@ -282,13 +281,7 @@ def _result(view: View, found: Kept, crashes: tuple[Crash, ...] = ()) -> CheckRe
         ]
         obstacles = [finding for finding in obstacles if finding.code in codes_to_run(view.settings)]
     shown = {display_name(path): path for path in (*view.files, *(one.path for one in view.obstacles))}
-    # a comment that silences nothing in its own group may have silenced what another one found in its file
-    present = [
-        finding
-        for finding in (*obstacles, *found.findings)
-        if finding.path in shown
-        and (finding.code != UNUSED_SUPPRESSION[0] or (finding.path, finding.span) not in found.silencing)
-    ]
+    present = [finding for finding in (*obstacles, *found.findings) if finding.path in shown]
     mildest = LEVELS.index(view.settings.level)
     told = [finding for finding in present if finding.level.rank <= mildest]
     compared: tuple[Compared, ...] = ()

@@ -19,7 +19,7 @@ from amplint.findings import Crash, Finding, Level, Span
 from amplint.identity import identified
 from amplint.patterns import spec_of
 from amplint.selectors import selects
-from amplint.silence import Silence, Word
+from amplint.silence import Silence
 from amplint.source.decoding import Unreadable, lines_of
 from amplint.source.nesting import RECURSION_LIMIT
 from amplint.source.project import Project
@@ -50,8 +50,6 @@ class Verdict:
 
     findings: tuple[Finding, ...] = ()
     crashes: tuple[Crash, ...] = ()
-    silencing: frozenset[Word] = frozenset()
-    """The words of comments that have silenced a finding, in files of other groups, too."""
     entries: int = 0
     """Entry points that were walked."""
     cut: int = 0
@@ -133,14 +131,13 @@ def judge_group(
     return Verdict(
         tuple(identified(kept, lines)),
         tuple(judged.crashes),
-        frozenset(wanted.silence.used),
         judged.entries,
         judged.cut,
     )
 
 
 def _text_of(texts: dict[str, str], changed: Mapping[str, bytes], path: str) -> str | None:
-    """The text of a file. A finding may lie in a file of another group, which is read then."""
+    """The text of a file. A finding may lie in a file that did not pass the gate, which is read then."""
     if path not in texts:
         data = changed.get(str(Path(path).absolute()))
         try:

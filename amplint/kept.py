@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amplint.findings import (
     Assumed,
@@ -19,16 +19,12 @@ from amplint.findings import (
     TrailStep,
 )
 
-if TYPE_CHECKING:
-    from amplint.silence import Word
-
 
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What was found in all files of a project. ``sources``: displayed name -> path."""
 
     findings: tuple[Finding, ...]
-    silencing: frozenset[Word] = frozenset()
     sources: Mapping[str, str] = field(default_factory=dict)
     entries: int = 0
     cut: int = 0
@@ -38,7 +34,6 @@ def encoded(kept: Kept) -> dict[str, Any]:
     """What was found, as JSON has it."""
     return {
         "findings": [_of_finding(finding) for finding in kept.findings],
-        "silencing": sorted([path, _of_span(span)] for path, span in kept.silencing),
         "sources": dict(kept.sources),
         "entries": kept.entries,
         "cut": kept.cut,
@@ -49,7 +44,6 @@ def decoded(document: Mapping[str, Any]) -> Kept:
     """What was found, from what ``encoded`` has made of it. Raises KeyError, TypeError and ValueError."""
     return Kept(
         tuple(map(_finding, document["findings"])),
-        frozenset((path, Span(*span)) for path, span in document["silencing"]),
         document["sources"],
         document["entries"],
         document["cut"],

@@ -17,7 +17,7 @@ _FORKS = sys.platform == "linux"
 
 
 class Crew:
-    """Worker processes for one run: they share the gate, then judge groups of files."""
+    """Worker processes for one run: they share the gate."""
 
     def __init__(self, job: Job, workers: int) -> None:
         self._job = job

@@ -49,7 +49,7 @@ from amplint.flow.project.callgraph import CallGraph
 from amplint.flow.project.candidates import Candidates
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import Definition, Edges, definitions_in
-from amplint.flow.project.effects import Effects, Keys
+from amplint.flow.project.effects import Effects, keys_of
 from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
 from amplint.flow.project.signatures import left_out
@@ -209,7 +209,7 @@ class Driver:
         self._models: dict[tuple[ProjectFile, GivenArguments], Forward] = {}
         """Calls of models inside regions of which nothing is known, the first of each form for each entered file."""
         self.files = sorted(files, key=lambda file: str(file.path))
-        self._edges = Edges(Classes(Names(project, Keys(models_known).knows)), self.files)
+        self._edges = Edges(Classes(Names(project, keys_of(models_known).knows)), self.files)
         self.effects = Effects(self._edges, models_known)
         self._in_passing = {file for file in self.files if in_passing(file.path)}
         self.calls = CallGraph(self.effects, self.files, self._in_passing)

@@ -21,6 +21,7 @@ from amplint.rules.ledger import of_call, weighed
 Hear = Callable[[Hashable, Event], Hashable]
 
 
+_HANDLERS: dict[type[FlowRule], dict[type[Event], str]] = {}
 _ACCOUNTS = (
     events.RegionEntered,
     events.RegionExited,
@@ -126,11 +127,7 @@ class Dispatcher:
         return listening
 
     def _rule(self, rule: FlowRule) -> Listener:
-        handlers = {
-            kind: getattr(rule, handler_name(kind))
-            for kind in event_kinds()
-            if hasattr(rule, handler_name(kind))
-        }
+        hearing = {kind: getattr(rule, name) for kind, name in _handlers(rule).items()}
         report = self.report
 
         def hear(state: Hashable, event: Event) -> Hashable:
@@ -142,13 +139,13 @@ class Dispatcher:
                     return state
             drafts = report.drafts
             before = len(drafts)
-            after: Hashable = handlers[type(event)](state, event, report)
+            after: Hashable = hearing[type(event)](state, event, report)
             if len(drafts) > before:
                 self._by_name(before, event)
                 self._reached(before, event)
             return after
 
-        return Listener(rule.name, frozenset(handlers), rule.start(), hear, rule.never_without, rule)
+        return Listener(rule.name, frozenset(hearing), rule.start(), hear, rule.never_without, rule)
 
     def _machine(self, machine: Machine) -> Listener:
         rules = [rule for rule in self.rules if rule.machine is machine]
@@ -193,6 +190,15 @@ class Dispatcher:
                 drafts[index] = replace(draft, place=draft.place.reached_by(calls))
 
 
+def _handlers(rule: FlowRule) -> dict[type[Event], str]:
+    """The kinds of events that a rule listens to, with the names of its methods."""
+    known = _HANDLERS.get(type(rule))
+    if known is None:
+        known = {kind: name for kind in event_kinds() if hasattr(rule, name := handler_name(kind))}
+        _HANDLERS[type(rule)] = known
+    return known
+
+
 def event_kinds() -> list[type[Event]]:
     """All classes of events."""
     return [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
@@ -205,18 +211,14 @@ def handler_name(kind: type[Event]) -> str:
 
 def heard_by(rule: FlowRule) -> frozenset[str]:
     """The names of all events that a rule listens to."""
-    return frozenset(kind.__name__ for kind in event_kinds() if hasattr(rule, handler_name(kind)))
+    return frozenset(kind.__name__ for kind in _handlers(rule))
 
 
 def shown_by(rule: FlowRule) -> frozenset[str]:
     """The names of the events at whose place a run shows whether a finding of the rule is true."""
     if rule.shown_by:
         return frozenset(kind.__name__ for kind in rule.shown_by)
-    kinds = [
-        kind
-        for kind in vars(events).values()
-        if isinstance(kind, type) and issubclass(kind, Event) and hasattr(rule, handler_name(kind))
-    ]
+    kinds = list(_handlers(rule))
     telling = [kind for kind in kinds if kind not in _ACCOUNTS]
     return frozenset(kind.__name__ for kind in telling or kinds)
 

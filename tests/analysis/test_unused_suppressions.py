@@ -8,7 +8,6 @@ import pytest
 from amplint.check import check
 from amplint.config import Settings
 from amplint.findings import Span
-from amplint.groups import Candidate, Job, judge_group
 from amplint.rules.amp101_backward_in_autocast import BackwardInAutocast
 
 CLEAN = "import torch\n\ntorch.autocast('cpu')(print)()\nx = 1  {}\n"
@@ -105,15 +104,10 @@ def test_a_comment_that_needs_itself_to_be_hidden_is_told(tmp_path: Path) -> Non
     ]
 
 
-def test_a_comment_for_what_another_group_finds_is_used(tmp_path: Path) -> None:
-    """The region is opened in main.py, the backward pass runs in steps.py; each is a group of its own."""
+def test_a_comment_for_what_another_file_leads_to_is_used(tmp_path: Path) -> None:
+    """The region is opened in main.py, the backward pass runs in steps.py."""
     (tmp_path / "steps.py").write_text("def run(loss):\n    loss.backward()  # amplint: ignore[AMP101]\n")
     (tmp_path / "main.py").write_text(
         "import torch\nfrom steps import run\n\nwith torch.autocast('cuda'):\n    run(loss)\n"
     )
-    files = [tmp_path / name for name in ("main.py", "steps.py")]
-    job = Job(Settings(root=tmp_path), tuple(files))
-    first, second = (judge_group(job, [Candidate(str(file), str(file))]) for file in files)
-    assert first.findings == ()
-    assert [(finding.path, finding.span) for finding in second.findings] == list(first.silencing)
     assert check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings == ()

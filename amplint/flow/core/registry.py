@@ -144,7 +144,7 @@ class Kind:
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class Registry:
     """All models. Each file of models fills one when it is imported; the driver puts them together."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from amplint.amp.ops import minding_regions
 from amplint.amp.packages import WITHOUT_TENSORS
@@ -107,6 +107,12 @@ class Keys:
         return self.in_settings(f".{name}") or self._methods.get(name, _NOTHING)
 
 
+@lru_cache(maxsize=2)
+def keys_of(registry: Registry) -> Keys:
+    """What a registry says of names, once it is filled."""
+    return Keys(registry)
+
+
 class Effects:
     """The effects of the definitions of one project."""
 
@@ -114,7 +120,7 @@ class Effects:
         """``judged``: definitions that count as meeting nothing, since what they do with AMP was judged already,
         whoever calls them."""
         self.edges = edges
-        self.keys = Keys(registry)
+        self.keys = keys_of(registry)
         self._judged = judged
         self._possible = _Closed(self._possibly, self._after)
         self._sure = _Closed(self.own, self._surely_after)

@@ -23,7 +23,7 @@ from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import CALLED, Edges
-from amplint.flow.project.effects import Effects, Keys
+from amplint.flow.project.effects import Effects, keys_of
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue
@@ -98,7 +98,7 @@ def users(project: Project, registry: Registry, passed: Iterable[Path], others: 
 
 def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> Effects:
     """The effects of some files, seen as if there were no others."""
-    names = Names(project, Keys(registry).knows, paths.__contains__)
+    names = Names(project, keys_of(registry).knows, paths.__contains__)
     files = [file for path in sorted(paths) if (file := project.load(path)) is not None]
     return Effects(Edges(Classes(names), files), registry)
 
