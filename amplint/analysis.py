@@ -15,6 +15,7 @@ from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, FixBuilder, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
+from amplint.flow.project.needs import needed
 from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph
 from amplint.line_length import DEFAULT
@@ -131,7 +132,7 @@ class Analysis:
             stop_if_asked()
             before = len(self.report.drafts)
             try:
-                for run in listener.runs(walk.graph):
+                for run in listener.runs(walk.graph, self.report.happens):
                     run.over(walk.graph, listener.start)
                     cut = cut or run.cut
             except Exception as error:
@@ -164,7 +165,7 @@ class Analysis:
         findings: list[Finding] = []
         known: dict[FixBuilder, Fix | Refusal] = {}
         for draft in remaining(self.report.standing):
-            finding = finding_of(draft)
+            finding = finding_of(draft, needed(draft.under) if draft.under is not None else ())
             if not keep(finding):
                 continue
             builder = self.report.builder_of(draft)

@@ -10,10 +10,13 @@ The page of a rule is the docstring of its module, with a heading above it.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 
 import settings_reference
 
@@ -54,9 +57,14 @@ def rules_page() -> str:
 
 @cache
 def demonstration() -> str:
-    """A run of amplint as a reader would see it, without colour."""
+    """A run of amplint as a reader would see it, without colour: in a project of that one program."""
     command = [sys.executable, "-c", "from amplint.cli.main import main; main()", "--isolated", DEMONSTRATION]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    with TemporaryDirectory() as folder:
+        program = Path(folder, DEMONSTRATION)
+        program.parent.mkdir(parents=True)
+        copyfile(REPOSITORY / DEMONSTRATION, program)
+        around = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True)
     if done.returncode != 1:
         sys.exit(f"the demonstration ended with {done.returncode}: {done.stderr}")
     return f"```console\n$ amplint {DEMONSTRATION}\n{done.stdout.rstrip()}\n```"

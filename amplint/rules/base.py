@@ -13,6 +13,7 @@ from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
+from amplint.flow.state.conditions import Condition
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import weighed
 
@@ -51,6 +52,8 @@ class Draft:
     """What would fix it at the further places of its cause, if its own builder has to refuse."""
     why: str = ""
     help: str = ""
+    under: Condition | None = None
+    """The condition in its function under which the event happens at which this was said; None if that is not known."""
 
 
 @dataclass
@@ -61,6 +64,12 @@ class Report:
     withdrawn: set[tuple[str, Hashable]] = field(default_factory=set)
     left: dict[tuple[str, str, Hashable], str] = field(default_factory=dict)
     """Why there is no fix for what a rule says of a place."""
+    under: Condition | None = None
+    """The condition under which the event happens that is being heard, if that is known."""
+
+    def happens(self, under: Condition) -> None:
+        """Hears of the condition under which the next event happens."""
+        self.under = under
 
     @property
     def standing(self) -> list[Draft]:
@@ -122,6 +131,7 @@ class Report:
                     part_of,
                     why=why,
                     help=help,
+                    under=self.under,
                 )
             )
 

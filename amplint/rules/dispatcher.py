@@ -13,10 +13,12 @@ from functools import partial
 from amplint import events
 from amplint.events import Event, innermost
 from amplint.findings import Finding, TrailStep
+from amplint.flow.state.conditions import Condition, either
 from amplint.flow.state.graph import Calls, Graph, Happens, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import of_call, weighed
+from amplint.rules.wording import happens_if
 
 Hear = Callable[[Hashable, Event], Hashable]
 
@@ -50,8 +52,10 @@ class Listener:
     rule: FlowRule | None = None
     """Whose it is, if it is not shared."""
 
-    def runs(self, graph: Graph) -> Iterator[Run[Hashable]]:
-        """The runs over a graph that it needs: one, or one for each object that it speaks of."""
+    def runs(
+        self, graph: Graph, under: Callable[[Condition], None] = lambda condition: None
+    ) -> Iterator[Run[Hashable]]:
+        """The runs over a graph that it needs: one, or one for each object that it speaks of. ``under`` as in Run."""
         rule = self.rule
         if self.kinds.isdisjoint(graph.kinds):
             return
@@ -59,12 +63,12 @@ class Listener:
             return
         subjects = rule.subjects(graph.different(self.kinds)) if rule is not None else None
         if rule is None or subjects is None:
-            yield Run(self.kinds, self.hear)
+            yield Run(self.kinds, self.hear, under=under)
             return
         about: dict[int, Collection[Hashable] | None] = {}
         relevant: dict[Graph, list[Happens | Calls]] = {}
         for subject in subjects:
-            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject), relevant)
+            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject), under, relevant)
 
 
 def _concerns(
@@ -235,6 +239,7 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         if draft.subject is not None:
             spoken.setdefault(draft.rule.name, set()).add(draft.subject)
     best: dict[Hashable, Draft] = {}
+    under: dict[Hashable, Condition | None] = {}
     further: dict[Hashable, list[Draft]] = {}
     for draft in drafts:
         if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
@@ -247,19 +252,28 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
             key = (draft.rule.code, draft.cause)
             further.setdefault(key, []).append(draft)
         known = best.get(key)
+        under[key] = draft.under if known is None else _one_of(under[key], draft.under)
         if known is None or _first(draft) < _first(known):
             best[key] = draft
     told: dict[Hashable, Draft] = {}
     for key, draft in best.items():
-        whole = _with_places(draft, further.get(key, ()))
+        whole = replace(_with_places(draft, further.get(key, ())), under=under[key])
         # what differs in nothing but where its cause lies is one: for each release, or each class, a scaler of its own
         rest = draft.trail[1:] if draft.cause is not None else ()
         same: Hashable = (
             (draft.rule.code, draft.level, draft.place.path, draft.place.span, rest) if rest else key
         )
         known = told.get(same)
-        told[same] = replace(known, trail=(*known.trail, draft.trail[0])) if known is not None else whole
+        if known is not None:
+            trail, either_way = (*known.trail, draft.trail[0]), _one_of(known.under, whole.under)
+            told[same] = replace(known, trail=trail, under=either_way)
+        else:
+            told[same] = whole
     return list(told.values())
+
+
+def _one_of(some: Condition | None, other: Condition | None) -> Condition | None:
+    return either(some, other) if some is not None and other is not None else None
 
 
 def _first(draft: Draft) -> tuple[object, ...]:
@@ -281,8 +295,9 @@ def _with_places(draft: Draft, further: Iterable[Draft]) -> Draft:
     return replace(draft, trail=(*draft.trail, *steps), others=builders)
 
 
-def finding_of(draft: Draft) -> Finding:
-    """A draft written out, with the calls that led to its place."""
+def finding_of(draft: Draft, needs: Sequence[str] = ()) -> Finding:
+    """A draft written out, with the calls that led to its place. ``needs``: what settings decide that it happens, as
+    code asks for it."""
     place = draft.place
     steps = [TrailStep(step.path, step.span, text) for step, text in draft.trail]
     steps += [TrailStep(call.path, call.span, "called from here") for call in place.calls]
@@ -299,6 +314,6 @@ def finding_of(draft: Draft) -> Finding:
         place.span,
         unique,
         assumes=draft.assumes,
-        why=draft.why,
+        why=" ".join(filter(None, (draft.why, happens_if(needs)))),
         help=draft.help,
     )

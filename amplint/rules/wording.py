@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 
 from amplint.events import Place
 
@@ -25,3 +26,11 @@ def quoted(place: Place) -> str:
     """The code of a place in backticks, cut where it is long."""
     text = place.text
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 3].rstrip('.') + '...'}`"
+
+
+def happens_if(questions: Sequence[str]) -> str:
+    """A sentence that says which questions of the code come out true where something happens; none for none."""
+    if not questions:
+        return ""
+    *others, last = (f"`{question}`" for question in questions)
+    return f"It happens if {', '.join(others)} and {last}." if others else f"It happens if {last}."

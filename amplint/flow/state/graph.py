@@ -170,6 +170,10 @@ def _every(event: Event) -> bool:
     return True
 
 
+def _nobody(condition: Condition) -> None:
+    """Nobody wants to know."""
+
+
 @dataclass(slots=True, eq=False)
 class _Part:
     """What a graph has for one state machine: its items, each with what the conditions of later ones ask for."""
@@ -192,6 +196,8 @@ class Run(Generic[S]):
     hear: Callable[[S, Event], S]
     wants: Callable[[Event], bool] = _every
     """Which events of these classes it is to hear."""
+    under: Callable[[Condition], None] = _nobody
+    """Is told under which condition of its own function an event happens, before that is heard."""
     relevant: dict[Graph, list[Happens | Calls]] = field(default_factory=dict)
     """The items of graphs in which there are events of these classes; runs for the same classes may share it."""
     cut: bool = False
@@ -341,6 +347,7 @@ class Run(Generic[S]):
                 after.append(path)
                 continue
             event = event or _reached_by(item.event, calls)
+            self.under(item.condition)
             state = self.hear(path.state, event)
             if state == path.state:
                 after.append(path)

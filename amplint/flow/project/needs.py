@@ -1,0 +1,60 @@
+"""Which settings decide whether something happens: ``loss == "bce"`` where that one of several losses is called."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+
+from amplint.flow.project.settings import is_flag
+from amplint.flow.state.conditions import Condition, asked, atoms, both, negation
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import FALSE, Constant
+
+MOST = 3
+"""So many are told."""
+
+
+def needed(condition: Condition) -> tuple[str, ...]:
+    """The answers about settings without which a condition does not hold, as code would ask for them: those that choose
+    one of several things first."""
+    found: set[tuple[int, str]] = set()
+    for atom in atoms(condition):
+        holds = asked(atom)
+        for answer, otherwise in ((True, negation(holds)), (False, holds)):
+            text = _question(atom, answer) if both(condition, otherwise) == FALSE else None
+            if text is not None:
+                found.add(text)
+    return tuple(text for _, text in sorted(found)[:MOST])
+
+
+def _question(atom: Symbol, answer: bool) -> tuple[int, str] | None:
+    """How code asks an atom that comes out so, and how little that tells."""
+    setting = _name(atom.about) if atom.about is not None and is_flag(atom.about) else None
+    if setting is None:
+        return None
+    match atom.parts[0], atom.parts[-1]:
+        case "equals", Constant(value=value) if answer:
+            return 0, f"{setting} == {json.dumps(value) if isinstance(value, str) else repr(value)}"
+        case "is true", _:
+            return 1, setting if answer else f"not {setting}"
+        case "is None", _:
+            return 2, f"{setting} is {'None' if answer else 'not None'}"
+    return None
+
+
+def _name(of: Hashable) -> str | None:
+    """What code calls a setting; None where it has no name of its own."""
+    match of.parts if isinstance(of, Symbol) else ():
+        case "self", *_:
+            return "self"
+        case (("parameter" | "global" | "member"), *_, str(name)):
+            return name
+        case "attribute", owner, str(name), *_:
+            whole = _name(owner)
+            return f"{whole}.{name}" if whole is not None else name
+        case "item", owner, Constant(value=str(key)):
+            whole = _name(owner)
+            return f"{whole}[{json.dumps(key)}]" if whole is not None else None
+        case "environment", str(name):
+            return f"os.environ[{json.dumps(name)}]"
+    return None
