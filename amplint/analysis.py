@@ -165,7 +165,7 @@ class Analysis:
         findings: list[Finding] = []
         known: dict[FixBuilder, Fix | Refusal] = {}
         for draft in remaining(self.report.standing):
-            finding = finding_of(draft, needed(draft.under) if draft.under is not None else ())
+            finding = finding_of(draft, needed(draft.under))
             if not keep(finding):
                 continue
             builder = self.report.builder_of(draft)

@@ -197,8 +197,10 @@ class ScaleLoss(FixBuilder):
         step = call_at(file, self.step)
         scaler, function = receiver_of(step), function_around(file, step)
         if self.backward is None:
-            span = file.span(function)
-            calls = [call for call in file.inside(cst.Call, span) if method_of(call) == "backward"]
+            inside = file.inside(cst.Call, file.span(function))
+            calls = [call for call in inside if method_of(call) == "backward"]
+            if any(method_of(call) == "scale" for call in inside):
+                return Refusal("a loss is scaled on another path")
         else:
             if self.backward.path != self.step.path:
                 return Refusal("the scaler's step is in another file")

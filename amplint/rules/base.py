@@ -14,6 +14,7 @@ from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.flow.state.conditions import Condition
+from amplint.flow.state.values import TRUE
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import weighed
 
@@ -52,8 +53,8 @@ class Draft:
     """What would fix it at the further places of its cause, if its own builder has to refuse."""
     why: str = ""
     help: str = ""
-    under: Condition | None = None
-    """The condition in its function under which the event happens at which this was said; None if that is not known."""
+    under: tuple[Condition, ...] = ()
+    """The conditions under which the events happen at which this was said, TRUE where nothing is known of that."""
 
 
 @dataclass
@@ -64,7 +65,7 @@ class Report:
     withdrawn: set[tuple[str, Hashable]] = field(default_factory=set)
     left: dict[tuple[str, str, Hashable], str] = field(default_factory=dict)
     """Why there is no fix for what a rule says of a place."""
-    under: Condition | None = None
+    under: Condition = TRUE
     """The condition under which the event happens that is being heard, if that is known."""
 
     def happens(self, under: Condition) -> None:
@@ -131,7 +132,7 @@ class Report:
                     part_of,
                     why=why,
                     help=help,
-                    under=self.under,
+                    under=(self.under,),
                 )
             )
 

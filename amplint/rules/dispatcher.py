@@ -13,7 +13,7 @@ from functools import partial
 from amplint import events
 from amplint.events import Event, innermost
 from amplint.findings import Finding, TrailStep
-from amplint.flow.state.conditions import Condition, either
+from amplint.flow.state.conditions import Condition
 from amplint.flow.state.graph import Calls, Graph, Happens, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
@@ -239,7 +239,7 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         if draft.subject is not None:
             spoken.setdefault(draft.rule.name, set()).add(draft.subject)
     best: dict[Hashable, Draft] = {}
-    under: dict[Hashable, Condition | None] = {}
+    under: dict[Hashable, tuple[Condition, ...]] = {}
     further: dict[Hashable, list[Draft]] = {}
     for draft in drafts:
         if any(draft.subject in spoken.get(name, ()) for name in draft.rule.yields_to):
@@ -252,7 +252,7 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
             key = (draft.rule.code, draft.cause)
             further.setdefault(key, []).append(draft)
         known = best.get(key)
-        under[key] = draft.under if known is None else _one_of(under[key], draft.under)
+        under[key] = (*under.get(key, ()), *draft.under)
         if known is None or _first(draft) < _first(known):
             best[key] = draft
     told: dict[Hashable, Draft] = {}
@@ -265,15 +265,11 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
         )
         known = told.get(same)
         if known is not None:
-            trail, either_way = (*known.trail, draft.trail[0]), _one_of(known.under, whole.under)
-            told[same] = replace(known, trail=trail, under=either_way)
+            trail, also = (*known.trail, draft.trail[0]), (*known.under, *whole.under)
+            told[same] = replace(known, trail=trail, under=also)
         else:
             told[same] = whole
     return list(told.values())
-
-
-def _one_of(some: Condition | None, other: Condition | None) -> Condition | None:
-    return either(some, other) if some is not None and other is not None else None
 
 
 def _first(draft: Draft) -> tuple[object, ...]:

@@ -656,3 +656,31 @@ with torch.autocast("cuda", dtype=torch.float16):
     (tmp_path / "program.py").write_text(source, encoding="utf-8")
     texts, _, _ = fix_folder(tmp_path, "half-input", unsafe=True)
     assert "batch = list((x, y))\n" in texts["program.py"]
+
+
+ONE_PATH = """
+import torch
+
+
+def train(model, optimizer, scaler, batches, args):
+    for x, y in batches:
+        with torch.autocast("cuda"):
+            loss = model(x, y)
+        if args.skip:
+            print(loss.item())
+        else:
+            {backward}
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def main(model, batches, args):
+    train(model, torch.optim.SGD(model.parameters()), torch.amp.GradScaler("cuda"), batches, args)
+"""
+
+
+def test_a_loss_is_not_scaled_twice(tmp_path: Path) -> None:
+    """The path without a backward pass has no fix."""
+    source = ONE_PATH.format(backward="scaler.scale(loss).backward()")
+    (found,) = findings(tmp_path, source, "unscaled-backward")
+    assert found.fix is None and found.fix_note == "a loss is scaled on another path"

@@ -248,3 +248,25 @@ def test_what_was_tried_does_not_matter_where_it_does_nothing() -> None:
         (2, 4),
         (4,),
     }
+
+
+def test_under_which_condition_an_event_happens_is_told_before_it_is_heard() -> None:
+    """The path knows more than the event's own function, as long as none were given up."""
+    told: list[tuple[Condition, int]] = []
+    ear = Ear(kept)
+
+    def hear(state: tuple[int, ...], happened: Event) -> tuple[int, ...]:
+        told.append((under[-1], happened.place.line))
+        return ear.hear(state, happened)
+
+    under: list[Condition] = []
+    run = Run(KINDS, hear, under=under.append)
+    inner = graph(happens(3, flag("b")))
+    run.over(graph(happens(1, flag("a")), happens(2), calls(inner, condition=flag("a"))), ())
+    assert (flag("a"), 1) in told
+    assert {condition for condition, line in told if line == 2} == {flag("a"), negation(flag("a"))}
+    run = Run(KINDS, hear, under=under.append, cut=True)
+    told.clear()
+    run.over(graph(happens(1, flag("a")), happens(2), calls(inner, condition=flag("a"))), ())
+    assert {condition for condition, line in told if line == 2} == {TRUE}
+    assert {condition for condition, line in told if line == 3} == {flag("b")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from amplint.flow.project.settings import is_flag
 from amplint.flow.state.conditions import Condition, asked, atoms, both, negation
@@ -13,22 +13,31 @@ from amplint.flow.state.values import FALSE, Constant
 MOST = 3
 """So many are told."""
 
+_Question = tuple[int, str]
+"""How code asks it, behind how little it tells."""
 
-def needed(condition: Condition) -> tuple[str, ...]:
-    """The answers about settings without which a condition does not hold, as code would ask for them: those that choose
-    one of several things first."""
-    found: set[tuple[int, str]] = set()
-    for atom in atoms(condition):
-        holds = asked(atom)
-        for answer, otherwise in ((True, negation(holds)), (False, holds)):
-            text = _question(atom, answer) if both(condition, otherwise) == FALSE else None
-            if text is not None:
-                found.add(text)
+
+def needed(conditions: Iterable[Condition]) -> tuple[str, ...]:
+    """The answers about settings without which none of some conditions holds, as code would ask for them: those that
+    choose one of several things first. Settings of different callers are the same if they have the same name."""
+    questions = [_needed(condition) for condition in dict.fromkeys(conditions)]
+    found = set[_Question].intersection(*questions) if questions else set()
     return tuple(text for _, text in sorted(found)[:MOST])
 
 
-def _question(atom: Symbol, answer: bool) -> tuple[int, str] | None:
-    """How code asks an atom that comes out so, and how little that tells."""
+def _needed(condition: Condition) -> set[_Question]:
+    found: set[_Question] = set()
+    for atom in atoms(condition):
+        holds = asked(atom)
+        for answer, otherwise in ((True, negation(holds)), (False, holds)):
+            question = _question(atom, answer) if both(condition, otherwise) == FALSE else None
+            if question is not None:
+                found.add(question)
+    return found
+
+
+def _question(atom: Symbol, answer: bool) -> _Question | None:
+    """How code asks an atom that comes out so, if it is about a setting."""
     setting = _name(atom.about) if atom.about is not None and is_flag(atom.about) else None
     if setting is None:
         return None

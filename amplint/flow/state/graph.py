@@ -197,7 +197,8 @@ class Run(Generic[S]):
     wants: Callable[[Event], bool] = _every
     """Which events of these classes it is to hear."""
     under: Callable[[Condition], None] = _nobody
-    """Is told under which condition of its own function an event happens, before that is heard."""
+    """Is told under which condition an event happens, as far as the path remembers it, before the event is heard. Once
+    paths were given up it is that of the event's own function alone."""
     relevant: dict[Graph, list[Happens | Calls]] = field(default_factory=dict)
     """The items of graphs in which there are events of these classes; runs for the same classes may share it."""
     cut: bool = False
@@ -347,7 +348,7 @@ class Run(Generic[S]):
                 after.append(path)
                 continue
             event = event or _reached_by(item.event, calls)
-            self.under(item.condition)
+            self.under(item.condition if self.cut else where)
             state = self.hear(path.state, event)
             if state == path.state:
                 after.append(path)
