@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,8 +16,9 @@ from amplint.fixes.base import Files, FixBuilder, Refusal, offered
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver, Walk
 from amplint.flow.project.needs import needed
+from amplint.flow.project.settings import is_flag
 from amplint.flow.state import conditions
-from amplint.flow.state.graph import Graph
+from amplint.flow.state.graph import Graph, Run
 from amplint.line_length import DEFAULT
 from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
@@ -133,12 +134,26 @@ class Analysis:
             before = len(self.report.drafts)
             try:
                 for run in listener.runs(walk.graph, self.report.happens):
-                    run.over(walk.graph, listener.start)
+                    self._over(walk.graph, run, listener.start)
                     cut = cut or run.cut
             except Exception as error:
                 del self.report.drafts[before:]
                 self.crashes.append(Crash.of(walk.entry.file.display, listener.name, error))
         self.cut += cut
+
+    def _over(self, graph: Graph, run: Run[Hashable], start: Hashable) -> None:
+        """Runs a rule. If it says something, once more, to learn from which settings that follows."""
+        drafts = self.report.drafts
+        before = len(drafts)
+        run.over(graph, start)
+        if len(drafts) == before:
+            return
+        said = drafts[before:]
+        del drafts[before:]
+        again = run.keeping(is_flag, graph)
+        again.over(graph, start)
+        if again.cut:
+            drafts[before:] = said
 
     def _is_silent(self, graph: Graph) -> bool:
         """Whether no rule says anything of some events. What they say is not kept."""

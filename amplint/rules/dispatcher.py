@@ -68,7 +68,9 @@ class Listener:
         about: dict[int, Collection[Hashable] | None] = {}
         relevant: dict[Graph, list[Happens | Calls]] = {}
         for subject in subjects:
-            yield Run(self.kinds, self.hear, partial(_concerns, rule, about, subject), under, relevant)
+            yield Run(
+                self.kinds, self.hear, partial(_concerns, rule, about, subject), under, relevant=relevant
+            )
 
 
 def _concerns(

@@ -93,3 +93,29 @@ def test_an_attribute_of_what_has_no_name_is_named_alone(tmp_path: Path) -> None
     assert condition(
         tmp_path, program.replace("def chosen", "from settings import load\n\n\n    def chosen")
     ) == ('`loss == "bce"`')
+
+
+@pytest.mark.parametrize(
+    ("left_out", "happens"),
+    [("args.own", "`args.own`"), ("own is not None", "`own is not None`"), ("len(loader)", None)],
+)
+def test_what_has_decided_before_is_named(left_out: str, happens: str | None, tmp_path: Path) -> None:
+    """The step itself is under no condition, and nothing asks again."""
+    program = f"""
+        import torch
+
+
+        def run(model, optimizer, scaler, loader, args, own=None):
+            for batch in loader:
+                with torch.autocast("cuda"):
+                    loss = model(batch).sum()
+                if not {left_out}:
+                    scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+
+
+        def train(model, optimizer, loader, args, own):
+            run(model, optimizer, torch.amp.GradScaler("cuda"), loader, args, own)
+    """
+    assert condition(tmp_path, program) == happens

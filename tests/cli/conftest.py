@@ -77,10 +77,12 @@ def amplint(project: Path, server: subprocess.Popen[str], tmp_path_factory: pyte
         assert server.stdin is not None and server.stdout is not None
         timer = Timer(_SECONDS, server.kill)
         timer.start()
-        server.stdin.write(json.dumps(wanted) + "\n")
-        server.stdin.flush()
-        status = json.loads(server.stdout.readline())
-        timer.cancel()
+        try:
+            server.stdin.write(json.dumps(wanted) + "\n")
+            server.stdin.flush()
+            status = json.loads(server.stdout.readline())
+        finally:
+            timer.cancel()
         out, err = (stream.read_bytes().decode() for stream in streams[1:])
         return subprocess.CompletedProcess(arguments, os.waitstatus_to_exitcode(status), out, err)
 

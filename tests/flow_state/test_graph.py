@@ -270,3 +270,14 @@ def test_under_which_condition_an_event_happens_is_told_before_it_is_heard() -> 
     run.over(graph(happens(1, flag("a")), happens(2), calls(inner, condition=flag("a"))), ())
     assert {condition for condition, line in told if line == 2} == {TRUE}
     assert {condition for condition, line in told if line == 3} == {flag("b")}
+
+
+def test_a_run_may_keep_answers_that_nobody_asks_for_again() -> None:
+    told: list[Condition] = []
+    made = graph(happens(1, flag("a")), calls(graph(happens(2))))
+    run = Run(KINDS, Ear(kept).hear, under=told.append)
+    run.over(made, ())
+    assert told[1:] == [TRUE, TRUE]
+    told.clear()
+    run.keeping(lambda subject: True, made).over(made, ())
+    assert told[1:] == [flag("a"), negation(flag("a"))]

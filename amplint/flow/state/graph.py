@@ -32,6 +32,8 @@ from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE, Choice
 
 MOST_PATHS = 64
+MOST_KEPT = 10
+"""A path may keep answers about so many unknowns that nobody asks for again."""
 MOST_REMEMBERED = 32
 """A path remembers how so many questions came out."""
 
@@ -199,6 +201,8 @@ class Run(Generic[S]):
     under: Callable[[Condition], None] = _nobody
     """Is told under which condition an event happens, as far as the path remembers it, before the event is heard. Once
     paths were given up it is that of the event's own function alone."""
+    keep: frozenset[Symbol] = frozenset()
+    """What paths remember the answers about, whether it is asked again or not."""
     relevant: dict[Graph, list[Happens | Calls]] = field(default_factory=dict)
     """The items of graphs in which there are events of these classes; runs for the same classes may share it."""
     cut: bool = False
@@ -212,7 +216,14 @@ class Run(Generic[S]):
 
     def over(self, graph: Graph, start: S) -> list[S]:
         """The states at the end."""
-        return [path.state for path in self._walk(graph, [_Path(TRUE, start)], frozenset(), ())]
+        return [path.state for path in self._walk(graph, [_Path(TRUE, start)], self.keep, ())]
+
+    def keeping(self, wanted: Callable[[Symbol], bool], graph: Graph) -> Run[S]:
+        """The same run, but that paths through a graph remember more: all answers about what is wanted, if that is
+        little. Much of it would make conditions grow without end."""
+        keep = frozenset(filter(wanted, self._part(graph).asks))
+        few = keep if len(keep) <= MOST_KEPT else frozenset[Symbol]()
+        return Run(self.kinds, self.hear, self.wants, self.under, few, self.relevant)
 
     def _part(self, graph: Graph) -> _Part:
         part = self._parts.get(graph)
@@ -325,7 +336,7 @@ class Run(Generic[S]):
     ) -> list[_Path[S]]:
         """The paths at the end of a called function for one that leads there. They are the same for all that have the
         same state and the same answers to what is asked inside: the function is walked once for them."""
-        asks = self._part(item.graph).asks
+        asks = self._part(item.graph).asks | self.keep
         condition = self._remembered(path.condition, asks)
         if condition == FALSE:
             return []
