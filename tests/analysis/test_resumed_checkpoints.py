@@ -137,6 +137,16 @@ KEPT = """
         model.scaler = torch.amp.GradScaler("cuda")
     scaler = model.scaler
 """
+GIVEN = """
+    model.scaler = torch.amp.GradScaler("cuda")
+    scaler = model.scaler
+"""
+EARLIER = """
+    if hasattr(model, "scaler"):
+        return train_with(model, model.scaler, data)
+    model.scaler = torch.amp.GradScaler("cuda")
+    scaler = model.scaler
+"""
 ANEW = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
 
 
@@ -151,12 +161,15 @@ ONCE = f"[{TRAIN}, model, data]"
         (ARMS, "range(epochs)", "pass", TRAIN, False),
         # it lasts from the first epoch on
         (KEPT, "range(epochs)", "pass", TRAIN, True),
+        (EARLIER, "range(epochs)", "pass", TRAIN, True),
+        # the rounds that are left out save nothing
+        (GIVEN, "range(epochs)", "if epoch in model.done: break", TRAIN, False),
         # each round is a run of its own
         (LOCAL, "range(epochs)", ANEW, TRAIN, True),
         # it is made before the first round
         (LOCAL, ONCE, "pass", "pass", True),
     ],
-    ids=["local", "arms", "kept", "anew", "before"],
+    ids=["local", "arms", "kept", "kept earlier", "left out", "anew", "before"],
 )
 def test_a_scaler_of_one_epoch_would_not_last(
     made: str,

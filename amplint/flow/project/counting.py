@@ -34,6 +34,18 @@ def is_loop(around: Sequence[ast.AST], index: int) -> bool:
     return isinstance(node, (ast.For, ast.AsyncFor, ast.While)) and around[index + 1] in node.body
 
 
+def comes_after_exit(around: Sequence[ast.AST], index: int) -> bool:
+    """Whether a statement before the next node, in the block where that stands, may leave: ``if x: return``."""
+    node, inner = around[index], around[index + 1]
+    blocks = [block for name in _BLOCKS if isinstance(block := getattr(node, name, None), list)]
+    return any(
+        isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVES)
+        for block in blocks
+        if inner in block
+        for statement in block[: block.index(inner)]
+    )
+
+
 def _counter(loop: ast.AST) -> str | None:
     """The name that a loop sets, or the first one, which is the number for ``enumerate``."""
     target = loop.target if isinstance(loop, (ast.For, ast.AsyncFor)) else None

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from amplint.amp.scalers import OF_A_STEP
 from amplint.events import Place, ScalerUsed
-from amplint.flow.project.counting import is_loop, rounds_of
+from amplint.flow.project.counting import comes_after_exit, is_loop, rounds_of
 from amplint.flow.project.settings import was_there
 from amplint.flow.project.stack import StackFrame, Stacks, node_at
 from amplint.flow.project.view import View
@@ -47,12 +47,16 @@ def _loops_around(stacks: Stacks, place: Place) -> dict[_Loop, bool]:
             continue
         calls = tuple(call.extent for call in place.calls[:depth])
         outer = dict(found)
-        around = node_at(frame.file, frame.function, frame.place)
+        whole = frame.function.node
+        inside = node_at(frame.file, frame.function, frame.place)
+        around = [whole, *inside] if whole is not None else [*inside]
         for index, node in enumerate(around[:-1]):
+            if is_loop(around, index):
+                found[calls, node] = False
             if isinstance(node, (ast.If, ast.Match)):
                 found = dict.fromkeys(found, True)
-            elif is_loop(around, index):
-                found[calls, node] = False
+            elif comes_after_exit(around, index):  # whoever called goes on with what was there
+                found = {loop: asked or loop[0] != calls for loop, asked in found.items()}
         if depth == len(place.calls) and _named(frame) is not None:
             found |= outer  # what only a local name has does not last from call to call
     return found
