@@ -141,6 +141,12 @@ GIVEN = """
     model.scaler = torch.amp.GradScaler("cuda")
     scaler = model.scaler
 """
+CHECKED = """
+    if not data:
+        raise ValueError
+    model.scaler = torch.amp.GradScaler("cuda")
+    scaler = model.scaler
+"""
 EARLIER = """
     if hasattr(model, "scaler"):
         return train_with(model, model.scaler, data)
@@ -164,12 +170,14 @@ ONCE = f"[{TRAIN}, model, data]"
         (EARLIER, "range(epochs)", "pass", TRAIN, True),
         # the rounds that are left out save nothing
         (GIVEN, "range(epochs)", "if epoch in model.done: break", TRAIN, False),
+        # after an exception there are no more rounds
+        (CHECKED, "range(epochs)", "pass", TRAIN, False),
         # each round is a run of its own
         (LOCAL, "range(epochs)", ANEW, TRAIN, True),
         # it is made before the first round
         (LOCAL, ONCE, "pass", "pass", True),
     ],
-    ids=["local", "arms", "kept", "kept earlier", "left out", "anew", "before"],
+    ids=["local", "arms", "kept", "kept earlier", "left out", "checked", "anew", "before"],
 )
 def test_a_scaler_of_one_epoch_would_not_last(
     made: str,

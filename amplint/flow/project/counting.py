@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from amplint.events import Rounds
 
 _BLOCKS = ("body", "orelse", "finalbody")
-_LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
+_GOES_ON = (ast.Continue, ast.Break, ast.Return)
+_LEAVES = (*_GOES_ON, ast.Raise)
 
 
 def rounds_of(around: Sequence[ast.AST]) -> Rounds | None:
@@ -35,15 +37,21 @@ def is_loop(around: Sequence[ast.AST], index: int) -> bool:
 
 
 def comes_after_exit(around: Sequence[ast.AST], index: int) -> bool:
-    """Whether a statement before the next node, in the block where that stands, may leave: ``if x: return``."""
-    node, inner = around[index], around[index + 1]
-    blocks = [block for name in _BLOCKS if isinstance(block := getattr(node, name, None), list)]
-    return any(
-        isinstance(statement, ast.If) and isinstance(statement.body[-1], _LEAVES)
-        for block in blocks
-        if inner in block
-        for statement in block[: block.index(inner)]
-    )
+    """Whether a statement before the next node, in the block where that stands, may leave so that those around go on:
+    ``if x: return``."""
+    return any(_leaves(statement, _GOES_ON) for statement in _before(around[index], around[index + 1]))
+
+
+def _before(outer: ast.AST, inner: ast.AST) -> Iterator[ast.stmt]:
+    """The statements before one in the block of a node where that stands."""
+    for name in _BLOCKS:
+        block = getattr(outer, name, None)
+        if isinstance(block, list) and inner in block:
+            yield from block[: block.index(inner)]
+
+
+def _leaves(statement: ast.stmt, how: tuple[type[ast.stmt], ...] = _LEAVES) -> TypeGuard[ast.If]:
+    return isinstance(statement, ast.If) and isinstance(statement.body[-1], how)
 
 
 def _counter(loop: ast.AST) -> str | None:
@@ -58,21 +66,13 @@ def _decided(outer: ast.AST, inner: ast.AST, counter: str, names: set[str]) -> i
     """What a node and the statements before one in it ask for the counter. ``names`` are the counter and the names of
     what comparisons of it came to; those that are met are added."""
     total = 0
-    for name in _BLOCKS:
-        block = getattr(outer, name, None)
-        if not isinstance(block, list) or inner not in block:
-            continue
-        if isinstance(outer, ast.If):
-            asked = asks(outer.test, counter, names)
-            total += asked if name == "body" else Rounds.ONE * bool(asked)
-        for statement in block[: block.index(inner)]:
-            names.update(_outcomes(statement, counter, names))
-            if (
-                isinstance(statement, ast.If)
-                and isinstance(statement.body[-1], _LEAVES)
-                and not statement.orelse
-            ):
-                total += Rounds.ONE * bool(asks(statement.test, counter, names))
+    if isinstance(outer, ast.If) and (inner in outer.body or inner in outer.orelse):
+        asked = asks(outer.test, counter, names)
+        total += asked if inner in outer.body else Rounds.ONE * bool(asked)
+    for statement in _before(outer, inner):
+        names.update(_outcomes(statement, counter, names))
+        if _leaves(statement) and not statement.orelse:
+            total += Rounds.ONE * bool(asks(statement.test, counter, names))
     return total
 
 
