@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from amplint.catalog import UNUSED_SUPPRESSION
@@ -110,6 +111,7 @@ def assembled(program: Path, kind: str, folder: Path) -> Path:
     return folder / program.name if program.is_file() else folder
 
 
+@cache
 def fixed(program: Path, *, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
     """The texts after fixing a copy of a fixture, what is left of the findings of its rule, and what amplint
     says of itself."""

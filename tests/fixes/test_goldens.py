@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,7 @@ from goldens import (
     sources,
 )
 
-from amplint.findings import Finding
-
 ALL = [program for rule in RULES for program in programs(rule)]
-
-
-@cache
-def outcome(program: Path, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
-    return fixed(program, unsafe=unsafe)
 
 
 def _id(program: Path) -> str:
@@ -36,21 +28,21 @@ def _id(program: Path) -> str:
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
 def test_all_fixes_give_the_golden(program: Path) -> None:
-    texts, _, problems = outcome(program, True)
+    texts, _, problems = fixed(program, unsafe=True)
     assert problems == []
     assert texts == expected(program, ".fixed")
 
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
 def test_safe_fixes_give_their_golden_or_the_same_or_nothing(program: Path) -> None:
-    texts, _, problems = outcome(program, False)
+    texts, _, problems = fixed(program, unsafe=False)
     assert problems == []
     assert texts == expected(program, ".safe")
 
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
 def test_what_is_left_has_no_fix_but_a_reason(program: Path) -> None:
-    for finding in outcome(program, True)[1]:
+    for finding in fixed(program, unsafe=True)[1]:
         assert finding.fix is None
         assert finding.fix_note
 
