@@ -6,6 +6,7 @@ input and output, and whether the analysis is the fake one. Answers with its wai
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ def main() -> None:
     from amplint.rules import all_rules
 
     registry(), all_rules()
+    gc.freeze()  # or each fork looks at all of that once more before it ends
     for line in sys.stdin:
         wanted = json.loads(line)
         child = os.fork()

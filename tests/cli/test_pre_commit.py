@@ -47,21 +47,27 @@ def hooks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(copy, "init", "-q")
     git(copy, "add", ".")
     git(copy, "commit", "-q", "-m", "Copy")
+    git(copy, "tag", "v1")
     return copy
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pre-commit keeps the environment into which it has installed amplint."""
+    return tmp_path_factory.mktemp("store")
 
 
-def try_repo(
-    hooks: Path, cache: Path, repository: Path, *files: str, hook: str = "amplint"
+def pre_commit(
+    hooks: Path, store: Path, repository: Path, *files: str, hook: str = "amplint"
 ) -> subprocess.CompletedProcess[str]:
+    (repository / ".pre-commit-config.yaml").write_text(
+        f"repos: [{{repo: {hooks.as_posix()}, rev: v1, hooks: [{{id: {hook}}}]}}]\n"
+    )
+    git(repository, "add", ".pre-commit-config.yaml")
     done = subprocess.run(
-        [sys.executable, "-m", "pre_commit", "try-repo", str(hooks), hook, "--files", *files],
+        [sys.executable, "-m", "pre_commit", "run", hook, "--files", *files],
         cwd=repository,
-        env=environment(PRE_COMMIT_HOME=str(cache), PRE_COMMIT_COLOR="never", PATH=os.environ["PATH"]),
+        env=environment(PRE_COMMIT_HOME=str(store), PRE_COMMIT_COLOR="never", PATH=os.environ["PATH"]),
         capture_output=True,
         text=True,
         timeout=600,
@@ -84,30 +90,30 @@ def repository(project: Path) -> Path:
     return project
 
 
-def test_the_hook_fails_on_findings(hooks: Path, cache: Path, repository: Path) -> None:
-    done = try_repo(hooks, cache, repository, "bad.py", "good.py", "notes.txt")
+def test_the_hook_fails_on_findings(hooks: Path, store: Path, repository: Path) -> None:
+    done = pre_commit(hooks, store, repository, "bad.py", "good.py", "notes.txt")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "bad.py:8:13: warning[backward-in-autocast] AMP101" in done.stdout
     assert "good.py" not in done.stdout
     assert "checked 2 files" in done.stdout
 
 
-def test_the_hook_passes_without_findings(hooks: Path, cache: Path, repository: Path) -> None:
-    done = try_repo(hooks, cache, repository, "good.py")
+def test_the_hook_passes_without_findings(hooks: Path, store: Path, repository: Path) -> None:
+    done = pre_commit(hooks, store, repository, "good.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Passed" in done.stdout
 
 
-def test_the_hook_keeps_to_exclusions(hooks: Path, cache: Path, repository: Path) -> None:
-    done = try_repo(hooks, cache, repository, "old/bad.py", "good.py")
+def test_the_hook_keeps_to_exclusions(hooks: Path, store: Path, repository: Path) -> None:
+    done = pre_commit(hooks, store, repository, "old/bad.py", "good.py")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_fixing_hook_fixes_the_files_of_the_commit(hooks: Path, cache: Path, repository: Path) -> None:
-    done = try_repo(hooks, cache, repository, "bad.py", "good.py", "old/bad.py", hook="amplint-fix")
+def test_the_fixing_hook_fixes_the_files_of_the_commit(hooks: Path, store: Path, repository: Path) -> None:
+    done = pre_commit(hooks, store, repository, "bad.py", "good.py", "old/bad.py", hook="amplint-fix")
     assert done.returncode == 1, done.stdout + done.stderr  # pre-commit fails when files have changed
     assert "Fixed 1 finding in 1 file: 1 backward-in-autocast." in done.stdout
     assert (repository / "bad.py").read_text() == (repository / "good.py").read_text()
     assert (repository / "old" / "bad.py").read_text() == BAD
-    again = try_repo(hooks, cache, repository, "bad.py", hook="amplint-fix")
+    again = pre_commit(hooks, store, repository, "bad.py", hook="amplint-fix")
     assert again.returncode == 0, again.stdout + again.stderr

@@ -7,6 +7,7 @@ output. Answers with its wait status.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ def main() -> None:
 
     amplint.rules.all_rules()
     torch.set_num_threads(1)
+    gc.freeze()  # or each fork looks at all of that once more before it ends
     for line in sys.stdin:
         wanted = json.loads(line)
         child = os.fork()
