@@ -82,7 +82,9 @@ class Analysis:
             known = self.project.load(source.path) if self.project.is_loaded(source.path) else None
             return known or self.project.add(source)
         except Unparsable as error:
-            self.findings.append(_syntax_error(source.display, error.message, error.line, error.column))
+            self.findings.append(
+                _syntax_error(source.display, error.message, error.line, error.column, error.help)
+            )
         return None
 
     def run(
@@ -129,6 +131,7 @@ class Analysis:
     def _hear(self, walk: Walk) -> None:
         self.entries += 1
         cut = walk.cut
+        self.report.whole = walk.whole
         for listener in self.dispatcher.listeners():
             stop_if_asked()
             before = len(self.report.drafts)
@@ -224,7 +227,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _syntax_error(display: str, message: str, line: int, column: int) -> Finding:
+def _syntax_error(display: str, message: str, line: int, column: int, help: str = "") -> Finding:
     code, name = SYNTAX_ERROR
     column = max(column, 1)
-    return Finding(code, name, Level.ERROR, message, display, Span(line, column, line, column))
+    return Finding(code, name, Level.ERROR, message, display, Span(line, column, line, column), help=help)

@@ -130,6 +130,8 @@ class Assumed(str, Enum):
     """Numbers occur that are large, or close to each other: ``(h * h).mean()`` overflows beyond 255."""
     CALLER = "caller"
     """A caller out of sight runs under autocast, as a region that switches it off inside says."""
+    CUT = "cut"
+    """What was too much to follow, or to remember, on the way changes nothing."""
 
     @property
     def is_sure(self) -> bool:
@@ -139,7 +141,7 @@ class Assumed(str, Enum):
     @property
     def is_guess(self) -> bool:
         """Whether nothing says so, not even the code."""
-        return not self.is_sure and self is not Assumed.CALLER
+        return not self.is_sure and self not in (Assumed.CALLER, Assumed.CUT)
 
     @property
     def costs(self) -> Level:

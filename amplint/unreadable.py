@@ -3,9 +3,10 @@
 ## What it does
 
 Reports a file that looks as if it used automatic mixed precision but cannot be read: it has a syntax error,
-is written for Python 2, is not in the encoding it claims, contains null bytes, is nested too deeply, is no
-regular file, or may not be opened. Of a notebook each cell that cannot be parsed is reported, and the others
-are read. Files without a trace of AMP are not parsed, so nothing is said about their syntax.
+is written for Python 2 or a newer Python than the one that runs amplint, is not in the encoding it claims,
+contains null bytes, is nested too deeply, is no regular file, or may not be opened. Of a notebook each cell
+that cannot be parsed is reported, and the others are read. Files without a trace of AMP are not parsed, so
+nothing is said about their syntax.
 
 ## Why is this bad
 

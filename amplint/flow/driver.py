@@ -90,11 +90,13 @@ def known(contexts: Sequence[str], backward_functions: Sequence[str]) -> Registr
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The events of one entry point. ``cut``: it met its budget."""
+    """The events of one entry point. ``cut``: it met its budget. ``whole``: it did not, and nothing was forgotten of
+    the conditions under which they happen."""
 
     entry: FunctionValue
     graph: Graph
     cut: bool = False
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ class Driver:
         receiver = self._receiver(method)
         graph = self.interpreter.walk_function(method, receiver, regions, FEWER, left_out=defaults)
         if graph is not None:
-            yield Walk(method, graph, self.interpreter.cut_off)
+            yield Walk(method, graph, self.interpreter.cut_off, self.interpreter.is_whole)
 
     def _note_calls(self, entry: FunctionValue, graph: Graph) -> None:
         for event in graph.different(_HEARD):
@@ -363,14 +365,14 @@ class Driver:
             graph = self.graph_of(entry, most, receiver)
             if graph is None:
                 return
-            yield Walk(entry, graph, self.interpreter.cut_off)
+            yield Walk(entry, graph, self.interpreter.cut_off, self.interpreter.is_whole)
             self._note_calls(entry, graph)
             place = _switched_off(graph) if not _trains_itself(entry, graph) else None
             if place is not None:
                 around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
                 assumed = self.interpreter.walk_function(entry, receiver, around, most)
                 if assumed is not None:
-                    yield Walk(entry, assumed, self.interpreter.cut_off)
+                    yield Walk(entry, assumed, self.interpreter.cut_off, self.interpreter.is_whole)
 
     def graph_of(self, entry: FunctionValue, most: int, receiver: Value | None) -> Graph | None:
         """The events of an entry point; after a method that trains also what other methods of its object save."""

@@ -10,8 +10,8 @@ first character that stays) and the ``content`` to put there, with the line ends
 of the file as it was read and do not overlap. ``minimum`` is null, or for some unsafe fixes the safe one that is
 made instead where unsafe ones are not wanted. ``fix_note`` says why there is no fix where one could be
 expected; after `--fix`, also why a fix was not made: then ``fix`` is null. ``assumes`` lists what has to hold beside
-what the text says: the ``kind`` of each ("flag", "torch", "likely", "type", "reaches", "values", "caller") and a clause
-as its ``text``.
+what the text says: the ``kind`` of each ("flag", "torch", "likely", "type", "reaches", "values", "caller", "cut") and a
+clause as its ``text``.
 
 In a notebook each place has the number of a ``cell`` beside its path, and its lines are those of the cell, which counts
 as ending with a line end.

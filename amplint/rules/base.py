@@ -16,7 +16,7 @@ from amplint.fixes.base import FixBuilder, NoFix
 from amplint.flow.state.conditions import Condition
 from amplint.flow.state.values import TRUE
 from amplint.rules.context import Context, NothingElse
-from amplint.rules.ledger import weighed
+from amplint.rules.ledger import CUT, weighed
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Report:
     """Why there is no fix for what a rule says of a place."""
     under: Condition = TRUE
     """The condition under which the event happens that is being heard, if that is known."""
+    whole: bool = True
+    """Whether all that leads to the events that are heard was followed."""
 
     def happens(self, under: Condition) -> None:
         """Hears of the condition under which the next event happens."""
@@ -116,6 +118,9 @@ class Report:
         ``why`` and ``help`` are sentences. ``level`` is how bad it is if all holds that it assumes."""
         unique = tuple(dict.fromkeys(assumes))
         weight = weighed(level or rule.level, unique)
+        if weight is Level.ERROR and not self.whole:
+            unique = (*unique, CUT)
+            weight = weighed(weight, unique)
         if weight is not None:
             self.drafts.append(
                 Draft(

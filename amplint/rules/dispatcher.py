@@ -17,7 +17,7 @@ from amplint.flow.state.conditions import Condition
 from amplint.flow.state.graph import Calls, Graph, Happens, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
-from amplint.rules.ledger import of_call, weighed
+from amplint.rules.ledger import CUT, of_call, weighed
 from amplint.rules.wording import happens_if
 
 Hear = Callable[[Hashable, Event], Hashable]
@@ -293,6 +293,9 @@ def _with_places(draft: Draft, further: Iterable[Draft]) -> Draft:
     return replace(draft, trail=(*draft.trail, *steps), others=builders)
 
 
+_NOT_FOLLOWED = "Not all that leads here could be followed."
+
+
 def finding_of(draft: Draft, needs: Sequence[str] = ()) -> Finding:
     """A draft written out, with the calls that led to its place. ``needs``: what settings decide that it happens, as
     code asks for it."""
@@ -312,6 +315,8 @@ def finding_of(draft: Draft, needs: Sequence[str] = ()) -> Finding:
         place.span,
         unique,
         assumes=draft.assumes,
-        why=" ".join(filter(None, (draft.why, happens_if(needs)))),
+        why=" ".join(
+            filter(None, (draft.why, happens_if(needs), _NOT_FOLLOWED if CUT in draft.assumes else ""))
+        ),
         help=draft.help,
     )

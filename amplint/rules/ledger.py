@@ -1,8 +1,9 @@
 """The ledger of a finding: what it assumes beside the text, and what level it may have with that.
 
-An error rests on nothing but settings that are on, and on releases of torch. One guess makes at most a warning, whose
-message names the guess; two guesses make nothing. What rests on numbers that may never occur, or on a caller that
-nobody has seen, is advice: docs/levels.md says how often such findings were worth a change.
+An error rests on nothing but settings that are on, and on releases of torch, and all that leads to it was
+followed. One guess makes at most a warning, whose message names the guess; two guesses make nothing. What rests on
+numbers that may never occur, or on a caller that nobody has seen, is advice: docs/levels.md says how often such
+findings were worth a change.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Assumptions = tuple[Assumption, ...]
 LIKELY = Assumption(Assumed.LIKELY, "if the model's last op runs in it")
 FLOAT16 = Assumption(Assumed.TYPE, "where the region runs in float16")
 CALLER = Assumption(Assumed.CALLER, "when the caller runs under autocast")
+CUT = Assumption(Assumed.CUT, "if what was too much to follow on the way changes nothing")
 SCALER = Assumption(Assumed.FLAG, "if the flag of the gradient scaler is set")
 
 

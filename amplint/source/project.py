@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
@@ -29,12 +30,17 @@ _MOST_HANDED_ON = 5
 _Word = TypeVar("_Word")
 
 
+NEWER = "If the code is for a newer Python, run amplint with that one."
+"""What to do about a syntax error that may be none."""
+
+
 class Unparsable(Exception):  # noqa: N818
     """A file is no Python that this interpreter can parse."""
 
-    def __init__(self, message: str, line: int, column: int) -> None:
+    def __init__(self, message: str, line: int, column: int, help: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.help = help
         self.line = line
         self.column = column
 
@@ -82,6 +88,11 @@ class ProjectFile:
         return self.text[self._offsets[first - 1] : self._offsets[min(last, len(self.lines))]]
 
 
+def python() -> str:
+    """The release of Python that runs amplint and parses files: ``3.14``."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
 def _parse(text: str) -> ast.Module:
     if len(text) > MOST_CHARACTERS:
         raise Unparsable(
@@ -95,7 +106,9 @@ def _parse(text: str) -> ast.Module:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
-        raise Unparsable(error.msg or "invalid syntax", error.lineno or 1, error.offset or 1) from None
+        said = error.msg or "invalid syntax"
+        message = f"Python {python()}, which runs amplint, cannot parse this: {said}"
+        raise Unparsable(message, error.lineno or 1, error.offset or 1, NEWER) from None
     except ValueError as error:
         raise Unparsable(str(error), 1, 1) from None
     except (MemoryError, RecursionError):

@@ -1,4 +1,5 @@
-"""A call that is not followed, since that would be too much to walk, takes nothing back that is known without it."""
+"""A call that is not followed, since that would be too much to walk, takes nothing back that is known without
+it. An error asks for more."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import pytest
 
 from amplint.check import check
 from amplint.config import Settings
+from amplint.findings import Level
 from amplint.flow.core import walks
+from amplint.flow.state import conditions
 
 PROGRAM = """
 import torch
@@ -126,3 +129,52 @@ def test_what_is_around_a_call_that_was_not_followed_is_judged_by_itself(
     (tmp_path / "main.py").write_text(LONG)
     result = check([str(tmp_path)], Settings(root=tmp_path, select=("ALL",)), jobs=1)
     assert [finding.name for finding in result.findings] == ["scaler-not-saved"]
+
+
+ERROR = """
+import torch
+
+
+def prepare(names):
+    return [name for name in names if name.endswith("a")]
+
+
+def train(model, batches, names, fast):
+    if fast:
+        if names:
+            prepare(names)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    for batch in batches:
+        with torch.autocast("cuda"):
+            loss = model(batch).sum()
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def level_of(folder: Path) -> tuple[Level, list[str], bool]:
+    (folder / "train.py").write_text(ERROR)
+    [found] = check([str(folder)], Settings(root=folder, select=("clip-without-unscale",)), jobs=1).findings
+    kinds = [assumption.kind.value for assumption in found.assumes]
+    return found.level, kinds, "Not all that leads here could be followed." in found.why
+
+
+def test_what_was_followed_from_beginning_to_end_is_an_error(tmp_path: Path) -> None:
+    assert level_of(tmp_path) == (Level.ERROR, [], False)
+
+
+def test_behind_a_call_that_was_not_followed_an_error_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "MOST_WALKS", 0)
+    assert level_of(tmp_path) == (Level.WARNING, ["cut"], True)
+
+
+def test_where_a_condition_was_forgotten_an_error_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "_asks_few", lambda condition, most: len(condition.atoms) <= 1)
+    assert level_of(tmp_path) == (Level.WARNING, ["cut"], True)

@@ -76,6 +76,14 @@ def test_a_file_in_an_unusual_form_is_linted(amplint, project: Path, neighbour, 
     assert "6 |     loss.backward()  # BAD\n" in shown
 
 
+def test_a_syntax_error_names_the_python_that_sees_one(amplint, project: Path) -> None:
+    (project / "newer.py").write_text("autocast(\n")
+    done = amplint("newer.py", fake=False)
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert f"AMP902 Python {python}, which runs amplint, cannot parse this: " in done.stdout
+    assert "= help: If the code is for a newer Python, run amplint with that one." in done.stdout
+
+
 def test_tabs_keep_carets_in_place(amplint, project: Path) -> None:
     (project / "tabs.py").write_text("with autocast():\n\tf();\tBAD = 1\n")
     assert "2 |     f();    BAD = 1\n  |             ^^^\n" in amplint().stdout

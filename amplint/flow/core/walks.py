@@ -53,6 +53,7 @@ class Walks(Interpreter):
         another walk went through them."""
         self.cut_off = False
         """Whether the present entry point has met its budget."""
+        self._forgotten = 0
         self.cuts = 0
         """How many calls were not followed because no statements were left."""
         self._walks: Counter[object] = Counter()
@@ -237,6 +238,7 @@ class Walks(Interpreter):
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         self._walks.clear()
+        self._forgotten = conditions.forgotten()
         limit = MOST_STEPS if self._walked < PLENTY else FEWER
         self._most = min(most or limit, limit)
         if frame.function is not None:
@@ -267,6 +269,12 @@ class Walks(Interpreter):
 
     def _call_unknown(self, function: FunctionValue, node: ir.Node) -> None:
         self.call_function(function, Arguments(unclear=True), node)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the present entry point was followed, and nothing was forgotten of the conditions on its
+        paths."""
+        return not self.cut_off and conditions.forgotten() == self._forgotten
 
     def budget_left(self, program: ir.Program) -> bool:
         """Whether a further call of a function may be followed."""

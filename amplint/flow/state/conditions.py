@@ -34,6 +34,7 @@ MOST_NODES = 1024
 # trees -----------------------------------------------------------------------------------------------------------
 
 _MOST_KEPT = 200_000
+_forgotten = 0
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _both_kept: dict[tuple[int, int], Condition] = {}
@@ -416,10 +417,17 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 """Atoms that nobody asks for a second time."""
 
 
+def forgotten() -> int:
+    """How often something was left out of a condition so far, which holds more often since."""
+    return _forgotten
+
+
 def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
     """A condition with at most so many atoms, and with few nodes, that holds at least where this one does."""
+    global _forgotten
     if not isinstance(condition, Choice) or _asks_few(condition, most):
         return condition
+    _forgotten += 1
     found = _bounded_kept.get((condition, most))
     if found is None:
         ranked = sorted(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
@@ -446,8 +454,10 @@ def settled(condition: Condition, most: int) -> Condition:
 def narrowing(before: Condition, condition: Condition) -> Condition:
     """``before and condition``. Where that is too large, something of ``before`` is given up: the two sides of a branch
     exclude each other, whatever else is forgotten."""
+    global _forgotten
     found, room = both(before, condition), MOST_ASKED
     while not _asks_few(found, MOST_ASKED):
+        _forgotten += 1
         room -= 4
         if room <= 0:
             return bounded(condition)
