@@ -115,7 +115,7 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
     value = parameters.current(api, value)
     if isinstance(value, Tensor):
         # code that asked for the type of a half-precision tensor knows what it does with it
-        asked = value.is_half and (value.asked or is_asked(api))
+        asked = value.is_half and (value.asked or is_asked(api) or _is_of_another_path(api, value))
         return Operand(
             place,
             value.dtype,
@@ -129,6 +129,15 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
             value.element,
         )
     return Operand(place, parameter=isinstance(value, Parameters))
+
+
+def _is_of_another_path(api: Api, value: Tensor) -> bool:
+    """Whether the region that made a value half is open, and off: a flag is not both. Values that a loop or a
+    comprehension collects are not told apart by the paths on which they were made."""
+    born = value.born_in
+    return born is not None and any(
+        region.identity == born.identity and not region.enabled for region in regions(api)
+    )
 
 
 # running ---------------------------------------------------------------------------------------------------------

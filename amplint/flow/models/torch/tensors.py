@@ -71,7 +71,7 @@ CUTS = frozenset({"chunk", "split", "unbind", "tensor_split", "unsafe_chunk", "h
 WHOLE = frozenset({"sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "norm", "median"})
 """Reductions that leave one element where no dimension is named."""
 _UNKNOWN_FACTS = frozenset(
-    {"requires_grad", "is_cuda", "grad_fn", "is_leaf", "layout", "names", "is_sparse", "is_quantized"}
+    {"requires_grad", "grad_fn", "is_leaf", "layout", "names", "is_sparse", "is_quantized"}
 )
 _NUMBER_FACTS = frozenset({"ndim", "itemsize", "nbytes", "output_nr", "_version"})
 _VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
@@ -108,6 +108,8 @@ def _attribute(api: Api, base: Tensor, name: str, node: Node) -> Value | None:
             return shape_of(api, base, node)
         case "device":
             return DeviceValue(base.device)
+        case "is_cuda":
+            return _is_cuda(api, base, node)
         case "grad":
             owner = base.parameter_of
             return Gradient(owner) if owner is not None else api.unknown(node, MAYBE_SCALED)
@@ -120,6 +122,14 @@ def _attribute(api: Api, base: Tensor, name: str, node: Node) -> Value | None:
     if base.whole_output and not _is_called(node, name):
         return api.unknown(node)
     return None
+
+
+def _is_cuda(api: Api, base: Tensor, node: Node) -> Value:
+    """``x.is_cuda``. In a region that is on, a tensor of which nothing is known is on its device: on another one the
+    region would do nothing."""
+    region = enabled_region(regions(api))
+    device = base.device or (region.device if region is not None else None)
+    return Constant(device == "cuda") if device is not None else api.unknown(node)
 
 
 def _typed(api: Api, value: Tensor) -> Tensor:
