@@ -17,6 +17,31 @@ HEAD = dedent("""
 """)
 
 CALLS = {
+    "with options under a key that a condition chooses": """
+        def run(loss, *, resume=None, weights=None):
+            if weights:
+                print(weights)
+            loss.backward()  # in
+
+        def train(loss, checkpoint, resume=False, **options):
+            options["resume" if resume else "weights"] = checkpoint
+            with torch.autocast("cuda"):
+                run(loss, **options)
+
+        def main(loss, args):
+            train(loss, args.checkpoint, resume=bool(args.resume))
+    """,
+    "with an option that is refused where it is given": """
+        def run(loss):
+            loss.backward()  # in
+
+        def main(loss, args):
+            options = {}
+            if args.scale:
+                options["scale"] = args.scale
+            with torch.autocast("cuda"):
+                run(loss, **options)
+    """,
     "after constructors that make each other without end": """
         class Outer(nn.Module):
             def __init__(self, size):

@@ -6,9 +6,19 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
+from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, Annotated, Iteration, Mapping, Sequence, Unknown, Value
+from amplint.flow.state.values import (
+    NONE,
+    UNBOUND,
+    Annotated,
+    Iteration,
+    Mapping,
+    Sequence,
+    Unknown,
+    Value,
+)
 from amplint.lowering.program import Parameter, Program, Return
 
 
@@ -21,7 +31,9 @@ def refuses(program: Program, given: Arguments) -> bool:
     if "*" not in kinds and len(given.positional) > kinds.count("positional") + kinds.count("normal"):
         return True
     named = {parameter.name for parameter in program.parameters if parameter.kind in ("normal", "keyword")}
-    return "**" not in kinds and any(name not in named for name, _ in given.keywords)
+    return "**" not in kinds and any(
+        name not in named and UNBOUND not in leaves(value) for name, value in given.keywords
+    )
 
 
 def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
@@ -45,13 +57,23 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
                     position += 1
                 elif parameter.name in named:
                     value = named.pop(parameter.name)
-                m.state.bind(parameter.name, _value(m, program, parameter, value, given))
+                m.state.bind(parameter.name, _given(m, program, parameter, value, given))
     first = program.parameters[0] if program.parameters else None
     function = m.frame.function
     if function is not None and function.outline is not None and function.outline.owner is not None and first:
         receiver = m.state.names.get(first.name)
         if receiver is not None:
             m.frame.receiver = receiver
+
+
+def _given(
+    m: Machine, program: Program, parameter: Parameter, value: Value | None, given: Arguments
+) -> Value:
+    """What a parameter is. ``f(**options)`` may give it on some paths alone."""
+    if value is None or UNBOUND not in leaves(value):
+        return _value(m, program, parameter, value, given)
+    default = _value(m, program, parameter, None, given) if parameter.default is not None else UNBOUND
+    return apply(lambda leaf: default if leaf == UNBOUND else leaf, value)
 
 
 def _value(
