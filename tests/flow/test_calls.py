@@ -19,6 +19,8 @@ HEAD = dedent("""
 CALLS = {
     "with options under a key that a condition chooses": """
         def run(loss, *, resume=None, weights=None):
+            if resume:
+                print(resume)
             if weights:
                 print(weights)
             loss.backward()  # in
