@@ -297,10 +297,10 @@ class Driver:
         self.interpreter.make_room()
         regions = OpenRegions(tuple(replace(region, through=call) for region in event.regions))
         defaults = left_out(method, given)
-        receiver = self._receiver(method)
+        receiver = self.receiver(self.interpreter, method)
         graph = self.interpreter.walk_function(method, receiver, regions, FEWER, left_out=defaults)
         if graph is not None:
-            yield Walk(method, graph, self.interpreter.cut_off, self.interpreter.is_whole)
+            yield self._walked(method, graph)
 
     def _note_calls(self, entry: FunctionValue, graph: Graph) -> None:
         for event in graph.different(_HEARD):
@@ -362,31 +362,39 @@ class Driver:
     def _walks_of(self, entry: FunctionValue, most: int) -> Iterator[Walk]:
         for receiver in self._receivers(entry):
             self.interpreter.make_room()
-            graph = self.graph_of(entry, most, receiver)
-            if graph is None:
+            walk = self.walk_of(entry, most, receiver)
+            if walk is None:
                 return
-            yield Walk(entry, graph, self.interpreter.cut_off, self.interpreter.is_whole)
-            self._note_calls(entry, graph)
-            place = _switched_off(graph) if not _trains_itself(entry, graph) else None
+            yield walk
+            self._note_calls(entry, walk.graph)
+            place = _switched_off(walk.graph) if not _trains_itself(entry, walk.graph) else None
             if place is not None:
                 around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
                 assumed = self.interpreter.walk_function(entry, receiver, around, most)
                 if assumed is not None:
-                    yield Walk(entry, assumed, self.interpreter.cut_off, self.interpreter.is_whole)
+                    yield self._walked(entry, assumed)
 
-    def graph_of(self, entry: FunctionValue, most: int, receiver: Value | None) -> Graph | None:
+    def _walked(self, entry: FunctionValue, graph: Graph) -> Walk:
+        """What the interpreter has just walked."""
+        return Walk(entry, graph, self.interpreter.cut_off, self.interpreter.is_whole)
+
+    def walk_of(self, entry: FunctionValue, most: int, receiver: Value | None) -> Walk | None:
         """The events of an entry point; after a method that trains also what other methods of its object save."""
         outline = entry.outline
         assert outline is not None
         if outline is entry.file.outline.module:
             program = lower_module(entry.file)
             self.interpreter.reached.add(id(outline))
-            return self.interpreter.walk_module(entry.file, program, most) if program is not None else None
+            graph = self.interpreter.walk_module(entry.file, program, most) if program is not None else None
+            return self._walked(entry, graph) if graph is not None else None
         graph = self.interpreter.walk_function(entry, receiver, most=most)
-        if graph is None or not isinstance(receiver, Instance) or not trains(graph):
-            return graph
+        if graph is None:
+            return None
+        walk = self._walked(entry, graph)
         # what is forgotten in a checkpoint is no error, which is all that tests and the like are asked for
-        return graph if entry.file in self._in_passing else self._with_savers(graph, receiver)
+        if not isinstance(receiver, Instance) or not trains(graph) or entry.file in self._in_passing:
+            return walk
+        return replace(walk, graph=self._with_savers(graph, receiver))
 
     def _with_savers(self, graph: Graph, receiver: Instance) -> Graph:
         """The same events, then what methods of an object save that were not reached: whoever calls them is out of
@@ -405,13 +413,10 @@ class Driver:
         self.interpreter.reached = judged  # of the savers nothing else was heard
         return whole
 
-    def _receiver(self, entry: FunctionValue) -> Value | None:
-        return self.receiver(self.interpreter, entry)
-
     def _receivers(self, entry: FunctionValue) -> list[Value | None]:
         """On what an entry point is walked: a method of an abstract class on an object of each class that fills it in,
         if these are few."""
-        receiver = self._receiver(entry)
+        receiver = self.receiver(self.interpreter, entry)
         made_of = receiver.made_of if isinstance(receiver, Instance) else None
         concrete = self.view.concrete(made_of) if made_of is not None else []
         if not concrete or len(concrete) > MOST_CONCRETE:

@@ -12,6 +12,7 @@ from amplint.config import Settings
 from amplint.findings import Level
 from amplint.flow.core import walks
 from amplint.flow.state import conditions
+from amplint.lowering.program import Program
 
 PROGRAM = """
 import torch
@@ -155,8 +156,38 @@ def train(model, batches, names, fast):
 """
 
 
-def level_of(folder: Path) -> tuple[Level, list[str], bool]:
-    (folder / "train.py").write_text(ERROR)
+OBJECT = """
+import torch
+
+
+def prepare(names):
+    return [name for name in names if name.endswith("a")]
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = torch.nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def fit(self, batches, names):
+        prepare(names)
+        for batch in batches:
+            with torch.autocast("cuda"):
+                loss = self.model(batch).sum()
+            self.scaler.scale(loss).backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+
+    def save(self, path):
+        state = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+        torch.save({**state, "scaler": self.scaler.state_dict()}, path)
+"""
+
+
+def level_of(folder: Path, program: str = ERROR) -> tuple[Level, list[str], bool]:
+    (folder / "train.py").write_text(program)
     [found] = check([str(folder)], Settings(root=folder, select=("clip-without-unscale",)), jobs=1).findings
     kinds = [assumption.kind.value for assumption in found.assumes]
     return found.level, kinds, "Not all that leads here could be followed." in found.why
@@ -171,6 +202,19 @@ def test_behind_a_call_that_was_not_followed_an_error_is_a_warning(
 ) -> None:
     monkeypatch.setattr(walks, "MOST_WALKS", 0)
     assert level_of(tmp_path) == (Level.WARNING, ["cut"], True)
+
+
+def test_what_other_methods_save_is_walked_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = walks.Walks.budget_left
+
+    def but_for_prepare(self: walks.Walks, program: Program) -> bool:
+        if program.name == "prepare":
+            self.cut_off = True
+            return False
+        return left(self, program)
+
+    monkeypatch.setattr(walks.Walks, "budget_left", but_for_prepare)
+    assert level_of(tmp_path, OBJECT) == (Level.WARNING, ["cut"], True)
 
 
 def test_where_a_condition_was_forgotten_an_error_is_a_warning(

@@ -10,9 +10,8 @@ import pytest
 from amplint.check import CheckResult, check
 from amplint.config import Settings
 from amplint.flow.core import walks
-from amplint.flow.driver import Driver
+from amplint.flow.driver import Driver, Walk
 from amplint.flow.project import edges, view
-from amplint.flow.state.graph import Graph
 from amplint.flow.state.values import FunctionValue, Value
 from amplint.lowering.program import Program
 from amplint.source.outline import FunctionOutline
@@ -35,14 +34,14 @@ def lines(result: CheckResult) -> set[tuple[str, int]]:
 def walked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The entry points in the order in which they are walked."""
     names: list[str] = []
-    graph_of = Driver.graph_of
+    walk_of = Driver.walk_of
 
-    def noted(self: Driver, entry: FunctionValue, most: int, receiver: Value | None) -> Graph | None:
+    def noted(self: Driver, entry: FunctionValue, most: int, receiver: Value | None) -> Walk | None:
         assert entry.outline is not None
         names.append(f"{entry.file.path.stem}.{entry.outline.qualified}")
-        return graph_of(self, entry, most, receiver)
+        return walk_of(self, entry, most, receiver)
 
-    monkeypatch.setattr(Driver, "graph_of", noted)
+    monkeypatch.setattr(Driver, "walk_of", noted)
     return names
 
 
@@ -443,7 +442,7 @@ def test_a_function_is_lowered_for_a_decorator_only_if_that_may_do_something(
         return lower(file, outline)
 
     monkeypatch.setattr(view, "lower_function", noted)
-    monkeypatch.setattr(Driver, "graph_of", lambda *_, **__: None)
+    monkeypatch.setattr(Driver, "walk_of", lambda *_, **__: None)
     monkeypatch.setattr(Driver, "_islands", lambda _: iter(()))
     text = f"""
         import functools

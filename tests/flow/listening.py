@@ -94,11 +94,11 @@ def listen(
     owner, _, name = start.rpartition(".")
     functions = file.outline.classes[owner].methods if owner else file.outline.functions
     entry = FunctionValue(file, functions[name])
-    graph = driver.graph_of(
+    walk = driver.walk_of(
         entry, driver.interpreter.budget(new=True), driver.receiver(driver.interpreter, entry)
     )
-    assert graph is not None
-    return Tape(graph)
+    assert walk is not None
+    return Tape(walk.graph)
 
 
 def seen(tape: Tape) -> dict[tuple[str, int], set[str]]:
