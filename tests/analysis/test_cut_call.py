@@ -186,6 +186,46 @@ class Trainer:
 """
 
 
+TWICE = """
+import torch
+
+
+def prepare():
+    torch.manual_seed(0)
+
+
+def set_up():
+    prepare()
+
+
+def once(model, batch):
+    set_up()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    scaler.scale(model(batch).sum()).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def again(model, batch):
+    set_up()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    scaler.scale(model(batch).sum()).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+def levels(folder: Path, program: str) -> set[Level]:
+    (folder / "train.py").write_text(program)
+    result = check([str(folder)], Settings(root=folder, select=("clip-without-unscale",)), jobs=1)
+    assert len(result.findings) == 2
+    return {finding.level for finding in result.findings}
+
+
 def level_of(folder: Path, program: str = ERROR) -> tuple[Level, list[str], bool]:
     (folder / "train.py").write_text(program)
     [found] = check([str(folder)], Settings(root=folder, select=("clip-without-unscale",)), jobs=1).findings
@@ -204,17 +244,30 @@ def test_behind_a_call_that_was_not_followed_an_error_is_a_warning(
     assert level_of(tmp_path) == (Level.WARNING, ["cut"], True)
 
 
-def test_what_other_methods_save_is_walked_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def prepare_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     left = walks.Walks.budget_left
 
     def but_for_prepare(self: walks.Walks, program: Program) -> bool:
         if program.name == "prepare":
-            self.cut_off = True
-            return False
+            monkeypatch.setattr(self, "_most", 0)
         return left(self, program)
 
     monkeypatch.setattr(walks.Walks, "budget_left", but_for_prepare)
+
+
+@pytest.mark.usefixtures("prepare_is_cut")
+def test_what_other_methods_save_is_walked_behind_it(tmp_path: Path) -> None:
     assert level_of(tmp_path, OBJECT) == (Level.WARNING, ["cut"], True)
+
+
+@pytest.mark.usefixtures("prepare_is_cut")
+def test_what_is_known_of_a_call_tells_whether_it_was_followed(tmp_path: Path) -> None:
+    assert levels(tmp_path, TWICE) == {Level.WARNING}
+
+
+def test_two_entry_points_that_are_followed_make_errors(tmp_path: Path) -> None:
+    assert levels(tmp_path, TWICE) == {Level.ERROR}
 
 
 def test_where_a_condition_was_forgotten_an_error_is_a_warning(

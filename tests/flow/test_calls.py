@@ -43,6 +43,9 @@ CALLS = {
                 options["scale"] = args.scale
             with torch.autocast("cuda"):
                 run(loss, **options)
+            if args.scale:
+                with torch.autocast("cuda"):
+                    loss.backward()  # never
     """,
     "after constructors that make each other without end": """
         class Outer(nn.Module):

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.conditions import Condition, apply, either, leaves
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
+    FALSE,
     NONE,
+    TRUE,
     UNBOUND,
     Annotated,
     Iteration,
@@ -22,18 +24,24 @@ from amplint.flow.state.values import (
 from amplint.lowering.program import Parameter, Program, Return
 
 
-def refuses(program: Program, given: Arguments) -> bool:
-    """Whether Python refuses a call: ``model(x, mask=mask)`` where there is no such parameter. What a decorator has
-    made of a function may take it."""
+def refused(program: Program, given: Arguments) -> Condition:
+    """Where Python refuses a call: ``model(x, mask=mask)`` where there is no such parameter. ``f(**options)`` may give
+    it on some paths alone. What a decorator has made of a function may take it."""
     kinds = [parameter.kind for parameter in program.parameters]
     if given.unclear or program.decorators:
-        return False
+        return FALSE
     if "*" not in kinds and len(given.positional) > kinds.count("positional") + kinds.count("normal"):
-        return True
+        return TRUE
     named = {parameter.name for parameter in program.parameters if parameter.kind in ("normal", "keyword")}
-    return "**" not in kinds and any(
-        name not in named and UNBOUND not in leaves(value) for name, value in given.keywords
-    )
+    unknown = [value for name, value in given.keywords if name not in named] if "**" not in kinds else []
+    found: Condition = FALSE
+    for value in unknown:
+        found = either(found, apply(_is_given, value))
+    return found
+
+
+def _is_given(value: Value) -> Condition:
+    return FALSE if value == UNBOUND else TRUE
 
 
 def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:

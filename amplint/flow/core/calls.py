@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from amplint.flow.core.api import Arguments, Dead
-from amplint.flow.core.bodies import bind_parameters, refuses, run_body
+from amplint.flow.core.bodies import bind_parameters, refused, run_body
 from amplint.flow.core.instances import method_of_asked
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import CallModel, MethodModel
-from amplint.flow.state.conditions import Condition, atoms, without
+from amplint.flow.state.conditions import Condition, atoms, negation, without
 from amplint.flow.state.graph import Calls, Graph
 from amplint.flow.state.store import Ambient, Key
 from amplint.flow.state.symbols import AT, Symbol, symbol
@@ -55,6 +55,8 @@ class Summary:
     makes: bool
     made: frozenset[Symbol]
     """The objects that are made in it."""
+    whole: bool
+    """Whether all of it was followed."""
 
 
 def call(m: Machine, function: Value, given: Arguments, node: Node) -> Value:
@@ -273,8 +275,7 @@ def call_function(m: Machine, function: FunctionValue, given: Arguments, node: N
     program = m.program_of(function)
     if program is None:
         return m.cut(function, given, node)
-    if refuses(program, given):
-        raise Dead
+    m.assume(negation(refused(program, given)))
     given = _canonical(m, function, program, given)
     return m.for_each_ambient(partial(_summarised, m, function, program, given, node))
 
@@ -353,11 +354,12 @@ def _summarised(m: Machine, function: FunctionValue, program: Program, given: Ar
         if (not summary.makes or summary.context is context) and all(
             m.peek(key) == value for key, value in summary.reads.items()
         ):
+            m.missed += not summary.whole
             return _apply(m, summary, node)
     shape = _shape_of_call(program, given)
-    if situation in m.active or sum(1 for known in m.active.values() if known == shape) >= MOST_RECURSIVE:
-        return m.cut(function, given, node)
-    if len(m.active) >= MOST_DEEP or not m.budget_left(program):
+    alike = sum(1 for known in m.active.values() if known == shape)
+    recursive = situation in m.active or alike >= MOST_RECURSIVE
+    if recursive or len(m.active) >= MOST_DEEP or not m.budget_left(program):
         return m.cut(function, given, node)
     summary = _walked(m, function, program, given, node, context, situation)
     m.summaries.setdefault(situation, []).append(summary)
@@ -429,7 +431,7 @@ def _walked(
     context: Symbol,
     situation: object,
 ) -> Summary:
-    caller, before, cuts = m.frame, m.state, m.cuts
+    caller, before, cuts, lost = m.frame, m.state, m.cuts, m.lost
     caller.names = before.names
     frame = Frame(program, function.file, context, function, function.closure, function.receiver, caller)
     state = before.fork(TRUE)
@@ -454,9 +456,8 @@ def _walked(
     end = _seen_outside(after.condition, context, program)
     writes = after.written_since(before)
     objects = after.made_since(before)
-    return Summary(
-        frame.reads, writes, end, after.ambient, result, frame.graph, context, frame.makes, objects
-    )
+    reads, makes, whole = frame.reads, frame.makes, m.lost == lost
+    return Summary(reads, writes, end, after.ambient, result, frame.graph, context, makes, objects, whole)
 
 
 def _seen_outside(condition: Condition, context: Symbol, program: Program) -> Condition:

@@ -300,8 +300,13 @@ class Machine(Api, Protocol):
     cut_short: set[int]
     cut_off: bool
     cuts: int
+    missed: int
     active: dict[object, tuple[object, ...]]
     summaries: dict[object, list[Any]]
+
+    @property
+    def lost(self) -> int:
+        """How often something was not followed so far, or forgotten of a condition."""
 
     def class_value(self, file: ProjectFile, outline: ClassOutline) -> ClassValue:
         """The value of a class."""

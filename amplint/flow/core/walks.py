@@ -53,7 +53,9 @@ class Walks(Interpreter):
         another walk went through them."""
         self.cut_off = False
         """Whether the present entry point has met its budget."""
-        self._forgotten = 0
+        self.missed = 0
+        """How often something was not followed so far, what is known of it from earlier walks included."""
+        self._lost = 0
         self.cuts = 0
         """How many calls were not followed because no statements were left."""
         self._walks: Counter[object] = Counter()
@@ -185,12 +187,12 @@ class Walks(Interpreter):
 
     def fill(self, file: ProjectFile, name: str) -> None:
         """Lets decorators and statements fill what a module binds to a name, whatever is left of the budget."""
-        kept = self.steps, self._most, self.cut_off, self._walks
+        kept = self.steps, self._most, self.cut_off, self.missed, self._walks
         self.steps, self._most, self._walks = 0, MOST_STEPS, Counter()
         try:
             super().fill(file, name)
         finally:
-            self.steps, self._most, self.cut_off, self._walks = kept
+            self.steps, self._most, self.cut_off, self.missed, self._walks = kept
 
     def _apply(self, function: FunctionValue | ClassValue, decorators: tuple[ir.Decorator, ...]) -> Value:
         most = self._most
@@ -238,7 +240,7 @@ class Walks(Interpreter):
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         self._walks.clear()
-        self._forgotten = conditions.forgotten()
+        self._lost = self.lost
         limit = MOST_STEPS if self._walked < PLENTY else FEWER
         self._most = min(most or limit, limit)
         if frame.function is not None:
@@ -271,10 +273,14 @@ class Walks(Interpreter):
         self.call_function(function, Arguments(unclear=True), node)
 
     @property
+    def lost(self) -> int:
+        return self.missed + conditions.forgotten()
+
+    @property
     def is_whole(self) -> bool:
         """Whether all of the present entry point was followed, and nothing was forgotten of the conditions on its
         paths."""
-        return not self.cut_off and conditions.forgotten() == self._forgotten
+        return self.lost == self._lost
 
     def budget_left(self, program: ir.Program) -> bool:
         """Whether a further call of a function may be followed."""
@@ -283,5 +289,6 @@ class Walks(Interpreter):
         if left and self._walks[program.key] <= MOST_WALKS:
             return True
         self.cut_off = True
+        self.missed += 1
         self.cuts += not left
         return False
