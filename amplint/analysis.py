@@ -24,7 +24,7 @@ from amplint.rules import rule_classes
 from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
 from amplint.rules.dispatcher import Dispatcher, finding_of, remaining
-from amplint.source.project import Project, ProjectFile, Unparsable
+from amplint.source.project import Project, ProjectFile, TooLarge, Unparsable
 from amplint.source.texts import SourceFile
 from amplint.spelling import View, pieces
 from amplint.stopping import stop_if_asked
@@ -82,9 +82,8 @@ class Analysis:
             known = self.project.load(source.path) if self.project.is_loaded(source.path) else None
             return known or self.project.add(source)
         except Unparsable as error:
-            self.findings.append(
-                _syntax_error(source.display, error.message, error.line, error.column, error.help)
-            )
+            if not isinstance(error, TooLarge) or _imports(source.text):
+                self.findings.append(_syntax_error(source.display, error))
         return None
 
     def run(
@@ -116,8 +115,8 @@ class Analysis:
         try:
             action()
         except cst.ParserSyntaxError as error:
-            message = "LibCST cannot parse this file"
-            self.findings.append(_syntax_error(display, message, error.raw_line, error.raw_column + 1))
+            said = Unparsable("LibCST cannot parse this file", error.raw_line, error.raw_column + 1)
+            self.findings.append(_syntax_error(display, said))
         except Exception as error:
             self.crashes.append(Crash.of(display, "", error))
 
@@ -227,7 +226,15 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _syntax_error(display: str, message: str, line: int, column: int, help: str = "") -> Finding:
+def _imports(text: str) -> bool:
+    """Whether some line begins as an import does. A large table of a package's data has none, and no AMP."""
+    return any(line.lstrip().startswith(("import ", "from ")) for line in text.splitlines())
+
+
+def _syntax_error(display: str, error: Unparsable) -> Finding:
+    """What a file is told of that cannot be parsed: a warning where a newer Python may see nothing wrong."""
     code, name = SYNTAX_ERROR
-    column = max(column, 1)
-    return Finding(code, name, Level.ERROR, message, display, Span(line, column, line, column), help=help)
+    column = max(error.column, 1)
+    level = Level.WARNING if error.newer else Level.ERROR
+    place = Span(error.line, column, error.line, column)
+    return Finding(code, name, level, error.message, display, place, help=error.help)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -153,7 +153,8 @@ def read_group(group: Iterable[Candidate]) -> tuple[list[SourceFile], list[Findi
     for candidate in group:
         try:
             files.append(candidate.read())
-            findings += [unreadable_file(candidate.display, flaw) for flaw in files[-1].flaws]
+            flaws = [unreadable_file(candidate.display, flaw) for flaw in files[-1].flaws]
+            findings += [replace(flaw, level=Level.WARNING) for flaw in flaws]  # the other cells are read
         except Unreadable as error:
             findings.append(unreadable_file(candidate.display, error))
     return files, findings

@@ -370,12 +370,17 @@ class _Move:
         self.violations.append(Violation(fault, place, other, **more))  # type: ignore[arg-type]
 
     def optimizer_made(self, event: OptimizerMade) -> None:
-        """An optimizer was built. It is held when it is used: a choice among several makes one optimizer."""
+        """An optimizer was built. It is held when it is used: a choice among several makes one optimizer. Gradients
+        that are there already are those of others, unless it gets a module that one of these surely has."""
         if event.optimizer in self.optimizers:
             self.optimizers[event.optimizer] = Held(event.optimizer, event.modules)
-        else:
-            self.made = min(self.made + 1, 2)
-            self.several = self.several or self.made > 1
+            return
+        self.made = min(self.made + 1, 2)
+        self.several = self.several or self.made > 1
+        if not self.others.is_clean and not any(
+            held.surely_holds(event.modules) for held in self.optimizers.values()
+        ):
+            self.optimizers[event.optimizer] = Held(event.optimizer, event.modules)
 
     def scaler_made(self, event: ScalerMade) -> None:
         """A scaler was built. Where no optimizer was built in sight, one that was not heard of so far is taken to be

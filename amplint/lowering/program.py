@@ -90,10 +90,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(Expression):
-    """``function(arguments)``."""
+    """``function(arguments)``. ``assigned``: the result is what a statement assigns."""
 
     function: Expression
     arguments: tuple[Argument, ...]
+    assigned: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import libcst as cst
 
@@ -13,6 +14,7 @@ from amplint.lowering.program import (
     AugmentedAssign,
     Block,
     Break,
+    Call,
     Case,
     Continue,
     Decorator,
@@ -98,8 +100,13 @@ class Lowering(Expressions):
     def visit_Assign(self, node: cst.Assign) -> bool:
         number = self.number
         targets = tuple([self._target(part.target) for part in node.targets])
-        self._made.append(Assign(number, targets, self.expression(node.value)))
+        self._made.append(Assign(number, targets, self._assigned(node.value)))
         return False
+
+    def _assigned(self, node: cst.BaseExpression) -> Expression:
+        """What is assigned, which a call is told."""
+        value = self.expression(node)
+        return replace(value, assigned=True) if isinstance(value, Call) else value
 
     def _target(self, node: cst.CSTNode) -> Expression:
         """A target, whose names are bound here."""
@@ -123,7 +130,7 @@ class Lowering(Expressions):
             return False
         target = self._target(node.target)
         annotation = self.expression(node.annotation.annotation)
-        self._made.append(Assign(number, (target,), self.expression(node.value), annotation))
+        self._made.append(Assign(number, (target,), self._assigned(node.value), annotation))
         return False
 
     def visit_AugAssign(self, node: cst.AugAssign) -> bool:

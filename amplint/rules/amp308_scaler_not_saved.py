@@ -115,13 +115,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from amplint.events import (
+    DType,
     ObjectMade,
     OptimizerMade,
     Place,
+    RegionEntered,
     ScalerMade,
     ScalerUsed,
     StateLoaded,
     StateSaved,
+    innermost,
 )
 from amplint.findings import Level
 from amplint.fixes.base import NoFix
@@ -150,6 +153,12 @@ class State(NamedTuple):
     loaded: tuple[StateLoaded, ...] = ()
     made: tuple[tuple[Hashable, Place], ...] = ()
     """Where optimizers and scalers were made."""
+    entered: bool = False
+    """Whether a region was entered, which was switched off or in bfloat16, as were all before it."""
+    float16: bool = False
+    """Whether one was entered that may be in float16."""
+    idle: frozenset[Hashable] = frozenset()
+    """The scalers that have scaled only losses which need no scale."""
 
     def where(self, thing: Hashable) -> Place | None:
         """Where one of them was made, if that is known."""
@@ -181,7 +190,7 @@ class ScalerNotSaved(FlowRule):
 
     def on_optimizer_made(self, state: State, event: OptimizerMade, report: Report) -> Hashable:
         # another run begins, which may have any scaler
-        return State(made=state.made).with_made(event.optimizer, event.place)
+        return state._replace(stepped=(), loaded=()).with_made(event.optimizer, event.place)
 
     def on_object_made(self, state: State, event: ObjectMade, report: Report) -> Hashable:
         left = [known for known in state.stepped if not self.context.belongs(known.optimizer, event.identity)]
@@ -190,7 +199,18 @@ class ScalerNotSaved(FlowRule):
     def on_state_loaded(self, state: State, event: StateLoaded, report: Report) -> Hashable:
         return state if event in state.loaded else state._replace(loaded=(*state.loaded, event)[-MOST:])
 
+    def on_region_entered(self, state: State, event: RegionEntered, report: Report) -> Hashable:
+        region = innermost(event.regions)
+        if region is None or state.float16:
+            return state
+        needless = not region.enabled or region.dtype is DType.BFLOAT16
+        return state._replace(entered=needless, float16=not needless)
+
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
+        if event.act == "scale":
+            # the scale of what is computed in bfloat16 or float32 may be any
+            others = state.idle - {event.scaler}
+            state = state._replace(idle=others | {event.scaler} if state.entered else others)
         if event.made is None:
             return state
         if event.act == "given" or (event.act == "state_dict" and not self.context.only_offers_state(event)):
@@ -218,7 +238,7 @@ class ScalerNotSaved(FlowRule):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)
         for known in state.stepped:
-            if self._is_gone_by_then(known, state, event):
+            if known.scaler in state.idle or self._is_gone_by_then(known, state, event):
                 continue
             self._judge(known, event, report)
             self._judge_resumed(known, state.loaded, event, report)

@@ -33,6 +33,8 @@ _EFFECTS = {
     "spectrum": ("`{op}` is computed in it", _ROUNDED),
 }
 """What an op that minds precision does in half precision, and what comes of that."""
+_BY_RANGE = frozenset({"exponential", "power", "reduction", "norm"})
+"""What overflows in float16 alone: bfloat16 has the range of float32, and fewer digits."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
     effect, why = _EFFECTS["softmax" if place is not None else event.sensitivity]
     if place is not None:
         remedy = "Cast with `.float()` before the softmax."
-    if why is _OVERFLOWS and operand.dtype is DType.BFLOAT16:
+    if event.sensitivity in _BY_RANGE and operand.dtype is DType.BFLOAT16:
         why = _ROUNDED
     if also:
         remedy = (

@@ -35,14 +35,19 @@ NEWER = "If the code is for a newer Python, run amplint with that one."
 
 
 class Unparsable(Exception):  # noqa: N818
-    """A file is no Python that this interpreter can parse."""
+    """A file is no Python that this interpreter can parse. ``newer``: a newer one may."""
 
-    def __init__(self, message: str, line: int, column: int, help: str = "") -> None:
+    def __init__(self, message: str, line: int, column: int, help: str = "", *, newer: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.help = help
+        self.newer = newer
         self.line = line
         self.column = column
+
+
+class TooLarge(Unparsable):
+    """A file that is not parsed for its size."""
 
 
 class ProjectFile:
@@ -95,12 +100,10 @@ def python() -> str:
 
 def _parse(text: str) -> ast.Module:
     if len(text) > MOST_CHARACTERS:
-        raise Unparsable(
-            f"not analysed: it has {len(text):,} characters, more than {MOST_CHARACTERS:,}", 1, 1
-        )
+        raise TooLarge(f"not analysed: it has {len(text):,} characters, more than {MOST_CHARACTERS:,}", 1, 1)
     lines = text.count("\n")
     if lines > MOST_LINES:
-        raise Unparsable(f"not analysed: it has {lines:,} lines, more than {MOST_LINES:,}", 1, 1)
+        raise TooLarge(f"not analysed: it has {lines:,} lines, more than {MOST_LINES:,}", 1, 1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,7 +111,8 @@ def _parse(text: str) -> ast.Module:
     except SyntaxError as error:
         said = error.msg or "invalid syntax"
         message = f"Python {python()}, which runs amplint, cannot parse this: {said}"
-        raise Unparsable(message, error.lineno or 1, error.offset or 1, NEWER) from None
+        newer = sys.version_info < (3, 12) and said.startswith("f-string")  # PEP 701
+        raise Unparsable(message, error.lineno or 1, error.offset or 1, NEWER, newer=newer) from None
     except ValueError as error:
         raise Unparsable(str(error), 1, 1) from None
     except (MemoryError, RecursionError):

@@ -84,6 +84,21 @@ def test_a_syntax_error_names_the_python_that_sees_one(amplint, project: Path) -
     assert "= help: If the code is for a newer Python, run amplint with that one." in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("line", "newer"),
+    [("name = f'{names['autocast']}'", (3, 12)), ("autocast(f'{')", (99,))],
+    ids=["quotes inside", "no f-string of any Python"],
+)
+def test_an_f_string_of_a_newer_python_is_a_warning(
+    amplint, project: Path, line: str, newer: tuple[int, ...]
+) -> None:
+    (project / "newer.py").write_text(f"{line}\n")
+    done = amplint("newer.py", "--output-format=concise", fake=False)
+    levels = [found for found in ("error[syntax", "warning[syntax") if found in done.stdout]
+    older = sys.version_info < (3, 12)
+    assert levels == ([] if sys.version_info >= newer else ["warning[syntax"] if older else ["error[syntax"])
+
+
 def test_tabs_keep_carets_in_place(amplint, project: Path) -> None:
     (project / "tabs.py").write_text("with autocast():\n\tf();\tBAD = 1\n")
     assert "2 |     f();    BAD = 1\n  |             ^^^\n" in amplint().stdout

@@ -88,6 +88,14 @@ def expected_block(nodes: list[ast.stmt]) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def _call(node: ast.Call, *, assigned: bool) -> Any:
+    return ("Call", expected(node.func), _call_arguments(node.args, node.keywords), constant(assigned))
+
+
+def _assigned(node: ast.expr) -> Any:
+    return _call(node, assigned=True) if isinstance(node, ast.Call) else expected(node)
+
+
 def _literal(value: object) -> Any:
     return ("LiteralNode", constant(value))
 
@@ -326,7 +334,7 @@ _EXPECTED: dict[type[ast.AST], Any] = {
     ast.Attribute: lambda node: ("Attribute", expected(node.value), node.attr),
     ast.Slice: lambda node: ("SliceKey", expected(node.lower), expected(node.upper), expected(node.step)),
     ast.Subscript: _subscript,
-    ast.Call: lambda node: ("Call", expected(node.func), _call_arguments(node.args, node.keywords)),
+    ast.Call: lambda node: _call(node, assigned=False),
     ast.BinOp: lambda node: ("Binary", OPERATORS[type(node.op)], expected(node.left), expected(node.right)),
     ast.UnaryOp: lambda node: ("Unary", OPERATORS[type(node.op)], expected(node.operand)),
     ast.Compare: lambda node: (
@@ -357,11 +365,11 @@ _EXPECTED: dict[type[ast.AST], Any] = {
     ast.Yield: lambda node: ("Yield", expected(node.value), _flag(False)),
     ast.YieldFrom: lambda node: ("Yield", expected(node.value), _flag(True)),
     ast.Expr: lambda node: ("Evaluate", expected(node.value)),
-    ast.Assign: lambda node: ("Assign", expected(node.targets), expected(node.value), None),
+    ast.Assign: lambda node: ("Assign", expected(node.targets), _assigned(node.value), None),
     ast.AnnAssign: lambda node: (
         "Assign",
         (expected(node.target),),
-        expected(node.value),
+        _assigned(node.value),
         expected(node.annotation),
     ),
     ast.AugAssign: lambda node: (

@@ -97,11 +97,11 @@ def _equal(m: Machine, left: Value, right: Value, node: Node) -> Value:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, (Unknown, Number)) and _is_constant(m, other):
             return FALSE if _is_no_text(m, one, other) else asked(equals(one.symbol, other))
+        if isinstance(one, External) and one.chosen is not None and _is_constant(m, other):
+            return asked(equals(one.chosen, other))
     if _is_constant(m, left) and _is_constant(m, right):
         return Constant(left == right)
-    if isinstance(left, (ClassValue, External, FunctionValue)) and isinstance(
-        right, (ClassValue, External, FunctionValue)
-    ):
+    if _is_definition(left) and _is_definition(right):
         return Constant(left == right)
     first, second = named(left), named(right)
     if first is None or second is None:
@@ -110,6 +110,13 @@ def _equal(m: Machine, left: Value, right: Value, node: Node) -> Value:
         return TRUE
     first, second = sorted((first, second), key=lambda part: part.order)
     return asked(symbol("same", first, second))
+
+
+def _is_definition(value: Value) -> bool:
+    """Whether a value is a class, a function or something outside that is known by its name."""
+    return isinstance(value, (ClassValue, FunctionValue)) or (
+        isinstance(value, External) and value.chosen is None
+    )
 
 
 def _is_no_text(m: Machine, one: Unknown | Number, other: Value) -> bool:
@@ -174,7 +181,7 @@ def named(value: Value) -> Symbol | None:
         case Constant():
             return symbol("constant", value)
         case External():
-            return symbol("external", value.name)
+            return value.chosen if value.chosen is not None else symbol("external", value.name)
         case Instance():
             return symbol("object", value.identity)
     return None

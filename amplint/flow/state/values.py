@@ -254,9 +254,11 @@ class Number(Value):
 @dataclass(frozen=True, slots=True)
 class External(Value):
     """Something of a package outside the project, by its qualified name: ``torch.nn.functional.softmax``. Builtins
-    are ``builtins.len``."""
+    are ``builtins.len``. One whose last part an unknown decides, ``getattr(torch, args.dtype)``, is ``torch.?``, and
+    ``chosen`` stands for it in questions."""
 
     name: str
+    chosen: Symbol | None = None
 
 
 @dataclass(frozen=True, slots=True)

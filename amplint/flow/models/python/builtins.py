@@ -190,6 +190,9 @@ def _extreme(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if several and plain and len(numbers) == len(several) and arguments.keyword("key") is None:
         function: Callable[[Any], Any] = min if name == "builtins.min" else max
         return Constant(function(numbers))
+    floats = [part for part in several if part.is_float]
+    if len(floats) == 1 and len(numbers) == len(several) - 1 and plain:
+        return floats[0]  # ``max(scaler.get_scale(), 1e-12)``
     names = [named(part) for part in several if isinstance(part, (Constant, Number, Unknown))]
     if len(names) < max(len(several), 1) or None in names or arguments.keywords:
         return api.unknown(node)

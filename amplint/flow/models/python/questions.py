@@ -293,7 +293,9 @@ def _getattr(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if isinstance(key, Constant) and isinstance(key.value, str):
         return _attribute(api, value, key.value, rest[0] if rest else None, node)
     if isinstance(value, External):
-        return chosen_in(_offered(api, value, key, node), key, External(f"{value.name}.?"))
+        what = named(key)
+        chosen = symbol("attribute", named(value), what) if what is not None else None
+        return chosen_in(_offered(api, value, key, node), key, External(f"{value.name}.?", chosen))
     if isinstance(value, ModuleFile):
         return chosen_in(api.choices(value), key, api.unknown(node))
     held = api.attributes_of(value).items() if isinstance(value, Instance) else ()

@@ -37,7 +37,7 @@ from amplint.flow.state.values import (
     Unknown,
     Value,
 )
-from amplint.lowering.program import Node
+from amplint.lowering.program import Call, Node
 
 models = Registry()
 
@@ -144,7 +144,10 @@ def backward(
 @models.method(Gradient, "backward", weight=Weight.EFFECT)
 @models.method("", "backward", weight=Weight.EFFECT)
 def _backward(api: Api, loss: Value, name: str, arguments: Arguments, node: Node) -> Value:
-    """``loss.backward()``; ``engine.backward(loss)`` of a framework, which scales by itself, is unclear."""
+    """``loss.backward()``; ``engine.backward(loss)`` of a framework, which scales by itself, is unclear. Of all these
+    nothing comes: ``text = mapping.backward(text)`` is another method."""
+    if isinstance(loss, Unknown) and isinstance(node, Call) and node.assigned:
+        return api.opaque(arguments, node)
     unclear = isinstance(loss, Gradient) or (isinstance(loss, Unknown) and bool(arguments.positional))
     given = arguments.get(0, "gradient")
     if isinstance(given, Gradient) or scaled_by(given)[1]:
