@@ -27,7 +27,7 @@ from amplint.lowering import program as ir
 from amplint.source.outline import dotted
 from amplint.source.project import ProjectFile
 
-MOST_STEPS = 8_000
+MOST_STEPS = 32_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
 PLENTY = 150_000
 """Once so many statements of a project were walked, each further entry point gets FEWER; once twice as many, FEWEST."""

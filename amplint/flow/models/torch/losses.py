@@ -252,7 +252,7 @@ def _scale_operator(api: Api, operator: str, left: Value, right: Value | None, n
         case "==":
             return _compared(api, left, right, node)
         case "*" | "/" | "*=" | "/=":
-            if not isinstance(left, _KNOWN) or not isinstance(right, _KNOWN):
+            if not _is_known(left) or not _is_known(right):
                 _computes(api, left, right, node)
             return _multiplied(api, operator[0], left, right, node)
         case "neg" | "pos":
@@ -265,6 +265,13 @@ def _scale_operator(api: Api, operator: str, left: Value, right: Value | None, n
 
 _KNOWN = (Scale, Constant)
 _NUMBERS = (*_KNOWN, Number)
+_ZERO = Constant(0.0)
+
+
+def _is_known(value: Value | None) -> bool:
+    """Whether a scale is turned into another number by it. Nobody divides zero by one: it stands for what is something
+    else on another path."""
+    return isinstance(value, _KNOWN) and value != _ZERO
 
 
 def _computes(api: Api, left: Value, right: Value | None, node: Node) -> None:
