@@ -853,6 +853,31 @@ def step_again(loss):
     assert len(tape.of(FunctionEnded)) == len(tape.of(AmpHidden)) == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "followed"), [("flag", 2), ("flags[{}]", 1)], ids=["one flag", "many flags"]
+)
+def test_conditions_of_many_nodes_leave_fewer_statements(
+    holds: Holds, monkeypatch: pytest.MonkeyPatch, asked: str, followed: int
+) -> None:
+    """Statements under conditions that grow are dear."""
+    monkeypatch.setattr(walks, "DEAR_STEPS", 20)
+    monkeypatch.setattr(walks, "MOST_TREES", 60)
+    lines = "".join(f"    if {asked.format(i)}:\n        return x\n" for i in range(20))
+    program = f"""
+def main(f, flag, flags, x, loss):
+    step(loss)
+{lines}
+    step_again(loss)
+
+def step(loss):
+    loss.backward()
+
+def step_again(loss):
+    loss.backward()
+"""
+    assert len(holds(HEAD + program).of(Backward)) == followed
+
+
 def test_data_that_is_taken_apart_by_recursion_is_walked_a_few_levels_deep(holds: Holds) -> None:
     tape = holds("""
         import torch

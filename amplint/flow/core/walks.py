@@ -29,6 +29,9 @@ from amplint.source.project import ProjectFile
 
 MOST_STEPS = 32_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
+DEAR_STEPS = 8_000
+MOST_TREES = 500_000
+"""So many, where so many nodes of conditions were made on the way: each statement takes ten times as long there."""
 PLENTY = 150_000
 """Once so many statements of a project were walked, each further entry point gets FEWER; once twice as many, FEWEST."""
 FEWER = 1_000
@@ -60,6 +63,8 @@ class Walks(Interpreter):
         """How many calls were not followed because no statements were left."""
         self._walks: Counter[object] = Counter()
         self._most = MOST_STEPS
+        self._trees = MOST_TREES
+        """So many nodes of conditions there may be in all."""
         self._walked = 0
         """Statements walked for all entry points so far."""
 
@@ -240,6 +245,7 @@ class Walks(Interpreter):
             self.state.surround(around)
         self.frame, self.silent, self.active, self.steps, self.cut_off = frame, False, {}, 0, False
         self._walks.clear()
+        self._trees = conditions.made() + MOST_TREES
         self._lost = self.lost
         limit = MOST_STEPS if self._walked < PLENTY else FEWER
         self._most = min(most or limit, limit)
@@ -285,7 +291,7 @@ class Walks(Interpreter):
     def budget_left(self, program: ir.Program) -> bool:
         """Whether a further call of a function may be followed."""
         self._walks[program.key] += 1
-        left = self.steps < self._most
+        left = self.steps < self._most and (self.steps < DEAR_STEPS or conditions.made() < self._trees)
         if left and self._walks[program.key] <= MOST_WALKS:
             return True
         self.cut_off = True

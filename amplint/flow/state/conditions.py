@@ -79,6 +79,11 @@ def is_full() -> bool:
     return len(_nodes) > _MOST_KEPT
 
 
+def made() -> int:
+    """How many trees there are that were made since the latest start over."""
+    return len(_nodes)
+
+
 def start_over() -> None:
     """Drops all trees that nobody holds. Those that somebody holds are not the same objects as equal ones that are
     made later: that costs time, and is right all the same."""
