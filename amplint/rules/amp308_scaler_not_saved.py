@@ -20,10 +20,10 @@ and no file on the way mentions `.scaler` or `save_state`.
 Silent: checkpoints without an optimizer, which are not for resuming, and those of projects that load the weights
 of models and never the state of an optimizer, as the object that gets it and the key of what it gets show; a scaler
 whose `state_dict()` is called anywhere in the files that are looked at together, or that is given to code out of sight;
-scalers that are disabled, come from out of sight, or are made anew in each round of the loop that saves, or by each
-call of the method that trains; objects with parts that may hold the scaler's state, such
-as `**self.extra_state()` or `**kwargs` beside the optimizer's. A dict of its own under a key, `"results": {...}`, is
-taken for what its key says.
+scalers that are disabled, come from out of sight, scale losses of bfloat16 regions alone, which need no scale, or are
+made anew in each round of the loop that saves, or by each call of the method that trains; objects with parts that may
+hold the scaler's state, such as `**self.extra_state()` or `**kwargs` beside the optimizer's. A dict of its own under
+a key, `"results": {...}`, is taken for what its key says.
 
 ## Why is this bad
 
@@ -153,12 +153,11 @@ class State(NamedTuple):
     loaded: tuple[StateLoaded, ...] = ()
     made: tuple[tuple[Hashable, Place], ...] = ()
     """Where optimizers and scalers were made."""
-    entered: bool = False
-    """Whether a region was entered, which was switched off or in bfloat16, as were all before it."""
+    bfloat16: bool = False
+    """Whether a region in bfloat16 was entered, and none that may be in float16."""
     float16: bool = False
-    """Whether one was entered that may be in float16."""
     idle: frozenset[Hashable] = frozenset()
-    """The scalers that have scaled only losses which need no scale."""
+    """The scalers whose latest loss was scaled after regions in bfloat16 alone: it needs no scale."""
 
     def where(self, thing: Hashable) -> Place | None:
         """Where one of them was made, if that is known."""
@@ -201,16 +200,15 @@ class ScalerNotSaved(FlowRule):
 
     def on_region_entered(self, state: State, event: RegionEntered, report: Report) -> Hashable:
         region = innermost(event.regions)
-        if region is None or state.float16:
+        if region is None or not region.enabled or state.float16:
             return state
-        needless = not region.enabled or region.dtype is DType.BFLOAT16
-        return state._replace(entered=needless, float16=not needless)
+        bfloat16 = region.dtype is DType.BFLOAT16
+        return state._replace(bfloat16=bfloat16, float16=not bfloat16)
 
     def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> Hashable:
         if event.act == "scale":
-            # the scale of what is computed in bfloat16 or float32 may be any
             others = state.idle - {event.scaler}
-            state = state._replace(idle=others | {event.scaler} if state.entered else others)
+            state = state._replace(idle=others | {event.scaler} if state.bfloat16 else others)
         if event.made is None:
             return state
         if event.act == "given" or (event.act == "state_dict" and not self.context.only_offers_state(event)):
