@@ -66,9 +66,8 @@ def _flaw(source: str) -> Unreadable | None:
             warnings.simplefilter("ignore")
             ast.parse(marked(1, source))
     except SyntaxError as error:
-        return Unreadable(
-            error.msg or "invalid syntax", max((error.lineno or 1) - 1, 1), max(error.offset or 1, 1)
-        )
+        said = (error.msg or "invalid syntax").partition(" (detected at line")[0]  # which counts the mark
+        return Unreadable(said, max((error.lineno or 1) - 1, 1), max(error.offset or 1, 1))
     except ValueError as error:
         reason = "it contains a lone surrogate" if isinstance(error, UnicodeError) else str(error)
         return Unreadable(reason)

@@ -80,6 +80,14 @@ def test_what_is_no_notebook_of_python(amplint, project: Path) -> None:
     assert done.stdout.splitlines()[2].startswith("Found 2 findings")
 
 
+def test_what_is_wrong_with_a_cell_names_no_line_of_its_own(amplint, project: Path) -> None:
+    """The line of a text that is open to its end is that of the finding."""
+    write(project / "a.ipynb", REGION, "path = 'model.pt\n")
+    done = amplint("--output-format=concise", "-q", "a.ipynb", fake=False).stdout
+    assert "this cell is not read: unterminated string literal" in done
+    assert "detected at" not in done
+
+
 def test_an_unfinished_cell_costs_no_other_one(amplint, project: Path) -> None:
     write(project / "a.ipynb", "import torch\nfrom model import loss_of", "x = \nfor y in", REGION)
     assert places(amplint, "a.ipynb")[0] == "a.ipynb:cell 2:1:5: warning[syntax-error]"
