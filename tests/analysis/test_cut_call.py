@@ -186,7 +186,7 @@ class Trainer:
 """
 
 
-TWICE = """
+PREPARED = """
 import torch
 
 
@@ -196,19 +196,10 @@ def prepare():
 
 def set_up():
     prepare()
+"""
+TRAINED = """
 
-
-def once(model, batch):
-    set_up()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cuda")
-    scaler.scale(model(batch).sum()).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    scaler.step(optimizer)
-    scaler.update()
-
-
-def again(model, batch):
+def {}(model, batch):
     set_up()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cuda")
@@ -217,6 +208,7 @@ def again(model, batch):
     scaler.step(optimizer)
     scaler.update()
 """
+TWICE = PREPARED + TRAINED.format("once") + TRAINED.format("again")
 
 
 def levels(folder: Path, program: str) -> set[Level]:

@@ -128,6 +128,22 @@ def test_a_finding_tells_what_it_assumes(kind: Assumed, tmp_path: Path) -> None:
         assert finding.assumes[0].text in finding.message
 
 
+@pytest.mark.parametrize(
+    ("dtype", "why"), [("float16", "It overflows"), ("bfloat16", "Half precision has two or three digits.")]
+)
+def test_why_says_what_the_type_does(tmp_path: Path, dtype: str, why: str) -> None:
+    """bfloat16 has the range of float32."""
+    program = f"""
+        import torch
+        def train(weight, data):
+            with torch.autocast("cuda", dtype=torch.{dtype}):
+                out = data @ weight
+            return out.exp()
+        """
+    [finding] = linted(tmp_path, program).findings
+    assert finding.why.startswith(why)
+
+
 def test_the_json_report_keeps_it(tmp_path: Path) -> None:
     result = linted(tmp_path, PROGRAMS[Assumed.FLAG])
     [made] = json.loads(render(result, Style()))

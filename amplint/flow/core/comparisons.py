@@ -181,7 +181,7 @@ def named(value: Value) -> Symbol | None:
         case Constant():
             return symbol("constant", value)
         case External():
-            return value.chosen if value.chosen is not None else symbol("external", value.name)
+            return value.symbol
         case Instance():
             return symbol("object", value.identity)
     return None

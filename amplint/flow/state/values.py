@@ -260,6 +260,11 @@ class External(Value):
     name: str
     chosen: Symbol | None = None
 
+    @property
+    def symbol(self) -> Symbol:
+        """What stands for it in questions."""
+        return self.chosen if self.chosen is not None else symbol("external", self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class ModuleFile(Value):

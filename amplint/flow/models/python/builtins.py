@@ -191,7 +191,7 @@ def _extreme(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         function: Callable[[Any], Any] = min if name == "builtins.min" else max
         return Constant(function(numbers))
     floats = [part for part in several if part.is_float]
-    if len(floats) == 1 and len(numbers) == len(several) - 1 and plain:
+    if len(floats) == 1 and all(isinstance(part, (Constant, Number)) or part.is_float for part in several):
         return floats[0]  # ``max(scaler.get_scale(), 1e-12)``
     names = [named(part) for part in several if isinstance(part, (Constant, Number, Unknown))]
     if len(names) < max(len(several), 1) or None in names or arguments.keywords:

@@ -129,7 +129,7 @@ def named(value: Value) -> Symbol | None:
         case Instance():
             return symbol("object", value.identity)
         case External():
-            return value.chosen if value.chosen is not None else symbol("external", value.name)
+            return value.symbol
         case ClassValue():
             return symbol("class", value.file.display, value.outline.qualified)
         case ModuleFile():

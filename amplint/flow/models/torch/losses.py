@@ -265,13 +265,12 @@ def _scale_operator(api: Api, operator: str, left: Value, right: Value | None, n
 
 _KNOWN = (Scale, Constant)
 _NUMBERS = (*_KNOWN, Number)
-_ZERO = Constant(0.0)
 
 
 def _is_known(value: Value | None) -> bool:
     """Whether a scale is turned into another number by it. Nobody divides zero by one: it stands for what is something
     else on another path."""
-    return isinstance(value, _KNOWN) and value != _ZERO
+    return isinstance(value, _KNOWN) and not (isinstance(value, Constant) and value.value == 0)
 
 
 def _computes(api: Api, left: Value, right: Value | None, node: Node) -> None:
