@@ -17,13 +17,13 @@ itself, with `torch.save` or `accelerator.save`, does not hold it either, while 
 rule speaks where the `Accelerator` is made with `mixed_precision="fp16"`, or with arguments that are not known,
 and no file on the way mentions `.scaler` or `save_state`.
 
-Silent: checkpoints without an optimizer, which are not for resuming, and those of projects that load the weights
-of models and never the state of an optimizer, as the object that gets it and the key of what it gets show; a scaler
-whose `state_dict()` is called anywhere in the files that are looked at together, or that is given to code out of sight;
-scalers that are disabled, come from out of sight, scale losses of bfloat16 regions alone, which need no scale, or are
-made anew in each round of the loop that saves, or by each call of the method that trains; objects with parts that may
-hold the scaler's state, such as `**self.extra_state()` or `**kwargs` beside the optimizer's. A dict of its own under
-a key, `"results": {...}`, is taken for what its key says.
+Silent: checkpoints without an optimizer, which are not for resuming, and those of projects that load the weights of
+models and never the state of an optimizer, as the object that gets it and the key of what it gets show; a scaler whose
+`state_dict()` is called anywhere in the files that are looked at together, or that is given to code out of sight, by
+itself or in a list or dict; scalers that are disabled, come from out of sight, scale losses of bfloat16 regions alone,
+which need no scale, or are made anew in each round of the loop that saves, or by each call of the method that trains;
+objects with parts that may hold the scaler's state, such as `**self.extra_state()` or `**kwargs` beside the
+optimizer's. A dict of its own under a key, `"results": {...}`, is taken for what its key says.
 
 ## Why is this bad
 

@@ -41,6 +41,9 @@ DECIDED = {
         print(f"{value:.2f}")
         never()
     """,
+    "a generic class with arguments": """
+        yes(Generic[int]().mode() == "generic")
+    """,
     "an object that is a dict": """
         table = Table(a=1)
         table["b"] = 2
@@ -372,6 +375,14 @@ AROUND = dedent("""
         ...
 
 
+    class Generic(torch.nn.Module, typing.Generic[typing.TypeVar("T")]):
+        def mode(self):
+            return "generic"
+
+    class Plain(torch.nn.Module):
+        ...
+
+
     class Doubled(dict):
         def __setitem__(self, key, value):
             super().__setitem__(key, 2 * value)
@@ -428,6 +439,14 @@ def test_what_is_decided(holds: Holds, body: str) -> None:
 
 
 UNDECIDED = {
+    "what a class that derives from one of torch gives for a key, and in a loop": """
+        Plain[0] = 1
+        for item in Plain:
+            if item == Plain[0]:
+                loss.backward()  # out
+            else:
+                loss.backward()  # out
+    """,
     "a list that grows in a loop": """
         items = []
         for one in flag:

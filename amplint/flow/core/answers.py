@@ -228,7 +228,7 @@ class Answers(Paths):
         return self.resolved(Arguments(), tell)
 
     def _given_away(self, node: Node, value: Value, inside: frozenset[Symbol] = frozenset()) -> Value:
-        """``inside``: the objects that hold the value, and whose methods others call."""
+        """``inside``: the lists and dicts that hold the value, and the objects that do whose methods others call."""
         value = self.contents(value)
         self._may_be_filled(value)
         if isinstance(value, kinds.BoundMethod):
@@ -236,6 +236,10 @@ class Answers(Paths):
         model = self.model_of(self.registry.havocs, value)
         if model is not None:
             model(self.machine, value, node)
+        if isinstance(value, (kinds.Sequence, Mapping)) and value.identity not in inside:
+            inside |= frozenset() if value.identity is None else {value.identity}
+            for part in _parts(value):
+                self.each(part, partial(self._given_away, node, inside=inside))
         return NONE
 
     def _called_by_others(self, method: kinds.BoundMethod, node: Node, inside: frozenset[Symbol]) -> None:
@@ -275,8 +279,9 @@ class Answers(Paths):
         return (type(value),)
 
     def model_of(self, table: Mapping_[type[Value] | str, M], value: Value) -> M | None:
-        """The model of a table for a value."""
-        for key in self.keys_of(value):
+        """The model of a table for a value. What is known of a class outside is about its objects: a class of the
+        project that derives from it is no such object."""
+        for key in (type(value),) if isinstance(value, kinds.ClassValue) else self.keys_of(value):
             model = table.get(key)
             if model is not None:
                 return model
@@ -290,6 +295,13 @@ class Answers(Paths):
         """Whether a model is registered for a method of what a value is, rather than of whatever object it may be."""
         keys = (key for key in self.keys_of(value) if key not in ("", Unknown, Instance, kinds.ClassValue))
         return any((key, name) in self.registry.methods for key in keys)
+
+
+def _parts(held: kinds.Sequence | Mapping) -> tuple[Value, ...]:
+    """What a list or dict holds."""
+    if isinstance(held, kinds.Sequence):
+        return held.items
+    return (*(item for _, item in held.items), *held.rest)
 
 
 def _news(value: Value, others: list[Value]) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.notes import Prepared
 from amplint.flow.models.torch.values import MODULE, OPTIMIZER, SCALER, Optimizer, Scaler, StateDict
 from amplint.flow.state.conditions import apply, leaves
@@ -218,9 +217,9 @@ def _is_of_object(value: Value) -> bool:
 
 def _beside_unknown(found: _Found, value: Value, part: _Part) -> _Found:
     """The same with a value that may not be known. The state of a scaler may hide in one under keys that are not known
-    either, in what code made that was given a scaler, and in one that got lost among too many alternatives."""
+    either, and in one that got lost among too many alternatives."""
     match value:
-        case Unknown() if value.kind == MAYBE_SCALED or _is_lost(value.symbol):
+        case Unknown() if _is_lost(value.symbol):
             return replace(found, complete=False)
         case Unknown() if not part.named and not part.apart and not _is_number(value.symbol):
             return replace(found, hidden=(*found.hidden, value.symbol))
