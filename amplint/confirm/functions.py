@@ -382,15 +382,14 @@ class FunctionMode(TorchFunctionMode):
         """Where a result got its precision."""
         function, site, tensors = call.function, call.site, call.tensors
         half = dtype in HALF
+        region = enabled_region(call.regions)
         if function.casts and _asked(function, call.args, call.kwargs) is not None:
             if half:
                 # a type that comes from elsewhere is the one that things run in anyway
                 return History(half_by_user=site) if _spelt_out(function, site) else History()
             converted = not tensors or not tensors[0].is_floating_point()
-            if dtype is torch.float32 and not converted and _spelt_out(function, site):
-                return History(raised=site)
-            return None
-        region = enabled_region(call.regions)
+            inside = region is not None and not converted and _spelt_out(function, site)
+            return History(raised=site) if dtype is torch.float32 and inside else None
         policy = function.policy(call.on_cpu)
         if half and region is not None and policy is Policy.LOWER:
             return History(born=site, born_in=region)

@@ -6,6 +6,10 @@ Reports an enabled autocast region in which parameters are updated and then used
 training loop or around `train_one_epoch(...)`, or a decorator on the function that contains the loop. Every
 update that can be followed counts: `optimizer.step()`, `scaler.step(optimizer)`, and helpers that call one.
 
+It is an error if the region lasts until the same gradients are computed again. If it ends before, and only another
+forward pass comes after the update, such as the discriminator's in the generator's loss or a validation, it is a
+warning.
+
 Silent: loops without an update (validation, inference), regions with `cache_enabled=False`, regions that
 cannot be enabled, a region that is opened and closed again in each step, and where only other networks run after
 the update, as far as it is known which ones the optimizer has.
@@ -177,11 +181,12 @@ from amplint.rules.wording import line_of
 @dataclass(frozen=True)
 class Seen:
     """What the open regions have seen: where gradients were computed, with the calls that led there, and the parameter
-    updates, the latest last, each with the modules that it is known to have changed (none: any). ``told``: it was told
-    of."""
+    updates, the latest last, each with the modules that it is known to have changed (none: any). ``again``: an update
+    and the first forward after it that uses what it has changed. ``told``: it was told of."""
 
     passes: tuple[tuple[Place, tuple[Place, ...]], ...] = ()
     updates: tuple[tuple[Place, frozenset[Hashable]], ...] = ()
+    again: tuple[Place, Forward] | None = None
     told: bool = False
 
 
@@ -211,17 +216,21 @@ class EpochWideAutocast(FlowRule):
         return replace(state, updates=(*others, (event.place, event.modules))[-MOST:])
 
     def on_region_exited(self, state: Seen, event: RegionExited, report: Report) -> Hashable:
-        return state if event.regions else Seen()
+        if event.regions:
+            return state
+        if state.again is not None and not state.told:
+            self._tell_of_one_step(*state.again, report)
+        return Seen()
 
     def on_cache_cleared(self, state: Seen, event: CacheCleared, report: Report) -> Hashable:
-        return state if state.told else replace(state, updates=())
+        return state if state.told else replace(state, updates=(), again=None)
 
     def on_forward(self, state: Seen, event: Forward, report: Report) -> Hashable:
-        if state.told or not event.trains or not _caches(event.regions):
+        if state.told or state.again is not None or not event.trains or not _caches(event.regions):
             return state
         for update, modules in reversed(state.updates):
             if not modules or self.context.may_share(event.module, modules):
-                return self._tell(state, update, event, "the forward", report)
+                return replace(state, again=(update, event))
         return state
 
     def on_backward(self, state: Seen, event: Backward, report: Report) -> Hashable:
@@ -233,37 +242,65 @@ class EpochWideAutocast(FlowRule):
         if not state.updates or not _caches(event.regions):
             return state
         # it runs once more, which needs a forward after the update, wherever that hides
-        what = "the next iteration's forward, before the backward"
-        return self._tell(state, state.updates[-1][0], event, what, report)
+        update, use = state.again or (state.updates[-1][0], event)
+        self._tell_of_all_steps(update, use, report)
+        return replace(state, told=True)
+
+    def _tell_of_all_steps(self, update: Place, use: Forward | Backward, report: Report) -> None:
+        what = "the forward" if isinstance(use, Forward) else "the next iteration's forward, before the backward"
+        self._tell(
+            update,
+            use,
+            what,
+            Level.ERROR,
+            "Torch casts a weight once for a whole region, so every later forward uses the weights from before the "
+            "update: the printed loss stands still while the parameters run away.",
+            "Open the region inside the loop, around forward and loss only, or pass `cache_enabled=False`.",
+            report,
+        )
+
+    def _tell_of_one_step(self, update: Place, use: Forward, report: Report) -> None:
+        """The region ends before the same gradients are computed again."""
+        self._tell(
+            update,
+            use,
+            "the forward",
+            Level.WARNING,
+            "Torch casts a weight once for a whole region, so what it casts before the update is used after it, too: "
+            "until the region ends the old weights answer for the new ones.",
+            "End the region before the update, or pass `cache_enabled=False`.",
+            report,
+        )
 
     def _tell(
-        self, state: Seen, update: Place, event: Forward | Backward, what: str, report: Report
-    ) -> Hashable:
-        region, use = event.regions[0], event.place
+        self,
+        update: Place,
+        use: Forward | Backward,
+        what: str,
+        level: Level,
+        why: str,
+        help: str,
+        report: Report,
+    ) -> None:
+        region = use.regions[0]
         place = region.place
         step = line_of(update, place)
-        message = (
-            f"one autocast region spans the parameter update on {step} and {what} on {line_of(use, place)}"
-        )
-        trail = (
-            opened(region),
-            (update, "the parameters are updated here"),
-            (use, "they are used here again"),
-        )
-        builder = NarrowRegion(place, update, caching(event.regions))
         report.add(
             self,
             place,
-            message,
-            why="Torch casts a weight once for a whole region, so every later forward uses the weights from before the "
-            "update: the printed loss stands still while the parameters run away.",
-            help="Open the region inside the loop, around forward and loss only, or pass `cache_enabled=False`.",
-            trail=trail,
+            f"one autocast region spans the parameter update on {step} and {what} on {line_of(use.place, place)}",
+            why=why,
+            help=help,
+            level=level,
+            trail=(
+                opened(region),
+                (update, "the parameters are updated here"),
+                (use.place, "they are used here again"),
+            ),
             subject=place,
-            builder=builder,
-            assumes=of_open(event.regions, place),
+            builder=NarrowRegion(place, update, caching(use.regions)),
+            assumes=of_open(use.regions, place),
         )
-        return replace(state, told=True)
 
 
 def _caches(regions: Regions) -> bool:

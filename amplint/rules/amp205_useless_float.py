@@ -4,11 +4,11 @@
 
 Reports `.float()`, `.to(torch.float32)` and `.type(torch.float32)` on a direct argument of an op that
 autocast runs in half: `@`, `matmul`, `bmm`, `baddbmm`, `einsum`, `linear`, convolutions, scaled dot product
-attention, and layers that consist of them, inside an enabled region.
+attention, and layers that consist of them, inside an enabled region, where the cast is in one, too.
 
 Silent where the cast matters: before an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
-`linalg`), on integers and masks, be it on one way only, in a region with `enabled=False`, and for
-`.double()`, which autocast does not touch.
+`linalg`), on integers and masks, be it on one way only, before the region and in one with `enabled=False`,
+and for `.double()`, which autocast does not touch.
 
 ## Why is this bad
 

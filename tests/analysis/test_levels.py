@@ -125,3 +125,37 @@ GUARD = """
 @pytest.mark.parametrize(("value", "level"), [("x @ weight", Level.ERROR), ("x.half()", Level.WARNING)])
 def test_who_casts_by_hand_knows_the_values(value: str, level: Level, tmp_path: Path) -> None:
     assert levels(tmp_path, GUARD.format(value=value), code="AMP403") == [level]
+
+
+TWO_NETWORKS = """
+    import torch
+    from torch import nn
+
+    generator, critic = nn.Linear(4, 8), nn.Linear(8, 1)
+    opt_g = torch.optim.SGD(generator.parameters(), lr=0.1)
+    opt_d = torch.optim.SGD(critic.parameters(), lr=0.1)
+    real, noise = torch.randn(4, 8), torch.randn(4, 4)
+
+    {outside}:
+        {inside}:
+            fake = generator(noise)
+            opt_d.zero_grad()
+            (critic(fake.detach()) - critic(real)).float().mean().backward()
+            opt_d.step()
+            opt_g.zero_grad()
+            (-critic(fake)).float().mean().backward()
+            opt_g.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("outside", "inside", "level"),
+    [
+        ("with torch.autocast('cpu')", "for _ in range(2)", Level.ERROR),
+        ("for _ in range(2)", "with torch.autocast('cpu')", Level.WARNING),
+    ],
+)
+def test_weights_of_one_step_before_are_no_standstill(
+    outside: str, inside: str, level: Level, tmp_path: Path
+) -> None:
+    assert levels(tmp_path, TWO_NETWORKS.format(outside=outside, inside=inside), "AMP102") == [level]

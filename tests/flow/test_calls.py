@@ -70,6 +70,21 @@ CALLS = {
             with torch.autocast("cuda"):
                 step(loss)
     """,
+    "a keyword that is given twice": """
+        def step(loss, mode, **options):
+            loss.backward()  # out
+
+        def pass_on(loss, **options):
+            step(loss, mode=True, **options)
+            loss.backward()  # out
+
+        def main(loss, settings):
+            if settings.first:
+                pass_on(loss, clip=1.0)
+            elif settings.second:
+                pass_on(loss, mode=False, **settings.more)
+                loss.backward()  # never
+    """,
     "two calls deep": """
         def inner(loss):
             loss.backward()  # in

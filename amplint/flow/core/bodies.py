@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import Condition, apply, either, leaves
+from amplint.flow.state.conditions import Condition, apply, both, either, leaves
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -37,6 +38,18 @@ def refused(program: Program, given: Arguments) -> Condition:
     found: Condition = FALSE
     for value in unknown:
         found = either(found, apply(_is_given, value))
+    return found
+
+
+def given_twice(keywords: Iterable[tuple[str, Value]]) -> Condition:
+    """Where Python refuses the keywords of a call, whatever is called: ``f(mode=True, **options)`` where the options
+    have a mode, too."""
+    given: dict[str, Condition] = {}
+    found: Condition = FALSE
+    for name, value in keywords:
+        here = apply(_is_given, value)
+        found = either(found, both(given.get(name, FALSE), here))
+        given[name] = either(given.get(name, FALSE), here)
     return found
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from amplint.flow.core.api import Arguments
+from amplint.flow.core.bodies import given_twice
 from amplint.flow.core.calls import named_in_settings
 from amplint.flow.core.comparisons import compare
 from amplint.flow.core.displays import comprehension, dict_display, display
@@ -185,6 +186,8 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
         else:
             positional.append(value)
             nodes.append(argument.value)
+    if any(argument.star == "**" for argument in node.arguments):
+        m.assume(negation(given_twice(keywords)))
     return Arguments(
         tuple(positional),
         tuple(keywords),

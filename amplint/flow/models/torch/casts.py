@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
-from amplint.events import Cast, Certainty, DType
+from amplint.events import Cast, Certainty, DType, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
@@ -109,8 +109,10 @@ def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = Tru
     if to is DType.FLOAT32 and spelt_out:
         known = before.dtype is not None and before.dtype.is_floating
         certainty = before.certainty if known else Certainty.LIKELY
-        # autocast leaves float64 alone: what comes from there goes on being cast only by this
-        own = None if before.dtype is DType.FLOAT64 else api.place(node)
+        # autocast leaves float64 alone: what comes from there goes on being cast only by this, and what is prepared
+        # before the region may come from there, and asks nothing of an op in it
+        outside = enabled_region(regions(api)) is None
+        own = None if before.dtype is DType.FLOAT64 or outside else api.place(node)
         raised = Tensor(to, raised=own, certainty=certainty, device=before.device)
         return replace(raised, terms=carried(api, value))
     if to.is_half:
