@@ -247,7 +247,9 @@ class EpochWideAutocast(FlowRule):
         return replace(state, told=True)
 
     def _tell_of_all_steps(self, update: Place, use: Forward | Backward, report: Report) -> None:
-        what = "the forward" if isinstance(use, Forward) else "the next iteration's forward, before the backward"
+        what = (
+            "the forward" if isinstance(use, Forward) else "the next iteration's forward, before the backward"
+        )
         self._tell(
             update,
             use,
