@@ -554,6 +554,8 @@ class Framework:
     """The functions of torch that it has methods of the same names for, with what these take."""
     hook: str = ""
     """The method of the user's in which it has divided the gradients, where none of its own does so."""
+    backward: str = ""
+    """The method that scales a loss and computes its gradients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -691,6 +693,8 @@ class FrameworkUnscaled(Event):
     shows what the framework's scaler does."""
 
     float16: bool = False
+    told: bool = False
+    """Whether an argument in sight asks for a precision."""
 
 
 @dataclass(frozen=True, slots=True)

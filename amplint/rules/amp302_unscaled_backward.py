@@ -10,7 +10,8 @@ one divides.
 And it reports the backward pass of a loss from a float16 region whose gradients a step applies without any scaler,
 where the function has a scaler at hand: as a local name, or as an attribute of the same object, such as the one that
 another method trains with. Where there is no scaler to be had, that is missing-grad-scaler. Beside a framework's
-`accelerator.backward(loss)` that scales, it reports `other.backward()` before the same step.
+`accelerator.backward(loss)` that scales, it reports `other.backward()` before the same step, and `loss.backward()`
+before a step that the scaler of a framework takes, which an argument tells to train in float16.
 
 Silent: the branch for `scaler is None` or for a flag that also switches the scaler off, losses with an optimizer
 of their own that steps without the scaler, `backward(inputs=…)`, frameworks whose `backward` scales by itself,
@@ -107,12 +108,15 @@ from amplint.amp.protocol import Fault, Violation
 from amplint.events import (
     Backward,
     Event,
+    Forward,
+    Framework,
     FrameworkScaled,
     FunctionEnded,
     OptimizerStepped,
     Place,
     ScalerUsed,
 )
+from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, opened
@@ -132,9 +136,15 @@ class Beside(NamedTuple):
     step: Place | None = None
 
 
+class Plain(NamedTuple):
+    """A backward pass of torch's own, whose gradients nothing has applied or dropped since."""
+
+    place: Place
+
+
 class UnscaledBackward(ProtocolRule, Float16Training):
     """A loss that nobody multiplied but the scaler's step divides, or that a scaler at hand could have scaled. The
-    state is that of Float16Training, or Beside where a framework scales."""
+    state is that of Float16Training, Beside where a framework scales, or Plain where one may step."""
 
     shown_by = (Backward, ScalerUsed)
     evidence = ("scale", "norm")
@@ -155,24 +165,54 @@ class UnscaledBackward(ProtocolRule, Float16Training):
     def on_framework_unscaled(self, state: Hashable, event: Event, report: Report) -> Hashable:
         return None if isinstance(state, Beside) and state.step is None else state
 
-    on_gradients_zeroed = on_amp_hidden = on_framework_unscaled
+    def on_gradients_zeroed(self, state: Hashable, event: Event, report: Report) -> Hashable:
+        return None if isinstance(state, Plain) else self.on_framework_unscaled(state, event, report)
+
+    on_amp_hidden = on_gradients_zeroed
+
+    def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
+        found = super().on_forward(None if isinstance(state, Plain) else state, event, report)
+        return state if isinstance(state, Plain) and found is None else found
 
     def on_function_ended(self, state: Hashable, event: FunctionEnded, report: Report) -> Hashable:
         self._tell_beside(state, report)
         return state
 
     def on_backward(self, state: Hashable, event: Backward, report: Report) -> Hashable:
+        scaled = event.scaled or event.unclear or event.partial
         if not isinstance(state, Beside):
-            return super().on_backward(state, event, report)
-        if event.scaled or event.unclear or event.partial or state.step is not None:
+            found = super().on_backward(state, event, report)
+            return Plain(event.place) if found is None and not scaled else found
+        if scaled or state.step is not None:
             return state
         return state._replace(plain=state.plain or event.place)
 
     def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+        if isinstance(state, Plain):
+            if event.owner is not None and event.scales and not event.via_scaler:
+                self._tell_plain(state.place, event, event.owner, report)
+            return None
         if not isinstance(state, Beside):
             return super().on_optimizer_stepped(state, event, report)
         divides = event.framework and state.plain is not None and state.step is None
         return state._replace(step=event.place) if divides else None
+
+    def _tell_plain(self, place: Place, step: OptimizerStepped, owner: Framework, report: Report) -> None:
+        condition = f" with `{owner.setting}`" if step.chosen else ""
+        report.add(
+            self,
+            place,
+            f"{quoted(place)} scales no loss, and the step on {line_of(step.place, place)} divides its gradients by "
+            f"the scale{condition}",
+            why=f"`{owner.setting}` makes a gradient scaler that steps this optimizer. If it has scaled no loss yet, "
+            "torch raises `AssertionError: Attempted step but _scale is None.`, else the gradients count for "
+            "1 / scale of what they should.",
+            help=f"Write `{owner.backward}(loss)`.",
+            level=Level.WARNING if step.chosen else None,
+            trail=((step.place, "the step that divides them"),),
+            builder=NoFix("the framework may have another name here"),
+            assumes=(Assumption(Assumed.FLAG, condition.strip()),) if step.chosen else (),
+        )
 
     def _tell_beside(self, state: Hashable, report: Report) -> None:
         if not isinstance(state, Beside) or state.plain is None or state.step is None:

@@ -13,7 +13,9 @@ Reports `scaler.unscale_(optimizer)`
 
 accelerate's `clip_grad_norm_` and `clip_grad_value_` unscale the gradients of every optimizer that was prepared, so
 a second one before the next step is reported as well: as an error for `mixed_precision="fp16"`, as a warning where
-that is a setting.
+that is a setting. So is the step of another prepared optimizer after the first one, with no backward pass in between:
+each step ends with the scaler's `update()`, so that the second one divides its gradients once more. That is told of
+where an argument asks for a precision.
 
 The third one is judged only where the backward pass surely reaches the same parameters: there is one optimizer, or
 it is the same call in the next iteration.
@@ -39,6 +41,7 @@ Measured with torch 2.13.0 on the CPU:
 | `step`, `update`, scaled backward pass without `zero_grad` | silent: the old ones count for 1/scale; an `inf` stays |
 | `unscale_(wrapper.optimizer)`, clip, `step(wrapper)` | silent: the clipped gradients are divided by the scale again |
 | `unscale_`, `update`, scaled backward pass, `step` | silent: what was there before is divided twice and vanishes |
+| `unscale_` of two optimizers, `step` and `update` for one, then for the other | silent: the second is divided twice |
 
 ## Example
 
@@ -105,9 +108,10 @@ loop changes, or where a clip follows the step as well: it has to be moved by ha
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import AmpHidden, Backward, FrameworkUnscaled, OptimizerStepped, Place, ScalerUsed
+from amplint.events import Backward, FrameworkUnscaled, GradientsZeroed, OptimizerStepped, Place, ScalerUsed
 from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
@@ -118,9 +122,29 @@ from amplint.rules.wording import line_of, quoted
 _AGAIN = "`RuntimeError: unscale_() has already been called on this optimizer since the last update().`"
 
 
+class Unscaled(NamedTuple):
+    """Where a framework has unscaled the gradients of all optimizers in order to clip some, whether it surely does, or
+    is told in which precision to train, and the first step since, with its optimizer."""
+
+    place: Place
+    float16: bool
+    told: bool
+    optimizer: Hashable = None
+    step: Place | None = None
+
+    @property
+    def level(self) -> Level | None:
+        """None, the rule's own, if it is sure."""
+        return None if self.float16 else Level.WARNING
+
+    @property
+    def assumes(self) -> tuple[Assumption, ...]:
+        """What has to hold, for the ledger."""
+        return () if self.float16 else (Assumption(Assumed.FLAG, 'with `mixed_precision="fp16"`'),)
+
+
 class UnscaleMisplaced(ProtocolRule):
-    """An unscale_ at the wrong time. The state is where a framework has unscaled all gradients in order to clip
-    some, or None."""
+    """An unscale_ at the wrong time. The state is Unscaled or None."""
 
     shown_by = (ScalerUsed,)
     raises = r"unscale_\(\) (has already been called|is being called after step)"
@@ -136,41 +160,66 @@ class UnscaleMisplaced(ProtocolRule):
     )
 
     def on_framework_unscaled(
-        self, state: Place | None, event: FrameworkUnscaled, report: Report
+        self, state: Unscaled | None, event: FrameworkUnscaled, report: Report
     ) -> Hashable:
+        here = Unscaled(event.place, event.float16, event.told)
         if state is None:
-            return event.place
-        before = "in the iteration before" if state == event.place else f"on {line_of(state, event.place)}"
+            return here
+        if state.step is not None:
+            return state  # the step has ended the record: torch lets the gradients be divided again
+        first = state.place
+        before = "in the iteration before" if first == event.place else f"on {line_of(first, event.place)}"
         condition = "Torch" if event.float16 else 'With `mixed_precision="fp16"` torch'
-        message = (
-            f"{quoted(event.place)} unscales the gradients of all prepared optimizers, as did the clip {before}, with "
-            "no step in between"
-        )
-        level = None if event.float16 else Level.WARNING
-        builder = NoFix("which parameters share a limit, only the author knows")
-        assumes = () if event.float16 else (Assumption(Assumed.FLAG, 'with `mixed_precision="fp16"`'),)
-        trail = ((state, "unscaled before here"),)
         report.add(
             self,
             event.place,
-            message,
+            f"{quoted(event.place)} unscales the gradients of all prepared optimizers, as did the clip {before}, with "
+            "no step in between",
             why=f"{condition} raises {_AGAIN}",
             help="Clip once for all parameters, or right before the step of each optimizer.",
-            level=level,
-            trail=trail,
-            builder=builder,
-            assumes=assumes,
+            level=here.level,
+            trail=((first, "unscaled before here"),),
+            builder=NoFix("which parameters share a limit, only the author knows"),
+            assumes=here.assumes,
         )
-        return event.place
+        return here
 
-    def on_optimizer_stepped(self, state: Place | None, event: OptimizerStepped, report: Report) -> Hashable:
+    def on_optimizer_stepped(
+        self, state: Unscaled | None, event: OptimizerStepped, report: Report
+    ) -> Hashable:
+        if state is None or not event.framework or not state.told:
+            return None
+        if state.step is None:
+            return state._replace(optimizer=event.optimizer, step=event.place)
+        if event.optimizer != state.optimizer and None not in (event.optimizer, state.optimizer):
+            self._tell_of_second_step(state, state.step, event.place, report)
+        return state
+
+    def _tell_of_second_step(self, state: Unscaled, first: Place, second: Place, report: Report) -> None:
+        clip = f"{quoted(state.place)} on {line_of(state.place, second)}"
+        condition = "" if state.float16 else ' with `mixed_precision="fp16"`'
+        report.add(
+            self,
+            second,
+            f"{quoted(second)} divides gradients that {clip} has divided by the scale before{condition}",
+            why=f"The clip unscales those of all prepared optimizers, and the step on {line_of(first, second)} ends "
+            "with the scaler's `update()`, which forgets that. At the initial scale 1/65536 of the update is left.",
+            help="Compute, clip and apply the gradients of one optimizer after the other, or prepare one optimizer "
+            "with a parameter group for each.",
+            level=state.level,
+            trail=((state.place, "unscaled here"), (first, "the first step")),
+            builder=NoFix("which of the two ways suits, only the author knows"),
+            assumes=state.assumes,
+        )
+
+    def on_gradients_zeroed(self, state: Unscaled | None, event: GradientsZeroed, report: Report) -> Hashable:
+        stepped = state is not None and event.optimizer is not None and event.optimizer == state.optimizer
+        return state if stepped else None
+
+    def on_backward(self, state: Unscaled | None, event: Backward, report: Report) -> Hashable:
         return None
 
-    def on_backward(self, state: Place | None, event: Backward, report: Report) -> Hashable:
-        return None
-
-    def on_amp_hidden(self, state: Place | None, event: AmpHidden, report: Report) -> Hashable:
-        return None
+    on_framework_scaled = on_amp_hidden = on_backward
 
     def builder_of(self, violation: Violation) -> FixBuilder:
         """After the step the call goes; else it moves in front of the step."""

@@ -57,6 +57,7 @@ _FRAMEWORK = Framework(
         ("clip_grad_norm_", ("parameters", "max_norm", "norm_type")),
         ("clip_grad_value_", ("parameters", "clip_value")),
     ),
+    backward="accelerator.backward",
 )
 _TYPES: dict[object, DType] = {"fp16": DType.FLOAT16, "bf16": DType.BFLOAT16}
 """What regions run matrix products in, by ``mixed_precision``."""

@@ -61,9 +61,16 @@ TRAINERS = (
 FABRIC = "fabric"
 """The kind of unknown objects that are used as a Fabric is."""
 _SCALED: frozenset[object] = frozenset({16, "16", "16-mixed"})
-_FRAMEWORK = Framework('precision="16-mixed"', "fabric.setup", "fabric.clip_gradients")
+_FRAMEWORK = Framework(
+    'precision="16-mixed"', "fabric.setup", "fabric.clip_gradients", backward="fabric.backward"
+)
 _CONFIGURED = "what configure_optimizers gave"
-_MANUAL = Framework('precision="16-mixed"', "self.optimizers", hook="on_before_optimizer_step")
+_MANUAL = Framework(
+    'precision="16-mixed"',
+    "self.optimizers",
+    hook="on_before_optimizer_step",
+    backward="self.manual_backward",
+)
 _TYPES: dict[object, DType] = {
     16: DType.FLOAT16,
     "16": DType.FLOAT16,

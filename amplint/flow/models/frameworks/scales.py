@@ -187,7 +187,9 @@ def told_of_unscaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework divides the gradients of all optimizers that it has prepared, if it scales losses."""
     on = scales(api, framework)
     if on is not False:
-        api.emit(FrameworkUnscaled(api.place(node), regions(api), on is True))
+        found = precision_of(api, framework)
+        told = found is not None and found.told
+        api.emit(FrameworkUnscaled(api.place(node), regions(api), on is True, told))
         api.set_note(_GRADIENTS, Unscaled())
 
 

@@ -55,7 +55,7 @@ ARGUMENTS = tuple(
     )
 )
 _ACCELERATOR = "accelerate.Accelerator"
-_FRAMEWORK = Framework("fp16=True", "Trainer", "Trainer")
+_FRAMEWORK = Framework("fp16=True", "Trainer", "Trainer", backward="self.accelerator.backward")
 _OF_TRAINER = ("model", "args")
 _ELSEWHERE = ("deepspeed", "fsdp", "half_precision_backend", "fp16_backend", "parallelism_config")
 """Arguments that may hand training over to a package which casts and scales by itself."""
