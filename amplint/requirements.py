@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from configparser import ConfigParser
+from configparser import Error as ConfigurationError
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -27,10 +29,10 @@ _MOST_DIGITS = 9
 
 def project_torch(start: Path) -> tuple[TorchBounds, Path] | None:
     """The torch versions that the project around ``start`` asks for and the file that says so: the nearest
-    pyproject.toml, setup.cfg, setup.py, requirements*.txt, constraints*.txt, requirements/*.txt, pixi.toml, metadata of
-    a built distribution or environment file of conda upwards that names torch with a version, or a wheel of it, up to
-    the root of the git repository. A lock file counts where none of these beside it says anything: what is declared is
-    what the project is to run with, what is locked only what its authors run."""
+    pyproject.toml, setup.cfg, setup.py, settings.ini, requirements*.txt, constraints*.txt, requirements/*.txt,
+    pixi.toml, metadata of a built distribution or environment file of conda upwards that names torch with a version, or
+    a wheel of it, up to the root of the git repository. A lock file counts where none of these beside it says anything:
+    what is declared is what the project is to run with, what is locked only what its authors run."""
     start = start.resolve()
     for directory in (start, *start.parents):
         for path, read in _sources(directory):
@@ -88,7 +90,7 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
         names = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     except OSError:
         return
-    for name, read in (("pyproject.toml", _pyproject), ("setup.cfg", _setup_cfg), ("setup.py", _setup_py)):
+    for name, read in _DECLARING:
         if name in names:
             yield directory / name, read
     for name in sorted(names):
@@ -101,6 +103,8 @@ def _sources(directory: Path) -> Iterator[tuple[Path, Any]]:
         yield directory / "pixi.toml", _pixi
     for path in _metadata(directory, names):
         yield path, _requires_dist
+    for path in _of_setuptools(directory):
+        yield path, _requirements
     for name in sorted(names):
         if ("environment" in name or name.startswith("conda.")) and name.endswith((".yml", ".yaml")):
             yield directory / name, _environment
@@ -123,6 +127,19 @@ def _metadata(directory: Path, names: set[str]) -> list[Path]:
     unpacked = [name for name in names if name.endswith(".dist-info")]
     found = [directory / name / "METADATA" for name in unpacked] if len(unpacked) == 1 else []
     return [directory / "PKG-INFO", *found] if "PKG-INFO" in names else found
+
+
+def _of_setuptools(directory: Path) -> list[Path]:
+    """What setuptools has worked out of a ``setup.py``, in a source archive and in a checkout that is installed."""
+    try:
+        return [found for place in ("", "src") for found in _one(directory / place)]
+    except OSError:
+        return []
+
+
+def _one(folder: Path) -> list[Path]:
+    found = sorted(folder.glob("*.egg-info/requires.txt"))
+    return found if len(found) == 1 else []
 
 
 def _requires_dist(path: Path) -> Iterator[TorchBounds]:
@@ -187,6 +204,18 @@ def _each(clauses: Iterable[str]) -> Iterator[TorchBounds]:
 def _setup_cfg(path: Path) -> Iterator[TorchBounds]:
     for line in text_with(path, "torch").splitlines():
         yield from _requirement(line.rpartition(" = ")[2])
+
+
+def _settings_ini(path: Path) -> Iterator[TorchBounds]:
+    """That of nbdev: ``requirements = fastcore>=1.3 torch>=1.7``."""
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text_with(path, "torch"))
+    except ConfigurationError:
+        return
+    for key in ("requirements", "pip_requirements"):
+        for requirement in parser.defaults().get(key, "").split():
+            yield from _requirement(requirement)
 
 
 def _requirements(path: Path) -> Iterator[TorchBounds]:
@@ -368,3 +397,12 @@ def _clause(release: _Release, bare: str) -> tuple[Version | None, Version | Non
             return None, (major, minor - 1) if minor else (major - 1, _ANY_MINOR)
         case _:
             return None, None
+
+
+_DECLARING: tuple[tuple[str, Callable[[Path], Iterator[TorchBounds]]], ...] = (
+    ("pyproject.toml", _pyproject),
+    ("setup.cfg", _setup_cfg),
+    ("setup.py", _setup_py),
+    ("settings.ini", _settings_ini),
+)
+"""The files in which packages declare what they need."""

@@ -36,7 +36,8 @@ def pieces(file: ProjectFile) -> Iterable[Slice]:
     for part in scopes:
         if _reads(facts.of(part), imported):
             whole = _outermost(facts, part)
-            found += whole.chunks if isinstance(whole, ClassOutline) else [(whole.line, whole.end_line)]
+            lines = whole.chunks if isinstance(whole, ClassOutline) else [(whole.line, whole.end_line)]
+            found += (_statement_around(file, one) or one for one in lines)
     return [file.slice(first, last) for first, last in sorted(set(found))]
 
 
@@ -48,6 +49,12 @@ def _outermost(facts: FileFacts, part: FunctionOutline | ClassOutline) -> Functi
             whole = around
         around = facts.around(around)
     return whole
+
+
+def _statement_around(file: ProjectFile, lines: tuple[int, int]) -> tuple[int, int] | None:
+    """The statements of the file among which a definition stands that is none of its own: a handler or branch around it
+    may be for releases that lack something."""
+    return next((each for each in file.outline.chunks if each[0] <= lines[0] and lines[1] <= each[1]), None)
 
 
 def _reads(facts: Facts, imported: set[str]) -> bool:

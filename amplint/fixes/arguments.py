@@ -65,7 +65,24 @@ def put_first(call: cst.Call, arg: cst.Arg) -> cst.Call:
     if isinstance(space, cst.ParenthesizedWhitespace):
         line = cst.ParenthesizedWhitespace(indent=space.indent, last_line=space.last_line)
         comma = cst.Comma(whitespace_after=line)
+        return call.with_changes(args=[arg.with_changes(comma=comma), *_one_a_line(call.args, comma)])
     return call.with_changes(args=[arg.with_changes(comma=comma), *call.args])
+
+
+def _one_a_line(args: Sequence[cst.Arg], between: cst.Comma) -> Sequence[cst.Arg]:
+    """The arguments that stand on one line between the brackets, without a comma at the end: with one more there, each
+    has a line and a comma of its own, as formatters write it."""
+    last = args[-1]
+    end = last.whitespace_after_arg
+    if isinstance(last.comma, cst.Comma) or not isinstance(end, cst.ParenthesizedWhitespace):
+        return args
+    commas = [arg.comma for arg in args if isinstance(arg.comma, cst.Comma)]
+    if any(isinstance(comma.whitespace_after, cst.ParenthesizedWhitespace) for comma in commas):
+        return args
+    own = last.with_changes(
+        comma=cst.Comma(whitespace_after=end), whitespace_after_arg=cst.SimpleWhitespace("")
+    )
+    return [*(arg.with_changes(comma=between) for arg in args[:-1]), own]
 
 
 def fitted(file: ParsedFile, old: cst.Call, new: cst.Call, length: int) -> cst.Call:

@@ -243,10 +243,11 @@ class Driver:
     def _from(self, entry: FunctionValue) -> Iterator[Walk]:
         news = self.calls.news(entry, self._reached())
         if news is not None:
-            most = self.interpreter.budget(new=news >= Weight.ENTRY)
-            again = id(entry.outline) in self.interpreter.cut_short
-            most = min(most, FEWER) if again or entry.file in self._in_passing else most
+            passing, known = entry.file in self._in_passing, frozenset(self.interpreter.cut_short)
+            most = self.interpreter.budget(entry, new=news >= Weight.ENTRY, passing=passing)
             yield from self._guarded(entry, self._walks_of(entry, most))
+            if passing:  # what a test did not get to has had no walk of its own
+                self.interpreter.cut_short &= known
         self.interpreter.reached.add(id(entry.outline))
 
     def _islands(self) -> Iterator[Walk]:
@@ -280,14 +281,13 @@ class Driver:
         for (file, given), event in self._models.items():
             for forward in candidates.forwards(file, given):
                 if not self._is_judged(forward):
-                    call = Call(event.place, None)
-                    yield from self._guarded(forward, self._walk_inside(forward, event, given, call))
+                    walks = self._walk_inside(forward, event, given, Call(event.place, None))
+                    yield from self._guarded(forward, walks)
 
     def _is_judged(self, forward: FunctionValue) -> bool:
         """Whether some walk went through a function inside a region."""
-        outline = forward.outline
-        assert outline is not None
-        lines = range(outline.line, outline.end_line + 1)
+        assert forward.outline is not None
+        lines = range(forward.outline.line, forward.outline.end_line + 1)
         return not self._inside.get(forward.file.display, set()).isdisjoint(lines)
 
     def _walk_inside(

@@ -465,3 +465,46 @@ def test_a_function_is_lowered_for_a_decorator_only_if_that_may_do_something(
     """
     checked(tmp_path, program=text)
     assert ("decorated" in names) is lowered
+
+
+def test_what_a_test_does_not_get_to_has_a_walk_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "FEWER", 20)
+    steps = "\n                ".join(f"self.log({number})" for number in range(60))
+    trainer = f"""
+        import torch
+
+
+        def half(x):
+            with torch.autocast("cuda", dtype=torch.float16):
+                return x @ x
+
+
+        class Trainer:
+            def log(self, number):
+                torch.zeros(number)
+
+            def train(self, x):
+                {steps}
+                y = half(x)
+                return y.pow(2).sum()
+    """
+    start = """
+        from trainer import Trainer
+
+
+        def main():
+            raise SystemExit
+            Trainer().train(None)
+    """
+    test = """
+        from trainer import Trainer
+
+
+        def test_training():
+            Trainer().train([])
+    """
+    assert lines(checked(tmp_path, trainer=trainer, start=start, test_trainer=test)) == {
+        ("missing-float", 76)
+    }

@@ -273,6 +273,33 @@ def test_what_a_built_distribution_says_of_itself(tmp_path: Path, name: str) -> 
     assert project_torch(tmp_path) == (((1, 10), (2, 1)), path)
 
 
+@pytest.mark.parametrize("name", ["trainer.egg-info", "src/trainer.egg-info"])
+def test_what_setuptools_has_worked_out(tmp_path: Path, name: str) -> None:
+    (tmp_path / "setup.py").write_text("setup(install_requires=open('needs.txt').read().split())  # torch\n")
+    folder = tmp_path / name
+    folder.mkdir(parents=True)
+    (folder / "requires.txt").write_text("numpy\ntorch==2.0.0\n\n[test]\npytest\n")
+    assert project_torch(tmp_path) == (((2, 0), (2, 0)), folder / "requires.txt")
+    other = folder.parent / "other.egg-info"
+    other.mkdir()
+    (other / "requires.txt").write_text("torch==1.9\n")
+    assert project_torch(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        ("[DEFAULT]\nlib_name = trainer\nrequirements = fastcore>=1.3 torch>=1.7\n", ((1, 7), None)),
+        ("[DEFAULT]\npip_requirements = torch>=2.1,<2.4\ndev_requirements = torch==2.9\n", ((2, 1), (2, 3))),
+        ("requirements = torch>=1.7\n", None),
+    ],
+)
+def test_settings_of_nbdev(text: str, bounds: TorchBounds | None, tmp_path: Path) -> None:
+    path = tmp_path / "settings.ini"
+    path.write_text(text)
+    assert project_torch(tmp_path) == (None if bounds is None else (bounds, path))
+
+
 def test_an_environment_says_nothing_of_the_project(tmp_path: Path) -> None:
     for name in ("trainer-1.0", "other-2.0"):
         folder = tmp_path / f"{name}.dist-info"

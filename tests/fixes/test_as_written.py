@@ -198,6 +198,22 @@ def test_a_line_is_not_broken(line: str) -> None:
     assert fixed(before) == after
 
 
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("enabled=on", "enabled=on,"),
+        ("enabled=on, cache_enabled=on", "enabled=on,\n        cache_enabled=on,"),
+        ("enabled=on,\n        cache_enabled=on", "enabled=on,\n        cache_enabled=on"),
+        ("enabled=on,", "enabled=on,"),
+    ],
+)
+def test_arguments_between_brackets_get_a_line_each(given: str, written: str) -> None:
+    text = "import torch\n\ndef f(on):\n    return {}(\n        {}\n    )\n"
+    region = '"cuda",\n        dtype=torch.float16,\n        '
+    after = text.format("torch.amp.autocast", region + written)
+    assert fixed(text.format("torch.cuda.amp.autocast", given)) == after
+
+
 def test_keywords_are_spaced_as_those_beside_them() -> None:
     text = (
         "import torch\nfrom torch.cuda.amp import autocast\n\ndef f(on):\n    return autocast(enabled = on)\n"

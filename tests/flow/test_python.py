@@ -41,6 +41,20 @@ DECIDED = {
         print(f"{value:.2f}")
         never()
     """,
+    "what a tuple, a list and arguments in surplus are": """
+        def pair():
+            return 1, None
+        def rest(*args):
+            return args
+        yes(isinstance(pair(), tuple))
+        yes(isinstance(pair(), (list, tuple)))
+        no(isinstance(pair(), list))
+        yes(isinstance(rest(1), tuple))
+        yes(isinstance([1], list))
+        no(isinstance([1], tuple))
+        yes(isinstance({1}, set))
+        no(isinstance(pair(), Child))
+    """,
     "a generic class with arguments": """
         yes(Generic[int]().mode() == "generic")
     """,
@@ -439,6 +453,12 @@ def test_what_is_decided(holds: Holds, body: str) -> None:
 
 
 UNDECIDED = {
+    "whether what is cut off something is a tuple or a list": """
+        if isinstance(sorted((1, 2))[:1], tuple):
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
     "what a class that derives from one of torch gives for a key, and in a loop": """
         Plain[0] = 1
         for item in Plain:

@@ -65,7 +65,7 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
         match parameter.kind:
             case "*":
                 rest = given.positional[position:]
-                m.state.bind(parameter.name, Sequence(rest, not given.unclear))
+                m.state.bind(parameter.name, Sequence(rest, not given.unclear, kind=tuple))
                 position = len(given.positional)
             case "**":
                 items = tuple(named.items())

@@ -27,6 +27,9 @@ MOST_OPEN = 2
 """Of so many items of a list it may be open whether they are in it: all such lists are told apart."""
 
 
+_KINDS = {"list": list, "set": set, "tuple": tuple}
+
+
 def display(m: Machine, node: ir.Display) -> Value:
     items: list[Value] = []
     exact = node.kind != "set"
@@ -40,9 +43,8 @@ def display(m: Machine, node: ir.Display) -> Value:
                 items.append(m.each(value, partial(_item_of, m, element)))
         else:
             items.append(m.evaluate(element))
-    return _kept(
-        m, Sequence(tuple(items), exact, identity=m.fresh_display(node) if node.kind == "list" else None)
-    )
+    identity = m.fresh_display(node) if node.kind == "list" else None
+    return _kept(m, Sequence(tuple(items), exact, identity=identity, kind=_KINDS.get(node.kind)))
 
 
 def dict_display(m: Machine, node: ir.DictDisplay) -> Value:

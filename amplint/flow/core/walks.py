@@ -84,10 +84,11 @@ class Walks(Interpreter):
     def _run_module(self, program: ir.Program) -> None:
         self.run(program.body)
 
-    def budget(self, *, new: bool) -> int:
-        """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time."""
+    def budget(self, entry: FunctionValue, *, new: bool, passing: bool) -> int:
+        """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time;
+        ``passing``: it is a test or the like."""
         if self._walked < PLENTY:
-            return MOST_STEPS
+            return FEWER if passing or id(entry.outline) in self.cut_short else MOST_STEPS
         return FEWER if new and self._walked < 2 * PLENTY else FEWEST
 
     def walk_function(

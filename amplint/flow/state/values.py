@@ -382,13 +382,15 @@ class Sequence(Value):
     """A tuple, list or set. ``exact``: ``items`` are all there are, in order; otherwise they are the different things
     that may be in it, of which the first ``prefix`` stand at the beginning. ``identity`` names a list that can
     change; its contents at a time are in the store under that identity (see Contents). ``rows`` are all there are, in
-    order, UNBOUND on the paths that lack them: what a dict shows some of whose keys are there on some paths only."""
+    order, UNBOUND on the paths that lack them: what a dict shows some of whose keys are there on some paths only.
+    ``kind`` is the class of Python that it surely is of, where that is known."""
 
     items: tuple[Value, ...] = ()
     exact: bool = True
     prefix: int = 0
     identity: Symbol | None = field(default=None, compare=False)
     rows: tuple[Value, ...] = field(default=(), compare=False)
+    kind: type | None = field(default=None, compare=False)
 
     def in_common(self, others: Sequence_[Value]) -> Value | None:
         """A list that many flags have filled in different ways: all that may be in it."""

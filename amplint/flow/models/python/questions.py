@@ -115,6 +115,8 @@ def _is_one(api: Api, value: Value, kind: Value, node: Node) -> Value:
             known = _is_builtin(value, TYPES[kind.name])
             if known is not None:
                 return Constant(known)
+            if isinstance(value, (Sequence, Iteration)):
+                return api.unknown(node)  # a tuple, list or set, it is not known which
     known = _is_of(api, value, kind)
     if known is not None:
         return Constant(known)
@@ -142,6 +144,8 @@ def _is_builtin(value: Value, kind: type) -> bool | None:
             return isinstance("", kind)
         case Mapping():
             return isinstance({}, kind)
+        case Sequence(kind=type() as own):
+            return issubclass(own, kind)
         case Sequence():
             likely = _LIKE_SEQUENCES[1:2] if value.identity is not None else _LIKE_SEQUENCES
             answers = {isinstance(like, kind) for like in likely}
