@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import libcst as cst
 
 from amplint.findings import Span
 from amplint.fixes.parsed import ParsedFile
-from amplint.fixes.statements import comments_of
+from amplint.fixes.statements import Replacement, comments_of
 
 Item = TypeVar("Item", cst.Arg, cst.Param)
 
@@ -112,6 +112,20 @@ def fitted(file: ParsedFile, old: cst.Call, new: cst.Call, length: int) -> cst.C
         else last.with_changes(comma=cst.Comma(whitespace_after=end))
     )
     return new.with_changes(whitespace_before_args=_new_line(file.module.default_indent), args=args)
+
+
+def on_lines(
+    file: ParsedFile, changes: Mapping[cst.CSTNode, Replacement], length: int
+) -> Mapping[cst.CSTNode, Replacement]:
+    """What is exchanged for arguments of a call, or for the call where its line would become too long."""
+    calls = {file.parent(arg) for node in changes if isinstance(arg := file.parent(node), cst.Arg)}
+    call = calls.pop() if len(calls) == 1 else None
+    if not isinstance(call, cst.Call) or not changes.keys() <= {arg.value for arg in call.args}:
+        return changes
+    args = [arg.with_changes(value=changes.get(arg.value, arg.value)) for arg in call.args]
+    changed = call.with_changes(args=args)
+    broken = fitted(file, call, changed, length)
+    return changes if broken is changed else {call: broken}
 
 
 def _begins_on_its_line(file: ParsedFile, call: cst.Call) -> bool:

@@ -10,7 +10,7 @@ import libcst as cst
 from amplint.amp.regions import QUESTIONS
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.arguments import fitted
+from amplint.fixes.arguments import on_lines
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted, needs_region
 from amplint.fixes.imports import function_named, qualified_name, torch_at, uses_of
@@ -78,7 +78,7 @@ class AddFloat(FixBuilder):
                 return Refusal("the values are not all written where the op is called")
             changes[other] = as_float(other)
             doubts += odd_values(files, place)
-        module = exchanged(file, _on_lines(file, changes, files.line_length))
+        module = exchanged(file, on_lines(file, changes, files.line_length))
         statement = file.statement(node)
         texts = [file.code(cast) for cast in changes.values() if isinstance(cast, cst.CSTNode)]
         written = " and ".join(f"`{shortened(text)}`" for text in texts)
@@ -102,20 +102,6 @@ class AddFloat(FixBuilder):
         if alone and not files.project.is_used(file.path, name):
             return ""
         return f"every caller of `{name}` gets the value in float32 then, outside the region too"
-
-
-def _on_lines(
-    file: ParsedFile, changes: Mapping[cst.CSTNode, Replacement], length: int
-) -> Mapping[cst.CSTNode, Replacement]:
-    """What is exchanged for arguments of a call, or for the call where its line would become too long."""
-    calls = {file.parent(arg) for node in changes if isinstance(arg := file.parent(node), cst.Arg)}
-    call = calls.pop() if len(calls) == 1 else None
-    if not isinstance(call, cst.Call) or not changes.keys() <= {arg.value for arg in call.args}:
-        return changes
-    args = [arg.with_changes(value=changes.get(arg.value, arg.value)) for arg in call.args]
-    changed = call.with_changes(args=args)
-    broken = fitted(file, call, changed, length)
-    return changes if broken is changed else {call: broken}
 
 
 def odd_values(files: Files, place: Place, role: str = "") -> list[str]:

@@ -9,7 +9,7 @@ import libcst as cst
 from amplint.amp.regions import GENERIC_ENTRIES
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.arguments import fitted, put_first
+from amplint.fixes.arguments import fitted, on_lines, put_first
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.imports import qualified_name, torch_at
 from amplint.fixes.parsed import ParsedFile, Refusal
@@ -44,6 +44,8 @@ class WriteDeviceType(FixBuilder):
         changes[node] = new
         text = file.code(new)
         title = "Write the type of the device" if "\n" in text else f"Write `{text}`"
+        broken = on_lines(file, {node: new}, files.line_length)
+        changes = {**{other: changes[other] for other in changes if other is not node}, **broken}
         return make_fix(title, {file: exchanged(file, changes)})
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 from amplint.amp.ops import FILLS, SOURCES
 from amplint.events import Place
 from amplint.findings import Fix
+from amplint.fixes.arguments import on_lines
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.casts import as_float, odd_values, shortened
 from amplint.fixes.dependence import dotted
@@ -147,7 +148,7 @@ class CastWritten(FixBuilder):
         else:
             cast = _call(value, "to", cst.parse_expression(f"{name}.dtype"))
             title = f"Write `.to({name}.dtype)` on what is written"
-        module = exchanged(file, {value: cast})
+        module = exchanged(file, on_lines(file, {value: cast}, files.line_length))
         doubts = "; ".join(odd_values(files, self.value))
         return make_fix(title, {file: module}, [(file, file.statement(value))], unsafe=doubts)
 

@@ -10,7 +10,7 @@ import libcst as cst
 from amplint.amp.regions import ENTRIES, Entry
 from amplint.events import Place
 from amplint.findings import Fix
-from amplint.fixes.arguments import keyword, set_argument
+from amplint.fixes.arguments import fitted, keyword, set_argument
 from amplint.fixes.base import Files, FixBuilder, make_fix
 from amplint.fixes.dependence import dotted
 from amplint.fixes.imports import qualified_name
@@ -36,7 +36,8 @@ class SwitchCacheOff(FixBuilder):
             file, call, entry = making(files, place)
             if is_off and entry.inherits_dtype:
                 continue
-            changes.setdefault(file, {})[call] = _without_cache(call, entry)
+            changed = fitted(file, call, _without_cache(call, entry), files.line_length)
+            changes.setdefault(file, {})[call] = changed
             statements.append((file, file.statement(call)))
             is_off = True
         modules = {file: exchanged(file, nodes) for file, nodes in changes.items()}

@@ -15,8 +15,8 @@ from amplint.scope import text_alone
 HERE = Settings(root=Path.cwd(), select=("deprecated-amp-api",), torch=((2, 4), None), torch_from="the tests")
 
 
-def fixed(text: str, line_length: int = 88) -> str:
-    view = text_alone(Path("program.py"), replace(HERE, line_length=line_length))
+def fixed(text: str, line_length: int = 88, rule: str = "AMP501") -> str:
+    view = text_alone(Path("program.py"), replace(HERE, line_length=line_length, select=(rule,)))
     fixing = fix([view], unsafe=True, stdin=Stdin(Path("program.py"), text.encode()))
     assert (fixing.unmade, fixing.skipped) == ((), {})
     assert fixing.source is not None
@@ -179,6 +179,53 @@ WIDTHS = {
 @pytest.mark.parametrize(("length", "region"), WIDTHS.items())
 def test_a_line_that_becomes_too_long_is_broken(length: int, region: str) -> None:
     assert fixed(LONG, length) == with_region(region)
+
+
+DEVICE = """import torch
+
+
+def f(model, device, tokens, type_of_the_device):
+    device = device + ":0"
+    with torch.autocast(device_type=device, dtype=type_of_the_device(device)):
+        return model(tokens)
+
+
+f(torch.nn.Linear(2, 2), "cuda", torch.ones(2), torch.load("types"))
+"""
+BUFFER = """import torch
+
+
+def f(weight, tokens, index_of_items):
+    with torch.autocast("cuda", torch.float16):
+        logits = tokens @ weight
+        found = torch.zeros_like(logits)
+        found.scatter_add_(dim=2, index=index_of_items, src=torch.softmax(logits, -1))
+    return found
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "written"),
+    [
+        (
+            "AMP105",
+            DEVICE,
+            "    with torch.autocast(\n"
+            "        device_type=torch.device(device).type, dtype=type_of_the_device(device)\n    ):",
+        ),
+        (
+            "AMP208",
+            BUFFER,
+            "        found.scatter_add_(\n"
+            "            dim=2, index=index_of_items, src=torch.softmax(logits, -1).to(found.dtype)\n        )",
+        ),
+    ],
+    ids=["device", "buffer"],
+)
+def test_what_is_given_to_a_call_does_not_make_its_line_too_long(
+    rule: str, before: str, written: str
+) -> None:
+    assert written in fixed(before, rule=rule)
 
 
 @pytest.mark.parametrize(
