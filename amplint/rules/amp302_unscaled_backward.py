@@ -205,8 +205,8 @@ class UnscaledBackward(ProtocolRule, Float16Training):
             f"{quoted(place)} scales no loss, and the step on {line_of(step.place, place)} divides its gradients by "
             f"the scale{condition}",
             why=f"`{owner.setting}` makes a gradient scaler that steps this optimizer. If it has scaled no loss yet, "
-            "torch raises `AssertionError: Attempted step but _scale is None.`, else the gradients count for "
-            "1 / scale of what they should.",
+            "torch raises AssertionError, as `_scale` is None, else the gradients count for 1 / scale of what they "
+            "should.",
             help=f"Write `{owner.backward}(loss)`.",
             level=Level.WARNING if step.chosen else None,
             trail=((step.place, "the step that divides them"),),
