@@ -7,8 +7,8 @@ autocast runs in half: `@`, `matmul`, `bmm`, `baddbmm`, `einsum`, `linear`, conv
 attention, and layers that consist of them, inside an enabled region, where the cast is in one, too.
 
 Silent where the cast matters: before an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
-`linalg`), on integers and masks, be it on one way only, before the region and in one with `enabled=False`,
-and for `.double()`, which autocast does not touch.
+`linalg`), on integers and masks, be it on one way only, and where nothing shows that a tensor is none, before
+the region and in one with `enabled=False`, and for `.double()`, which autocast does not touch.
 
 ## Why is this bad
 
@@ -145,9 +145,9 @@ class UselessFloat(FlowRule):
         if region.dtype is None or not region.dtype.is_half:
             return state
         raised = [operand for operand in event.operands if operand.raised is not None]
-        # a cast of something unknown may turn integers into floats; two casts side by side mean float32
+        # a cast of something unknown may turn integers or masks into floats
         casts = {operand.raised for operand in raised}
-        if not raised or (len(casts) < 2 and raised[0].certainty is not Certainty.SURE):
+        if not raised or all(operand.certainty is not Certainty.SURE for operand in raised):
             return state
         place = raised[0].raised
         assert place is not None

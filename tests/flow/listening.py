@@ -95,7 +95,9 @@ def listen(
     functions = file.outline.classes[owner].methods if owner else file.outline.functions
     entry = FunctionValue(file, functions[name])
     walk = driver.walk_of(
-        entry, driver.interpreter.budget(new=True), driver.receiver(driver.interpreter, entry)
+        entry,
+        driver.interpreter.budget(entry, new=True, passing=False),
+        driver.receiver(driver.interpreter, entry),
     )
     assert walk is not None
     return Tape(walk.graph)
