@@ -200,8 +200,8 @@ class ScalerNotSaved(FlowRule):
 
     def on_region_entered(self, state: State, event: RegionEntered, report: Report) -> Hashable:
         region = innermost(event.regions)
-        if region is None or not region.enabled or state.float16:
-            return state
+        if region is None or not region.enabled or state.float16 or not event.gradients:
+            return state  # no loss that is scaled comes from a validation
         bfloat16 = region.dtype is DType.BFLOAT16
         return state._replace(bfloat16=bfloat16, float16=not bfloat16)
 
