@@ -54,6 +54,7 @@ def test_what_a_rule_tells_once_is_counted_each_time_that_it_is_true() -> None:
     observer.hear(RegionEntered(at(1), (REGION,)))
     for _ in range(4):
         observer.hear(Forward(at(2), (REGION,), "model"))
+        observer.hear(Backward(at(2), (REGION,), ".backward()"))
         observer.hear(OptimizerStepped(at(3), (REGION,), "optimizer"))
     observer.hear(RegionExited(at(1), (), REGION))
     assert told(observer)["epoch-wide-autocast"] == 3
@@ -64,6 +65,7 @@ def test_a_rule_that_gives_way_gives_way_here() -> None:
     for _ in range(2):
         observer.hear(Forward(at(2), (REGION,), "model"))
         observer.hear(OptimizerStepped(at(3), (REGION,), "optimizer"))
+    observer.hear(RegionExited(at(1), (), REGION))
     assert set(told(observer)) == {"epoch-wide-autocast"}
 
 
