@@ -70,6 +70,24 @@ CALLS = {
             with torch.autocast("cuda"):
                 step(loss)
     """,
+    "a class method and a property to be overridden": """
+        class Trainer:
+            @classmethod
+            def metric(cls, name):
+                raise NotImplementedError("no metrics")
+
+            @property
+            def device(self):
+                raise NotImplementedError
+
+            def train(self, loss):
+                self.metric("accuracy")
+                print(self.device)
+                loss.backward()  # out
+
+        def main(loss):
+            Trainer().train(loss)
+    """,
     "a keyword that is given twice": """
         def step(loss, mode, **options):
             loss.backward()  # out

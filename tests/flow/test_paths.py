@@ -16,6 +16,22 @@ HEAD = dedent("""
 """)
 
 CORRELATED = {
+    "a loop each of whose rounds raises": """
+        def refuse(name):
+            raise ValueError(name)
+
+        def main(names, loss):
+            for name in names:
+                refuse(name)
+                loss.backward()  # never
+            loss.backward()  # out
+    """,
+    "a loop each of whose rounds returns": """
+        def main(names, loss):
+            for name in names:
+                return name
+            loss.backward()  # never
+    """,
     "a flag tested twice takes the same side": """
         def main(loss, use_amp):
             if use_amp:

@@ -233,12 +233,16 @@ def test_kinds_of_methods(draw: Draw) -> None:
                     def t(self): ...
                     @functools.cache
                     def u(self): return 1
+                    @classmethod
+                    def v(cls): raise NotImplementedError
             """
         }
     )
     seen = view(tree)
-    kinds = {name: seen.kind_of_method(tree.function("a.py", f"C.{name}")) for name in "pqstu"}
-    assert kinds == {"p": "property", "q": "cached property", "s": "static method", "t": "abstract", "u": ""}
+    methods = {name: tree.function("a.py", f"C.{name}") for name in "pqstuv"}
+    kinds = ["property", "cached property", "static method", "", "", "class method"]
+    assert [seen.kind_of_method(method) for method in methods.values()] == kinds
+    assert [name for name, method in methods.items() if seen.is_abstract(method)] == list("pqstv")
     assert seen.is_cached(tree.function("a.py", "C.u"))
     assert not seen.is_cached(tree.function("a.py", "C.t"))
 

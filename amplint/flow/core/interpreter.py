@@ -142,7 +142,7 @@ class Interpreter(Instances):
         """Whether a call can matter: its function has effects or can meet an ENTRY key by the classes on its way, it is
         small or part of a constructor; or what it is given or is around it matters, or has or holds what has effects
         when it is called."""
-        if self.project.kind_of_method(function) == "abstract":
+        if self.project.is_abstract(function):
             return False
         if any(map(matters, given.all)):
             return True

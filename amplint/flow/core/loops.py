@@ -90,6 +90,8 @@ def _loop(
         rounds = min(source.rounds, ROUNDS)
     apart = items is not None and _are_different(items)
     frame.loops += not apart
+    passed = m.state.fork() if items is None and isinstance(node, ir.For) else None
+    returned = len(frame.returns)
     if items is None:
         _forget_counters(m, node.body, node)
     leaving: list[State] = []
@@ -120,6 +122,8 @@ def _loop(
     if node.other and not m.dead():
         m.run(node.other)  # what was left by break does not get here
     m.state = m.join([m.state, *broken], node)
+    if m.dead() and passed is not None and len(frame.returns) == returned:
+        m.state = passed  # each round raises: what comes next is for collections without items
     _mark(m, node, marks)
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():

@@ -141,7 +141,10 @@ class ProjectView(Protocol):
         for other classes."""
 
     def kind_of_method(self, method: FunctionValue) -> str:
-        """ "property", "cached property", "static method", "class method", "abstract" or ""."""
+        """ "property", "cached property", "static method", "class method" or ""."""
+
+    def is_abstract(self, method: FunctionValue) -> bool:
+        """Whether a method is there to be overridden, a class method or property, too."""
 
     def concrete(self, value: ClassValue) -> Sequence[ClassValue]:
         """The classes that an object may be of which is said to be one of a class."""

@@ -254,11 +254,12 @@ class View:
         )
 
     def kind_of_method(self, method: FunctionValue) -> str:
-        """ "property", "cached property", "static method", "class method", "abstract" or ""."""
-        kind = _KINDS.get(self.classes.kind(method))
-        if kind is not None:
-            return kind
-        return "abstract" if self.classes.is_abstract(method) else ""
+        """ "property", "cached property", "static method", "class method" or ""."""
+        return _KINDS.get(self.classes.kind(method)) or ""
+
+    def is_abstract(self, method: FunctionValue) -> bool:
+        """Whether a method is there to be overridden, a class method or property, too."""
+        return self.classes.is_abstract(method)
 
     def is_cached(self, function: FunctionValue) -> bool:
         """Whether ``functools.cache`` or the like keeps what a function gives."""
