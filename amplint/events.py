@@ -689,12 +689,12 @@ class FrameworkScaled(Event):
 @dataclass(frozen=True, slots=True)
 class FrameworkUnscaled(Event):
     """A framework divided the gradients of all optimizers that it has prepared by its scale, if it scales losses:
-    so does accelerate before it clips. ``float16`` says that it surely does. Only the flow tells of it; a run
-    shows what the framework's scaler does."""
+    so does accelerate before it clips. ``float16`` says that it surely does, ``told`` that an argument in sight asks
+    for a precision. Only the flow tells of it; a run shows what the framework's scaler does."""
 
+    framework: Framework
     float16: bool = False
     told: bool = False
-    """Whether an argument in sight asks for a precision."""
 
 
 @dataclass(frozen=True, slots=True)

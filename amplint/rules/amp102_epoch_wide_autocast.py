@@ -219,7 +219,7 @@ class EpochWideAutocast(FlowRule):
         if event.regions:
             return state
         if state.again is not None and not state.told:
-            self._tell_of_one_step(*state.again, report)
+            self._tell(*state.again, report, lasting=False)
         return Seen()
 
     def on_cache_cleared(self, state: Seen, event: CacheCleared, report: Report) -> Hashable:
@@ -243,57 +243,36 @@ class EpochWideAutocast(FlowRule):
             return state
         # it runs once more, which needs a forward after the update, wherever that hides
         update, use = state.again or (state.updates[-1][0], event)
-        self._tell_of_all_steps(update, use, report)
+        self._tell(update, use, report, lasting=True)
         return replace(state, told=True)
 
-    def _tell_of_all_steps(self, update: Place, use: Forward | Backward, report: Report) -> None:
-        what = (
-            "the forward" if isinstance(use, Forward) else "the next iteration's forward, before the backward"
-        )
-        self._tell(
-            update,
-            use,
-            what,
-            Level.ERROR,
-            "Torch casts a weight once for a whole region, so every later forward uses the weights from before the "
-            "update: the printed loss stands still while the parameters run away.",
-            "Open the region inside the loop, around forward and loss only, or pass `cache_enabled=False`.",
-            report,
-        )
-
-    def _tell_of_one_step(self, update: Place, use: Forward, report: Report) -> None:
-        """The region ends before the same gradients are computed again."""
-        self._tell(
-            update,
-            use,
-            "the forward",
-            Level.WARNING,
-            "Torch casts a weight once for a whole region, so what it casts before the update is used after it, too: "
-            "until the region ends the old weights answer for the new ones.",
-            "End the region before the update, or pass `cache_enabled=False`.",
-            report,
-        )
-
-    def _tell(
-        self,
-        update: Place,
-        use: Forward | Backward,
-        what: str,
-        level: Level,
-        why: str,
-        help: str,
-        report: Report,
-    ) -> None:
+    def _tell(self, update: Place, use: Forward | Backward, report: Report, *, lasting: bool) -> None:
+        """``lasting``: the same gradients are computed again before the region ends."""
         region = use.regions[0]
         place = region.place
         step = line_of(update, place)
+        what = (
+            "the forward" if isinstance(use, Forward) else "the next iteration's forward, before the backward"
+        )
+        if lasting:
+            harm = (
+                "every later forward uses the weights from before the update: the printed loss stands still while the "
+                "parameters run away."
+            )
+            remedy = "Open the region inside the loop, around forward and loss only"
+        else:
+            harm = (
+                "what it casts before the update is used after it, too: until the region ends the old weights answer "
+                "for the new ones."
+            )
+            remedy = "End the region before the update"
         report.add(
             self,
             place,
             f"one autocast region spans the parameter update on {step} and {what} on {line_of(use.place, place)}",
-            why=why,
-            help=help,
-            level=level,
+            why=f"Torch casts a weight once for a whole region, so {harm}",
+            help=f"{remedy}, or pass `cache_enabled=False`.",
+            level=Level.ERROR if lasting else Level.WARNING,
             trail=(
                 opened(region),
                 (update, "the parameters are updated here"),

@@ -116,7 +116,6 @@ from amplint.events import (
     Place,
     ScalerUsed,
 )
-from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, opened
@@ -198,20 +197,20 @@ class UnscaledBackward(ProtocolRule, Float16Training):
         return state._replace(step=event.place) if divides else None
 
     def _tell_plain(self, place: Place, step: OptimizerStepped, owner: Framework, report: Report) -> None:
-        condition = f" with `{owner.setting}`" if step.chosen else ""
+        scaled = Scaled(step.place, owner, not step.chosen)
         report.add(
             self,
             place,
             f"{quoted(place)} scales no loss, and the step on {line_of(step.place, place)} divides its gradients by "
-            f"the scale{condition}",
+            f"the scale{scaled.condition}",
             why=f"`{owner.setting}` makes a gradient scaler that steps this optimizer. If it has scaled no loss yet, "
             "torch raises AssertionError, as `_scale` is None, else the gradients count for 1 / scale of what they "
             "should.",
             help=f"Write `{owner.backward}(loss)`.",
-            level=Level.WARNING if step.chosen else None,
+            level=scaled.level,
             trail=((step.place, "the step that divides them"),),
             builder=NoFix("the framework may have another name here"),
-            assumes=(Assumption(Assumed.FLAG, condition.strip()),) if step.chosen else (),
+            assumes=scaled.assumes,
         )
 
     def _tell_beside(self, state: Hashable, report: Report) -> None:

@@ -112,10 +112,10 @@ from typing import NamedTuple
 
 from amplint.amp.protocol import Fault, Violation
 from amplint.events import Backward, FrameworkUnscaled, GradientsZeroed, OptimizerStepped, Place, ScalerUsed
-from amplint.findings import Assumed, Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.unscaling import MoveUnscale, RemoveUnscale
 from amplint.rules.base import Report
+from amplint.rules.framework_scaling import Scaled
 from amplint.rules.grad_scaler import Description, ProtocolRule, number, times, where
 from amplint.rules.wording import line_of, quoted
 
@@ -123,24 +123,13 @@ _AGAIN = "`RuntimeError: unscale_() has already been called on this optimizer si
 
 
 class Unscaled(NamedTuple):
-    """Where a framework has unscaled the gradients of all optimizers in order to clip some, whether it surely does, or
-    is told in which precision to train, and the first step since, with its optimizer."""
+    """Where a framework has unscaled the gradients of all optimizers in order to clip some, whether an argument tells
+    it in which precision to train, and the first step since, with its optimizer."""
 
-    place: Place
-    float16: bool
+    by: Scaled
     told: bool
     optimizer: Hashable = None
     step: Place | None = None
-
-    @property
-    def level(self) -> Level | None:
-        """None, the rule's own, if it is sure."""
-        return None if self.float16 else Level.WARNING
-
-    @property
-    def assumes(self) -> tuple[Assumption, ...]:
-        """What has to hold, for the ledger."""
-        return () if self.float16 else (Assumption(Assumed.FLAG, 'with `mixed_precision="fp16"`'),)
 
 
 class UnscaleMisplaced(ProtocolRule):
@@ -162,14 +151,14 @@ class UnscaleMisplaced(ProtocolRule):
     def on_framework_unscaled(
         self, state: Unscaled | None, event: FrameworkUnscaled, report: Report
     ) -> Hashable:
-        here = Unscaled(event.place, event.float16, event.told)
+        here = Unscaled(Scaled(event.place, event.framework, event.float16), event.told)
         if state is None:
             return here
         if state.step is not None:
             return state  # the step has ended the record: torch lets the gradients be divided again
-        first = state.place
+        first = state.by.place
         before = "in the iteration before" if first == event.place else f"on {line_of(first, event.place)}"
-        condition = "Torch" if event.float16 else 'With `mixed_precision="fp16"` torch'
+        condition = "Torch" if event.float16 else f"With `{event.framework.setting}` torch"
         report.add(
             self,
             event.place,
@@ -177,10 +166,10 @@ class UnscaleMisplaced(ProtocolRule):
             "no step in between",
             why=f"{condition} raises {_AGAIN}",
             help="Clip once for all parameters, or right before the step of each optimizer.",
-            level=here.level,
+            level=here.by.level,
             trail=((first, "unscaled before here"),),
             builder=NoFix("which parameters share a limit, only the author knows"),
-            assumes=here.assumes,
+            assumes=here.by.assumes,
         )
         return here
 
@@ -192,24 +181,23 @@ class UnscaleMisplaced(ProtocolRule):
         if state.step is None:
             return state._replace(optimizer=event.optimizer, step=event.place)
         if event.optimizer != state.optimizer and None not in (event.optimizer, state.optimizer):
-            self._tell_of_second_step(state, state.step, event.place, report)
+            self._tell_of_second_step(state.by, state.step, event.place, report)
         return state
 
-    def _tell_of_second_step(self, state: Unscaled, first: Place, second: Place, report: Report) -> None:
-        clip = f"{quoted(state.place)} on {line_of(state.place, second)}"
-        condition = "" if state.float16 else ' with `mixed_precision="fp16"`'
+    def _tell_of_second_step(self, unscaled: Scaled, first: Place, second: Place, report: Report) -> None:
+        clip = f"{quoted(unscaled.place)} on {line_of(unscaled.place, second)}"
         report.add(
             self,
             second,
-            f"{quoted(second)} divides gradients that {clip} has divided by the scale before{condition}",
+            f"{quoted(second)} divides gradients that {clip} has divided by the scale before{unscaled.condition}",
             why=f"The clip unscales those of all prepared optimizers, and the step on {line_of(first, second)} ends "
             "with the scaler's `update()`, which forgets that. At the initial scale 1/65536 of the update is left.",
             help="Compute, clip and apply the gradients of one optimizer after the other, or prepare one optimizer "
             "with a parameter group for each.",
-            level=state.level,
-            trail=((state.place, "unscaled here"), (first, "the first step")),
+            level=unscaled.level,
+            trail=((unscaled.place, "unscaled here"), (first, "the first step")),
             builder=NoFix("which of the two ways suits, only the author knows"),
-            assumes=state.assumes,
+            assumes=unscaled.assumes,
         )
 
     def on_gradients_zeroed(self, state: Unscaled | None, event: GradientsZeroed, report: Report) -> Hashable:

@@ -10,7 +10,7 @@ from amplint.rules.ledger import Assumptions
 
 
 class Scaled(NamedTuple):
-    """A backward pass of a framework that an argument tells how to train. ``float16``: it surely scales."""
+    """Where a framework scales gradients or divides them by the scale. ``float16``: it surely does."""
 
     place: Place
     framework: Framework

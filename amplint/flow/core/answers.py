@@ -238,7 +238,7 @@ class Answers(Paths):
             model(self.machine, value, node)
         if isinstance(value, (kinds.Sequence, Mapping)) and value.identity not in inside:
             inside |= frozenset() if value.identity is None else {value.identity}
-            for part in _parts(value):
+            for part in value.items if isinstance(value, kinds.Sequence) else value.values:
                 self.each(part, partial(self._given_away, node, inside=inside))
         return NONE
 
@@ -274,14 +274,19 @@ class Answers(Paths):
         """The keys under which the tables of models may know a value, the most telling first."""
         if isinstance(value, Unknown):
             return (value.kind, "", Unknown) if value.kind is not None else ("", Unknown)
-        if isinstance(value, (Instance, kinds.ClassValue)):
-            return (*self.machine.outside(value), type(value))
+        if isinstance(value, Instance):
+            return (*self.machine.outside(value), Instance)
         return (type(value),)
 
+    def method_keys_of(self, value: Value) -> Sequence[type[Value] | str]:
+        """The same for methods, which a class has as its objects do."""
+        if isinstance(value, kinds.ClassValue):
+            return (*self.machine.outside(value), kinds.ClassValue)
+        return self.keys_of(value)
+
     def model_of(self, table: Mapping_[type[Value] | str, M], value: Value) -> M | None:
-        """The model of a table for a value. What is known of a class outside is about its objects: a class of the
-        project that derives from it is no such object."""
-        for key in (type(value),) if isinstance(value, kinds.ClassValue) else self.keys_of(value):
+        """The model of a table for a value."""
+        for key in self.keys_of(value):
             model = table.get(key)
             if model is not None:
                 return model
@@ -293,15 +298,10 @@ class Answers(Paths):
 
     def knows_method(self, value: Value, name: str) -> bool:
         """Whether a model is registered for a method of what a value is, rather than of whatever object it may be."""
-        keys = (key for key in self.keys_of(value) if key not in ("", Unknown, Instance, kinds.ClassValue))
+        keys = (
+            key for key in self.method_keys_of(value) if key not in ("", Unknown, Instance, kinds.ClassValue)
+        )
         return any((key, name) in self.registry.methods for key in keys)
-
-
-def _parts(held: kinds.Sequence | Mapping) -> tuple[Value, ...]:
-    """What a list or dict holds."""
-    if isinstance(held, kinds.Sequence):
-        return held.items
-    return (*(item for _, item in held.items), *held.rest)
 
 
 def _news(value: Value, others: list[Value]) -> tuple[int, int]:

@@ -206,7 +206,7 @@ def call_method(
             if model is not None:
                 return _by_model(m, model[0], f"{outside}.{name}", replace(given, receiver=receiver), node)
     methods = m.registry.methods
-    for key in m.keys_of(receiver):
+    for key in m.method_keys_of(receiver):
         found = methods.get((key, name)) or methods.get((key, None))
         if found is None:
             continue

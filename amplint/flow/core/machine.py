@@ -407,6 +407,9 @@ class Machine(Api, Protocol):
     def keys_of(self, value: Value) -> Sequence[type[Value] | str]:
         """The keys under which the tables of models may know a value, the most telling first."""
 
+    def method_keys_of(self, value: Value) -> Sequence[type[Value] | str]:
+        """The same for methods, which a class has as its objects do."""
+
     def model_of(self, table: Mapping[type[Value] | str, M], value: Value) -> M | None:
         """The model of a table for a value."""
 

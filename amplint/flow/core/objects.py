@@ -424,7 +424,7 @@ def _used_as(m: Machine, base: Instance, name: str, value: Value) -> Value:
 def set_item(m: Machine, base: Value, keys: tuple[Value, ...], value: Value, node: Node) -> None:
     """``base[keys] = value`` for values that are no Choice."""
     held = m.contents(base)
-    for kind in () if isinstance(base, ClassValue) else m.keys_of(base):
+    for kind in m.keys_of(base):
         model = m.registry.item_stores.get(kind)
         if model is not None and model(m, base, keys, value, node):
             return

@@ -418,6 +418,11 @@ class Mapping(Value):
     place: Place | None = field(default=None, compare=False)
     factory: Value | None = field(default=None, compare=False)
 
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """All that it holds, under keys that are known and under others."""
+        return (*(value for _, value in self.items), *self.rest)
+
     def get(self, key: object) -> Value | None:
         """The value under a constant key, the latest one."""
         return next(

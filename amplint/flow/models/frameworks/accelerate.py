@@ -235,13 +235,13 @@ def _unwrap(api: Api, framework: Value, arguments: Arguments, node: Node) -> Val
 
 def _clip(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``norm = accelerator.clip_grad_norm_(parameters, 1.0)``: a tensor; DeepSpeed, without a scaler, gives None."""
-    told_of_unscaling(api, framework, node)
+    told_of_unscaling(api, framework, node, _FRAMEWORK)
     return Tensor(DType.FLOAT32)
 
 
 def _clip_values(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``accelerator.clip_grad_value_(parameters, 1.0)``."""
-    told_of_unscaling(api, framework, node)
+    told_of_unscaling(api, framework, node, _FRAMEWORK)
     return NONE
 
 
@@ -249,7 +249,7 @@ def _unscale(api: Api, framework: Value, arguments: Arguments, node: Node) -> Va
     """``accelerator.unscale_gradients()``, of all optimizers or of those that are given."""
     if arguments.get(0, "optimizer") not in (None, NONE):
         return roles.hidden(api, framework, arguments, node)
-    told_of_unscaling(api, framework, node)
+    told_of_unscaling(api, framework, node, _FRAMEWORK)
     return NONE
 
 

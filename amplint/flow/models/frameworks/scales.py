@@ -183,13 +183,13 @@ def told_of_scaling(api: Api, framework: Value, node: Node) -> None:
         api.emit(FrameworkScaled(api.place(node), regions(api), on is True, told))
 
 
-def told_of_unscaling(api: Api, framework: Value, node: Node) -> None:
+def told_of_unscaling(api: Api, framework: Value, node: Node, name: Framework) -> None:
     """Tells that a framework divides the gradients of all optimizers that it has prepared, if it scales losses."""
     on = scales(api, framework)
     if on is not False:
         found = precision_of(api, framework)
         told = found is not None and found.told
-        api.emit(FrameworkUnscaled(api.place(node), regions(api), on is True, told))
+        api.emit(FrameworkUnscaled(api.place(node), regions(api), name, on is True, told))
         api.set_note(_GRADIENTS, Unscaled())
 
 

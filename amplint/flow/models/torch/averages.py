@@ -90,8 +90,7 @@ def _stored(api: Api, base: Mapping, keys: tuple[Value, ...], value: Value, node
     """``averages[name] = 0.999 * averages[name] + 0.001 * p``, if that is half."""
     held = api.contents(base)
     if isinstance(value, Tensor) and value.terms and isinstance(held, Mapping):
-        values = (*(item for _, item in held.items), *held.rest)
-        for key in dict.fromkeys(kept(api, one) for part in values for one in leaves(part)):
+        for key in dict.fromkeys(kept(api, one) for part in held.values for one in leaves(part)):
             if key is not None:
                 _tell(api, value, key, value.terms, node)
     return False

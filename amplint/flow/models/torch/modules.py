@@ -263,7 +263,7 @@ def hold(api: Api, identity: Symbol, name: str, arguments: Arguments) -> None:
     if name == "torch.nn.Sequential":
         items = Sequence((*arguments.positional, *arguments.starred), not arguments.unclear)
         if isinstance(first, Mapping) and len(arguments.positional) == 1:
-            items = Sequence((*(value for _, value in first.items), *first.rest), not first.rest)
+            items = Sequence(first.values, not first.rest)
         elif len(arguments.positional) == 1 and not isinstance(first, (Instance, Unknown, BoundMethod)):
             items = None
     elif isinstance(first, (Sequence, Mapping)):
@@ -353,7 +353,7 @@ def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) 
     if name in ("extend", "update") and isinstance(added, Sequence):
         more = added.items
     elif name in ("extend", "update") and isinstance(added, Mapping):
-        more = tuple(value for _, value in added.items) + added.rest
+        more = added.values
     exact = name == "append" and not api.in_loop and (held is None or held.exact)
     fresh = tuple(item for item in more if exact or item not in items)
     api.set_note(base.identity, Items(Sequence((*items, *fresh), exact)))

@@ -41,8 +41,7 @@ def parts_of(api: Api, value: Value) -> Iterator[Value]:
         case Sequence() as held:
             yield from held.items
         case Mapping() as held:
-            yield from (item for _, item in held.items)
-            yield from held.rest
+            yield from held.values
         case Iteration() as held:
             yield held.each
 

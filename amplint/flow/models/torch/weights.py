@@ -89,8 +89,7 @@ def items_in(api: Api, identity: Symbol) -> list[Value]:
             if isinstance(held, Sequence):
                 found.extend(held.items)
             elif isinstance(held, Mapping):
-                found.extend(value for _, value in held.items)
-                found.extend(held.rest)
+                found.extend(held.values)
     return found
 
 
