@@ -202,6 +202,35 @@ def test_the_branch_tells_the_type(holds: Holds) -> None:
 
 
 FLOWS = {
+    "columns of rows": """
+        def main(loader):
+            a, rows = torch.randn(2, 2), []
+            with torch.autocast("cuda"):
+                for _ in loader:
+                    rows.append((a @ a, a))
+            low, high = zip(*rows)
+            torch.cat(low).numpy()  # float16
+            torch.cat(high).numpy()  # float32
+    """,
+    "columns of rows of two lengths": """
+        def main(loader):
+            a, rows = torch.randn(2, 2), []
+            with torch.autocast("cuda"):
+                for x in loader:
+                    rows.append((a @ a, a) if x else (a,))
+            torch.cat(list(zip(*rows))[0]).numpy()  # unknown
+    """,
+    "what a default makes": """
+        def main(make=torch.ones):
+            make(2, 2).numpy()  # float32
+    """,
+    "what the only caller gives instead of a default": """
+        def main(x):
+            half(lambda *sizes: torch.ones(*sizes).half())
+
+        def half(make=torch.ones):
+            make(2, 2).numpy()  # float16
+    """,
     "what a function returns": """
         def scores(a, b):
             return a @ b

@@ -94,7 +94,7 @@ def test_bodies_of_classes_and_fields(draw: Draw) -> None:
     assert told(tree, seen.class_binding(cls, "Inner")) == "a.py:C.Inner"
     fields = seen.fields(cls)
     assert fields is not None
-    assert [(name, told(tree, default)) for name, default in fields] == [
+    assert [(name, told(tree, default)) for name, default, _ in fields] == [
         ("x", None),
         ("z", "a.py:6-6 in B"),
         ("y", "a.py:5-5 in B"),

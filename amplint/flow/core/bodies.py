@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import Condition, apply, both, either, leaves
+from amplint.flow.state.conditions import Condition, apply, both, choice, either, leaves
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -16,13 +16,17 @@ from amplint.flow.state.values import (
     TRUE,
     UNBOUND,
     Annotated,
+    ClassValue,
+    External,
+    FunctionValue,
+    Instance,
     Iteration,
     Mapping,
     Sequence,
     Unknown,
     Value,
 )
-from amplint.lowering.program import Parameter, Program, Return
+from amplint.lowering.program import Attribute, Call, Name, Parameter, Program, Return
 
 
 def refused(program: Program, given: Arguments) -> Condition:
@@ -106,6 +110,9 @@ def _value(
     if value is None:
         own = symbol("parameter", program.path, *program.root, program.number, name)
         value = m.default_of_unknown(parameter, own)
+        usual = _usual(m, parameter)
+        if isinstance(value, Unknown) and usual is not None:
+            return choice(symbol("default", own), usual, _value(m, program, parameter, value, given))
     if not isinstance(value, Unknown):
         return value
     typed = m.annotated(parameter, value.symbol)
@@ -117,6 +124,14 @@ def _value(
         return typed
     kind = m.kind_of_parameter(program, name)
     return replace(value, kind=kind) if kind is not None else value
+
+
+def _usual(m: Machine, parameter: Parameter) -> Value | None:
+    """What a parameter is where nobody gives another one, if that is something to be called: ``loss=F.mse_loss``."""
+    if not isinstance(parameter.default, (Name, Attribute, Call)):
+        return None
+    value = m.evaluate_default(parameter)
+    return value if isinstance(value, (External, FunctionValue, ClassValue, Instance)) else None
 
 
 def run_body(m: Machine, program: Program) -> Value:

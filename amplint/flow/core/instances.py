@@ -169,26 +169,32 @@ class Instances(Definitions):
     def _fill(
         self,
         instance: Instance,
-        fields: tuple[tuple[str, Value | Lines | None], ...],
+        fields: tuple[tuple[str, Value | Lines | None, Value | None], ...],
         given: Arguments,
         node: ir.Node,
     ) -> None:
         """The attributes of an object of a dataclass."""
-        named = given.by_name(tuple(name for name, _ in fields))
-        for name, default in fields:
+        named = given.by_name(tuple(name for name, _, _ in fields))
+        for name, default, kind in fields:
             value = named.get(name)
             usual = self._value_of(default, name) if value is None and default is not None else None
             if usual is not None and not given.unclear:
                 value = usual
             if value is None:
-                value = Unknown(symbol("attribute", instance.identity, name))
+                own = symbol("attribute", instance.identity, name)
+                value = self._field(kind, own)
                 if isinstance(usual, Constant):
-                    self.machine.set_note(value.symbol, Usual(usual))
+                    self.machine.set_note(own, Usual(usual))
             self.store(instance.identity, name, value)
         made_of = instance.made_of
         after = self.find_method(made_of, "__post_init__") if made_of is not None else None
         if after is not None:
             self.machine.call_function(after, Arguments((instance,), (), (node,)), node)
+
+    def _field(self, kind: Value | None, own: Symbol) -> Value:
+        """A field that is not known, by its annotation."""
+        value = self.of_class(kind, own) if kind is not None else None
+        return value if value is not None else Unknown(own)
 
     def receiver_of(self, value: ClassValue) -> Instance:
         """The object on which a method is walked that nobody in sight calls."""
@@ -226,8 +232,8 @@ class Instances(Definitions):
         method = self.find_method(made_of, "__init__")
         if method is None:
             fields = self.project.fields(made_of)
-            for name, _ in fields or ():
-                self.base.setdefault((identity, name), Unknown(symbol("attribute", identity, name)))
+            for name, _, kind in fields or ():
+                self.base.setdefault((identity, name), self._field(kind, symbol("attribute", identity, name)))
                 self.state.note_attribute((identity, name))
             return
         program = self.program_of(method)
@@ -376,7 +382,7 @@ class Instances(Definitions):
                 return self._of_unknown_age.setdefault(own, Instance(own, made_of))
             case External():
                 model = self.registry.annotations.get(kind.name)
-                return model(own) if model is not None else None
+                return model(self.machine, own) if model is not None else None
         return None
 
 

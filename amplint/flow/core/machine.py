@@ -136,7 +136,7 @@ class ProjectView(Protocol):
     def class_binding(self, value: ClassValue, name: str) -> Binding | None:
         """What binds a name in the body of a class or of what it inherits from, methods left out."""
 
-    def fields(self, value: ClassValue) -> tuple[tuple[str, Binding | None], ...] | None:
+    def fields(self, value: ClassValue) -> tuple[tuple[str, Binding | None, Value | None], ...] | None:
         """The fields of a dataclass, in the order in which its constructor takes them, with their defaults; None
         for other classes."""
 

@@ -36,6 +36,7 @@ is None for unary operators."""
 ItemModel = Callable[["Api", Any, tuple[Value, ...], "Node"], Result]
 """``model(api, receiver, keys, node)`` for ``receiver[keys]``; a SliceValue stands for a slice."""
 StoreItemModel = Callable[["Api", Any, tuple[Value, ...], Value, "Node"], bool]
+AnnotationModel = Callable[["Api", Symbol], "Value | None"]
 EnterModel = Callable[["Api", Any, "Node"], "Value | None"]
 """``model(api, context, node)`` for ``with context as target``; gives what ``target`` is bound to."""
 ExitModel = Callable[["Api", Any, "Node"], None]
@@ -175,8 +176,9 @@ class Registry:
     dot. The class is ``arguments.receiver``."""
     members: dict[str, Collection[str]] = field(default_factory=dict)
     """The attributes that objects of a class outside have, and its own, by its qualified name."""
-    annotations: dict[str, Callable[[Symbol], Value]] = field(default_factory=dict)
-    """What a parameter is that is annotated with a class outside: ``annotations["torch.nn.Module"](its symbol)``."""
+    annotations: dict[str, AnnotationModel] = field(default_factory=dict)
+    """What a parameter is that is annotated with a class outside: ``annotations["torch.nn.Module"](api, its symbol)``;
+    None where all that is known of it was noted."""
     definitions: dict[str, DefinitionModel] = field(default_factory=dict)
     """By the qualified name of a base class outside."""
     filled_in: dict[tuple[str, str], FilledInModel] = field(default_factory=dict)

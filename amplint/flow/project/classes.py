@@ -82,14 +82,15 @@ class ClassAttribute:
 @dataclass(frozen=True, slots=True)
 class Field:
     """A parameter of the constructor of a dataclass. ``default`` says whether it may be left out; the lines are
-    those of the statement ``name: type = default`` in the body of ``owner``. ``initialized`` is False for
-    ``field(init=False)``."""
+    those of the statement ``name: type = default`` in the body of ``owner``, and ``kind`` is the type, if that
+    is a class. ``initialized`` is False for ``field(init=False)``."""
 
     name: str
     owner: ClassValue
     line: int
     end_line: int
     default: bool
+    kind: Base | None = None
     keyword_only: bool = False
     initialized: bool = True
 
@@ -398,14 +399,16 @@ class Classes:
             if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
                 continue
             kind = self._annotation(value, node.annotation)
-            if kind == "dataclasses.KW_ONLY":
+            if kind == External("dataclasses.KW_ONLY"):
                 keyword_only = True
-            elif kind != "typing.ClassVar":
+            elif kind != External("typing.ClassVar"):
                 default, initialized, only = self._options(value, node.value)
                 lines = node.lineno, node.end_lineno or node.lineno
-                yield Field(node.target.id, value, *lines, default, keyword_only or only, initialized)
+                written = kind if not isinstance(node.annotation, ast.Subscript) else None
+                only = keyword_only or only
+                yield Field(node.target.id, value, *lines, default, written, only, initialized)
 
-    def _annotation(self, value: ClassValue, node: ast.expr) -> str | None:
+    def _annotation(self, value: ClassValue, node: ast.expr) -> Base | None:
         while isinstance(node, ast.Subscript):
             node = node.value
         name = dotted(node)
@@ -415,7 +418,7 @@ class Classes:
         if name is None or not all(part.isidentifier() for part in parts):
             return None
         found = self.names.resolve(value.file, name, value.outline)
-        return found.name if isinstance(found, External) else None
+        return found if isinstance(found, (ClassValue, External)) else None
 
     def _all_keyword_only(self, value: ClassValue) -> bool:
         nodes = value.outline.node.decorator_list if value.outline.node is not None else []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from amplint.flow.state.symbols import AT, ONE_OF_MANY, Symbol, made_from
+from amplint.flow.state.symbols import AT, DATA, ONE_OF_MANY, Symbol, made_from
 
 _READ = ("attribute", "item")
-_PLAIN = (*_READ, "parameter", "global", "member", "binding", "set", "set by", "environment")
+_PLAIN = (*_READ, "parameter", "global", "member", "binding", "set", "set by", "environment", DATA)
 """How symbols begin of values that are settings as they were read."""
 _WALKED = ("self", "made")
 """How symbols begin of objects that have other things than settings."""

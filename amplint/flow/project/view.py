@@ -239,18 +239,16 @@ class View:
                 return next(self._statements(base.file, base.outline.node.body, bindings, name, base))
         return None
 
-    def fields(self, value: ClassValue) -> tuple[tuple[str, Binding | None], ...] | None:
-        """The fields of a dataclass in the order in which its constructor takes them, with their defaults."""
+    def fields(self, value: ClassValue) -> tuple[tuple[str, Binding | None, Value | None], ...] | None:
+        """The fields of a dataclass in the order in which its constructor takes them, with defaults and types."""
         found = self.classes.fields(value)
         if found is None:
             return None
-        taken = [field for field in found if field.initialized]
+        taken = sorted((field for field in found if field.initialized), key=lambda field: field.keyword_only)
+        lines = [Lines(field.owner.file, field.line, field.end_line, field.owner) for field in taken]
         return tuple(
-            (
-                field.name,
-                Lines(field.owner.file, field.line, field.end_line, field.owner) if field.default else None,
-            )
-            for field in sorted(taken, key=lambda field: field.keyword_only)
+            (field.name, default if field.default else None, field.kind)
+            for field, default in zip(taken, lines, strict=True)
         )
 
     def kind_of_method(self, method: FunctionValue) -> str:

@@ -82,6 +82,8 @@ COMPUTED = "computed"
 """How symbols begin of what an operator gives: ``symbol(COMPUTED, "*", left, right)``."""
 NUMBER = "number"
 """How the name of a number is marked that was computed with something unknown."""
+DATA = "data"
+"""How symbols begin of what files of settings hold: ``symbol(DATA, at)``."""
 AT = "at"
 """How symbols begin of what comes about at a node: ``symbol(AT, context, node, *rounds)``, with the numbers of the
 rounds of the loops around it."""

@@ -71,7 +71,7 @@ def _engine(api: Api, node: Node) -> Value:
 
 
 @models.into(models.annotations, *ENGINES)
-def _annotated(own: Symbol) -> Value:
+def _annotated(api: Api, own: Symbol) -> Value:
     return Unknown(own, MODULE)
 
 

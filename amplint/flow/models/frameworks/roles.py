@@ -104,7 +104,7 @@ def _initialised(tell: Tell | None, api: Api, name: str, arguments: Arguments, n
     return NONE
 
 
-def _annotated(owner: str, own: Symbol) -> Value:
+def _annotated(owner: str, api: Api, own: Symbol) -> Value:
     return Instance(own, None, owner)
 
 

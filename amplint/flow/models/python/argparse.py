@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.models.python.numbers import PlainData
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import NONE, Constant, External, Instance, Note, Number, Sequence, Usual, Value
 from amplint.lowering.program import Node
@@ -120,6 +121,7 @@ def _group(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 def _parse(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``args = parser.parse_args()``: an object of which nothing is known but its numbers."""
     made = api.unknown(node)
+    api.set_note(made.symbol, PlainData())
     parser = arguments.receiver
     known = api.note(parser.identity, Options) if isinstance(parser, Instance) else None
     defaults = dict(known.defaults) if known is not None else {}

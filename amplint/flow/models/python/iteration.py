@@ -74,7 +74,7 @@ def _enumerate(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 @models.call("builtins.zip", "itertools.zip_longest")
 def _zip(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     if arguments.unclear:
-        return Iteration(api.unknown(node))
+        return _turned(api, arguments) or Iteration(api.unknown(node))
     columns = [known_items(source) for source in arguments.positional]
     if columns and name == "builtins.zip":
         known = [column for column in columns if column is not None]
@@ -85,6 +85,17 @@ def _zip(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return Iteration(
         Sequence(tuple(item(api, source, node) for source in arguments.positional)),
         min(told) if told and name == "builtins.zip" and len(told) == len(counts) else None,
+    )
+
+
+def _turned(api: Api, arguments: Arguments) -> Value | None:
+    """``zip(*rows)`` of rows of one length, however many there are: the columns."""
+    rows = [api.contents(row) for row in arguments.starred]
+    known = [row.items for row in rows if isinstance(row, Sequence) and row.exact]
+    if arguments.positional or not known or len(known) < len(rows) or len(set(map(len, known))) > 1:
+        return None
+    return Sequence(
+        tuple(Sequence(tuple(dict.fromkeys(column)), exact=False) for column in zip(*known, strict=True))
     )
 
 

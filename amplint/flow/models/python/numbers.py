@@ -1,15 +1,21 @@
-"""Numbers that settings choose: what they come to where nobody chooses another one.
+"""Numbers that settings choose: which of the unknown are numbers beside a tensor, and what they come to where nobody
+chooses another one.
 
-``1 - args.decay`` is 0.001 if the default of ``--decay`` is 0.999.
+``1 - args.decay`` is 0.001 if the default of ``--decay`` is 0.999; ``logits / config["temperature"]`` has the type of
+the logits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from amplint.flow.core.api import Api
-from amplint.flow.state.symbols import COMPUTED, NUMBER, Symbol
-from amplint.flow.state.values import Constant, Number, Unknown, Usual, Value
+from amplint.flow.core.registry import Registry
+from amplint.flow.state.symbols import COMPUTED, DATA, NUMBER, Symbol
+from amplint.flow.state.values import Constant, Note, Number, Unknown, Usual, Value
+
+models = Registry()
 
 _OPERATORS: dict[object, Callable[[float, float], float]] = {
     "+": lambda one, other: one + other,
@@ -20,6 +26,54 @@ _OPERATORS: dict[object, Callable[[float, float], float]] = {
 }
 EXTREMES: dict[str, Callable[[list[float]], float]] = {"smallest": min, "largest": max}
 """How the symbols of ``min`` and ``max`` of numbers that are not all known begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsNumber(Note):
+    """An unknown is a number, or nothing that has an operator: it was given to a layer as its size, or its parameter
+    is annotated with ``float``."""
+
+    def joined(self, other: Note | None) -> Note | None:
+        """What a name stands for does not change."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PlainData(Note):
+    """An unknown is what a file of settings or the command line gives: numbers, texts, and lists and dicts of them."""
+
+    def joined(self, other: Note | None) -> Note | None:
+        """What a name stands for does not change."""
+        return self
+
+
+def is_number(api: Api, name: Symbol) -> bool:
+    """Whether what a symbol stands for is a number wherever an operator or a function takes it beside a tensor: it is
+    known to be one, is a part of plain data, or what an operator makes of such."""
+    match name.parts:
+        case (kind, *_) if kind == NUMBER or api.note(name, IsNumber) is not None:
+            return True
+        case (kind, _, *operands) if kind == COMPUTED:
+            return all(isinstance(part, Symbol) and is_number(api, part) for part in operands)
+        case ("attribute" | "item", Symbol() as whole, *_):
+            return _is_data(api, whole)
+    return False
+
+
+def _is_data(api: Api, name: Symbol) -> bool:
+    if name.parts[0] == DATA or api.note(name, PlainData) is not None:
+        return True
+    match name.parts:
+        case ("attribute" | "item", Symbol() as whole, *_):
+            return _is_data(api, whole)
+    return False
+
+
+@models.into(models.annotations, "builtins.int", "builtins.float")
+def _annotated(api: Api, own: Symbol) -> Value | None:
+    """``scale: float``, which may be None all the same: ``scale: float = None``."""
+    api.set_note(own, IsNumber())
+    return None
 
 
 def usual(api: Api, value: Value | None) -> float | None:

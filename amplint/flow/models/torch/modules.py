@@ -83,7 +83,7 @@ _METHODS = _OTHERS | _COLLECTIONS | _ADDING | {"state_dict", "zero_grad"}
 
 
 @models.into(models.annotations, "torch.nn.Module", "torch.nn.modules.module.Module")
-def _annotated(own: Symbol) -> Value:
+def _annotated(api: Api, own: Symbol) -> Value:
     """``model: nn.Module``."""
     return Unknown(own, MODULE)
 

@@ -208,7 +208,7 @@ def held(api: Api, arguments: Arguments) -> None:
 
 
 @models.into(models.annotations, *(f"torch.optim.{name}" for name in OF_TORCH))
-def _annotated(own: Symbol) -> Value:
+def _annotated(api: Api, own: Symbol) -> Value:
     """``optimizer: torch.optim.Optimizer``."""
     return Unknown(own, OPTIMIZER)
 

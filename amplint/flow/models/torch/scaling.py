@@ -114,7 +114,7 @@ def _initial_scale(arguments: Arguments, parameters: tuple[str, ...]) -> float |
 
 
 @models.into(models.annotations, *SCALERS)
-def _annotated(own: Symbol) -> Value:
+def _annotated(api: Api, own: Symbol) -> Value:
     """``scaler: torch.amp.GradScaler``."""
     return Unknown(own, SCALER)
 

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
+from amplint.flow.models.python.numbers import IsNumber, is_number
 from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.values import Tensor
-from amplint.flow.state.symbols import COMPUTED, NUMBER, Symbol, symbol
-from amplint.flow.state.values import Constant, Note, Number, Unknown, Value
+from amplint.flow.state.symbols import Symbol, symbol
+from amplint.flow.state.values import Constant, Number, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -112,33 +111,14 @@ def _about_processes(api: Api, name: str, arguments: Arguments, node: Node) -> V
 # sizes of layers -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class IsNumber(Note):
-    """An unknown was given to a layer as its size."""
-
-    def joined(self, other: Note | None) -> Note | None:
-        """What a name stands for does not change."""
-        return self
-
-
 def tell_sizes(api: Api, arguments: Arguments) -> None:
     """Notes that the positional arguments of a layer are numbers: ``nn.Linear(width, 4 * width)``."""
     for value in arguments.positional:
-        if isinstance(value, Unknown) and value.kind is None and not _is_number(api, value.symbol):
+        if isinstance(value, Unknown) and value.kind is None and not is_number(api, value.symbol):
             api.set_note(value.symbol, IsNumber())
 
 
 def with_numbers(api: Api, value: Value) -> Value:
     """A value, or the number that it is known to be."""
-    number = isinstance(value, Unknown) and value.kind is None and _is_number(api, value.symbol)
+    number = isinstance(value, Unknown) and value.kind is None and is_number(api, value.symbol)
     return Number(value.symbol) if number and isinstance(value, Unknown) else value
-
-
-def _is_number(api: Api, name: Symbol) -> bool:
-    """Whether a symbol stands for a number, or for what an operator makes of numbers alone."""
-    kind = name.parts[0] if name.parts else None
-    if kind == NUMBER or api.note(name, IsNumber) is not None:
-        return True
-    return kind == COMPUTED and all(
-        isinstance(part, Symbol) and _is_number(api, part) for part in name.parts[2:]
-    )
