@@ -17,6 +17,64 @@ HEAD = dedent("""
 """)
 
 CALLS = {
+    "with what a cached property has made before, if many conditions held": """
+        class Trainer:
+            @functools.cached_property
+            def region(self):
+                if self.device == "cpu" and self.dtype != torch.bfloat16:
+                    return None
+                return torch.autocast("cuda")
+
+            def is_time(self, state):
+                if self.often is None:
+                    return False
+                if self.kind == "a":
+                    return state.a > self.most
+                if self.kind == "b":
+                    return state.b > self.much
+                if self.kind == "c":
+                    return state.c > self.few
+                if self.other == "d":
+                    return state.c % self.every == 0
+                return self.last == 3
+
+            def run(self, model, state):
+                while True:
+                    if self.is_time(state):
+                        with self.region:
+                            print(model)
+                    with self.region:
+                        model.loss.backward()  # in
+
+        def main(trainer: Trainer, model, state):
+            trainer.run(model, state)
+    """,
+    "with what a cached function has made before, if many conditions held": """
+        @functools.cache
+        def region():
+            return torch.autocast("cuda")
+
+        def is_time(config, state):
+            if config.often is None:
+                return False
+            if config.kind == "a":
+                return state.a > config.most
+            if config.kind == "b":
+                return state.b > config.much
+            if config.kind == "c":
+                return state.c > config.few
+            if config.other == "d":
+                return state.c % config.every == 0
+            return config.last == 3
+
+        def main(config, model, state):
+            while True:
+                if is_time(config, state):
+                    with region():
+                        print(model)
+                with region():
+                    model.loss.backward()  # in
+    """,
     "with options under a key that a condition chooses": """
         def run(loss, *, resume=None, weights=None):
             if resume:

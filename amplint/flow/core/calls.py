@@ -309,6 +309,7 @@ def _call_cached(m: Machine, function: FunctionValue, given: Arguments, node: No
     finally:
         frame.context = context
     m.store(owner, "result", result)
+    m.settle(owner, "result", result)
     return result
 
 

@@ -280,9 +280,9 @@ class Instances(Definitions):
         }
         return result
 
-    def settle(self, base: Instance, name: str, value: Value) -> None:
+    def settle(self, owner: Symbol, name: str, value: Value) -> None:
         """Says what an attribute is on all paths that do not set it."""
-        self.base[base.identity, name] = value
+        self.base[owner, name] = value
 
     def set_elsewhere(self, base: Instance, name: str) -> Value | None:
         """An attribute that another method than the constructor sets: the values of these statements. Unknown where

@@ -461,7 +461,7 @@ class Machine(Api, Protocol):
     def class_attribute(self, value: ClassValue, name: str) -> Value | None:
         """A name that the body of a class binds."""
 
-    def settle(self, base: Instance, name: str, value: Value) -> None:
+    def settle(self, owner: Symbol, name: str, value: Value) -> None:
         """Says what an attribute is on all paths that do not set it."""
 
     def set_elsewhere(self, base: Instance, name: str) -> Value | None:

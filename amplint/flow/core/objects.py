@@ -145,7 +145,7 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
 
     found = m.each(value, since)
     if value.stands_in and found != value:
-        m.settle(base, name, found)
+        m.settle(base.identity, name, found)
     return found
 
 
@@ -174,6 +174,7 @@ def _bound(m: Machine, base: Instance, name: str, method: FunctionValue, node: N
         case "cached property":
             found = m.call_function(method, Arguments((base,), (), (node,)), node)
             m.store(base.identity, name, found)
+            m.settle(base.identity, name, found)
             return found
         case "static method":
             return method
