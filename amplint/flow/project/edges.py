@@ -38,8 +38,8 @@ class Steps:
     """What one definition leads to. ``sure`` are definitions that the text names, ``possible`` those that have the
     name of a method which is called on something out of sight, and ``unlisted`` the names of those of which there are
     too many to be listed; ``outside`` are qualified names of packages outside,
-    ``methods`` the names of the methods called on what is out of sight, and ``data=`` for ``x.data = …``, ``bare``
-    those that are called without arguments. ``multiplies``: it has a matrix product of its own."""
+    ``methods`` the names of the methods called on what is out of sight, ``data=`` for ``x.data = …`` and ``grad.`` for
+    ``x.grad``, ``bare`` those that are called without arguments. ``multiplies``: it has a matrix product of its own."""
 
     sure: dict[Definition, None] = field(default_factory=dict)
     possible: dict[Definition, None] = field(default_factory=dict)
@@ -219,6 +219,9 @@ class _Drawing:
         self._run(facts.body, facts)
         stored = (name.rpartition(".") for name in facts.body.stores)
         self._steps.methods |= {f"{attribute}=" for owner, _, attribute in stored if owner}
+        called = {(call.name or "").rpartition(".")[0] for call in facts.body.calls}
+        read = {part for name in facts.body.loads | called for part in name.split(".")[1:]}
+        self._steps.methods |= {f"{attribute}." for attribute in read}
         self._decorators(facts)
         if self._scope is not self._file.outline.module:
             for inner in facts.nested:

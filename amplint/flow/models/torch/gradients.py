@@ -36,6 +36,9 @@ def zeroed(
 # p.grad ----------------------------------------------------------------------------------------------------------
 
 
+models.about(".grad.", weight=Weight.EFFECT)
+
+
 @models.into(models.attributes, Parameters)
 def _of_parameter(api: Api, parameter: Parameters, name: str, node: Node) -> Value | None:
     """``p.grad``, of one parameter."""

@@ -165,6 +165,11 @@ class Parameters(Value):
     copied: bool = False
     """Whether it is a copy, ``p.clone()``, which stays as it is where the module is cast."""
 
+    @property
+    def matters(self) -> bool:  # type: ignore[override]
+        """All of a module go to what measures or changes their gradients."""
+        return not self.one
+
 
 @dataclass(frozen=True, slots=True)
 class Replicas(Value):
