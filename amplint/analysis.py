@@ -21,7 +21,7 @@ from amplint.flow.state import conditions
 from amplint.flow.state.graph import Graph, Run
 from amplint.line_length import DEFAULT
 from amplint.rules import rule_classes
-from amplint.rules.base import FlowRule, Report, Setting, SyntaxRule
+from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
 from amplint.rules.dispatcher import Dispatcher, finding_of, remaining
 from amplint.source.project import Project, ProjectFile, TooLarge, Unparsable
@@ -74,6 +74,7 @@ class Analysis:
             backward_functions=settings.backward_functions,
             in_passing=settings.where_errors_only(),
         )
+        self._errors_only = settings.where_errors_only()
         self.dispatcher = Dispatcher(self.flow_rules, self.report, self.driver.questions)
         self.driver.is_silent = self._is_silent
 
@@ -170,6 +171,12 @@ class Analysis:
         self.report.left = left
         return silent
 
+    def _is_of_a_test(self, draft: Draft) -> bool:
+        """Whether a test or the like does what makes it so, such as a cast, and it is no error: nobody trains so."""
+        return draft.level is not Level.ERROR and any(
+            self._errors_only(place.path) for place, _ in draft.trail
+        )
+
     def _drafted(self, keep: Callable[[Finding], bool]) -> list[Finding]:
         """The findings to keep, with the fixes that their builders offer. One that fails costs the fix alone."""
         files = Files(
@@ -181,7 +188,7 @@ class Analysis:
         fixable = fixable_codes(self.settings)
         findings: list[Finding] = []
         known: dict[FixBuilder, Fix | Refusal] = {}
-        for draft in remaining(self.report.standing):
+        for draft in remaining([draft for draft in self.report.standing if not self._is_of_a_test(draft)]):
             finding = finding_of(draft, needed(draft.under))
             if not keep(finding):
                 continue

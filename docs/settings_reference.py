@@ -50,9 +50,9 @@ KEYS: dict[str, Key] = {
         '{ "examples/*" = ["step-in-autocast"] }',
     ),
     "errors-only": Key(
-        "Files in which errors alone are reported. The default is tests, benchmarks and profiling code, by the names "
-        "that pytest, asv and most projects give them. Patterns see paths from this file on; without such a file, from "
-        "where the project begins, wherever amplint runs.",
+        "Files in which errors alone are reported, as of what only they do to other files. The default is tests, "
+        "benchmarks and profiling code, by the names that pytest, asv and most projects give them. Patterns see paths "
+        "from this file on; without such a file, from where the project begins, wherever amplint runs.",
         _list(TEXT),
         '["tests/", "bench_*.py"]',
     ),
