@@ -10,6 +10,7 @@ from functools import partial
 
 import libcst as cst
 
+from amplint import events
 from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, FixBuilder, Refusal, offered
@@ -38,6 +39,10 @@ class Judged:
     crashes: list[Crash]
     entries: int = 0
     cut: int = 0
+
+
+_USES = frozenset({events.OptimizerStepped, events.ScalerUsed, events.GradientsRead, events.AmpHidden})
+"""What uses gradients, or may."""
 
 
 class Analysis:
@@ -132,6 +137,7 @@ class Analysis:
         self.entries += 1
         cut = walk.cut
         self.report.whole = walk.whole
+        self.report.drops_gradients = _drops_gradients(walk)
         for listener in self.dispatcher.listeners():
             stop_if_asked()
             before = len(self.report.drafts)
@@ -231,6 +237,11 @@ def _without_collector() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+def _drops_gradients(walk: Walk) -> bool:
+    script = walk.entry.outline is walk.entry.file.outline.module
+    return script and walk.whole and _USES.isdisjoint(walk.graph.kinds)
 
 
 def _imports(text: str) -> bool:

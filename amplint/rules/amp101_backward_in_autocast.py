@@ -9,10 +9,11 @@ decorator, or one that a caller opened in another function or file; the finding 
 region to the call. What several helpers do in one region that their caller has opened is one finding, with the
 other calls in its trail.
 
-It is a warning in general. It is an error where the region changes the gradients: matrix products or convolutions of
-the forward pass ran in float32, in a region with `enabled=False` or in a custom Function that multiplies matrices under
-`custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16, on another device than
-the CPU, and the project is limited to torch older than 2.5.
+It is a warning in general, and advice in a script that ends without a step, or anything else that uses the gradients,
+such as a measurement of time or memory. It is an error where the region changes the gradients: matrix products or
+convolutions of the forward pass ran in float32, in a region with `enabled=False` or in a custom Function that
+multiplies matrices under `custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16,
+on another device than the CPU, and the project is limited to torch older than 2.5.
 
 ## Why is this bad
 
@@ -205,6 +206,11 @@ class BackwardInAutocast(FlowRule):
             why = (
                 "Before torch 2.5 the engine's threads do not know the region's bfloat16 and run the backward's matrix "
                 "products in float16."
+            )
+        elif report.drops_gradients:
+            level = Level.ADVICE
+            why = (
+                "Nothing uses the gradients here; a step would take those of ops that ran in half precision."
             )
         else:
             why = (
