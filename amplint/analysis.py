@@ -25,6 +25,7 @@ from amplint.rules import rule_classes
 from amplint.rules.base import Draft, FlowRule, Report, Setting, SyntaxRule
 from amplint.rules.catalog import SYNTAX_ERROR
 from amplint.rules.dispatcher import Dispatcher, finding_of, remaining
+from amplint.source.cells import SUFFIX
 from amplint.source.project import Project, ProjectFile, TooLarge, Unparsable
 from amplint.source.texts import SourceFile
 from amplint.spelling import View, pieces
@@ -240,7 +241,9 @@ def _without_collector() -> Iterator[None]:
 
 
 def _drops_gradients(walk: Walk) -> bool:
-    script = walk.entry.outline is walk.entry.file.outline.module
+    """See Report. Whoever runs the cells of a notebook may type more of them."""
+    file = walk.entry.file
+    script = walk.entry.outline is file.outline.module and file.path.suffix != SUFFIX
     return script and walk.whole and _USES.isdisjoint(walk.graph.kinds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -59,6 +60,15 @@ def test_a_script_that_measures_drops_its_gradients(tmp_path: Path) -> None:
 )
 def test_a_script_that_uses_them_does_not(tmp_path: Path, use: str) -> None:
     assert level(tmp_path, PROBE.format(last=use)) is Level.WARNING
+
+
+def test_a_notebook_may_go_on(tmp_path: Path) -> None:
+    source = dedent(PROBE.format(last="print(model)"))
+    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": [], "execution_count": None}]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "program.ipynb").write_text(json.dumps(notebook))
+    (found,) = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    assert (found.name, found.level) == ("backward-in-autocast", Level.WARNING)
 
 
 def test_whoever_calls_a_function_may_use_them(tmp_path: Path) -> None:

@@ -35,9 +35,8 @@ GOOD = "import torch\nautocast\n"
 def test_a_diagnostic_says_what_a_finding_says(serve: Serve, project: Path) -> None:
     client = serve(fake=False)
     client.start()
-    client.open(
-        "train.py", REGION.replace("from model import Net\n\nnet = Net()", "net = torch.nn.Linear(4, 4)")
-    )
+    model = REGION.replace("from model import Net\n\nnet = Net()", "net = torch.nn.Linear(4, 4)")
+    client.open("train.py", model + "print(net.weight.grad.norm())\n")
     (found,) = client.published("train.py", 1)
     assert found["range"] == {"start": {"line": 5, "character": 4}, "end": {"line": 5, "character": 19}}
     assert (found["source"], found["code"], found["severity"]) == ("amplint", "backward-in-autocast", 2)
