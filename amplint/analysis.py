@@ -10,7 +10,6 @@ from functools import partial
 
 import libcst as cst
 
-from amplint import events
 from amplint.config import Settings, fixable_codes
 from amplint.findings import Crash, Finding, Fix, Level, Span
 from amplint.fixes.base import Files, FixBuilder, Refusal, offered
@@ -40,10 +39,6 @@ class Judged:
     crashes: list[Crash]
     entries: int = 0
     cut: int = 0
-
-
-_USES = frozenset({events.OptimizerStepped, events.ScalerUsed, events.GradientsRead, events.AmpHidden})
-"""What uses gradients, or may."""
 
 
 class Analysis:
@@ -138,7 +133,7 @@ class Analysis:
         self.entries += 1
         cut = walk.cut
         self.report.whole = walk.whole
-        self.report.drops_gradients = _drops_gradients(walk)
+        self.report.script = walk.graph.kinds if _is_script(walk) else None
         for listener in self.dispatcher.listeners():
             stop_if_asked()
             before = len(self.report.drafts)
@@ -240,11 +235,10 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _drops_gradients(walk: Walk) -> bool:
-    """See Report. Whoever runs the cells of a notebook may type more of them."""
+def _is_script(walk: Walk) -> bool:
+    """Whether a script was followed to its end. Whoever runs the cells of a notebook may type more of them."""
     file = walk.entry.file
-    script = walk.entry.outline is file.outline.module and file.path.suffix != SUFFIX
-    return script and walk.whole and _USES.isdisjoint(walk.graph.kinds)
+    return walk.whole and walk.entry.outline is file.outline.module and file.path.suffix != SUFFIX
 
 
 def _imports(text: str) -> bool:

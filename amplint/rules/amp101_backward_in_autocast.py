@@ -115,13 +115,17 @@ from dataclasses import dataclass
 
 from amplint.amp.versions import compare
 from amplint.events import (
+    AmpHidden,
     Backward,
     DType,
     Forward,
     FunctionApplied,
+    GradientsRead,
     Op,
+    OptimizerStepped,
     Place,
     RegionExited,
+    ScalerUsed,
     enabled_region,
     enclosing_enabled,
     innermost,
@@ -142,6 +146,8 @@ class Kept:
     function: str = ""
 
 
+_USES = frozenset({OptimizerStepped, ScalerUsed, GradientsRead, AmpHidden})
+"""What uses gradients, or may."""
 _WIDE = (DType.FLOAT32, DType.FLOAT64)
 
 
@@ -207,7 +213,7 @@ class BackwardInAutocast(FlowRule):
                 "Before torch 2.5 the engine's threads do not know the region's bfloat16 and run the backward's matrix "
                 "products in float16."
             )
-        elif report.drops_gradients:
+        elif report.script is not None and _USES.isdisjoint(report.script):
             level = Level.ADVICE
             why = (
                 "Nothing uses the gradients here; a step would take those of ops that ran in half precision."

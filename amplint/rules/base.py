@@ -69,8 +69,8 @@ class Report:
     """The condition under which the event happens that is being heard, if that is known."""
     whole: bool = True
     """Whether all that leads to the events that are heard was followed."""
-    drops_gradients: bool = False
-    """Whether they are those of a script that ends without a use of the gradients that it computes: a probe."""
+    script: frozenset[type[Event]] | None = None
+    """The kinds of all events, if they are those of a script that was followed to its end: nothing comes after."""
 
     def happens(self, under: Condition) -> None:
         """Hears of the condition under which the next event happens."""

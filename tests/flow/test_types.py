@@ -220,6 +220,25 @@ FLOWS = {
                     rows.append((a @ a, a) if x else (a,))
             torch.cat(list(zip(*rows))[0]).numpy()  # unknown
     """,
+    "fields of fields": """
+        from dataclasses import dataclass
+
+        @dataclass
+        class Inner:
+            factor: float
+            other: object
+
+        @dataclass
+        class Outer:
+            inner: Inner
+
+        def main(settings: Outer):
+            a = torch.randn(2, 2)
+            with torch.autocast("cuda"):
+                low = a @ a
+            (low * settings.inner.factor).numpy()  # float16
+            (low * settings.inner.other).numpy()  # unknown
+    """,
     "what a default makes": """
         def main(make=torch.ones):
             make(2, 2).numpy()  # float32

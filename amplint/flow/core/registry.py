@@ -257,7 +257,8 @@ class Registry:
         return register
 
     def about(self, *names: str, weight: Weight = Weight.NOTHING, tags: Iterable[str] = ()) -> None:
-        """Says something of names without a model: ``models.about(".zero_grad", weight=Weight.EFFECT)``."""
+        """Says something of names without a model: ``models.about(".zero_grad", weight=Weight.EFFECT)``; a ``.data=``
+        is set and a ``.grad.`` is read."""
         for name in names:
             self.abouts[name] = About(weight, frozenset(tags))
 

@@ -61,9 +61,9 @@ def is_number(api: Api, name: Symbol) -> bool:
 
 
 def _is_data(api: Api, name: Symbol) -> bool:
-    if name.parts[0] == DATA or api.note(name, PlainData) is not None:
-        return True
     match name.parts:
+        case (kind, *_) if kind == DATA or api.note(name, PlainData) is not None:
+            return True
         case ("attribute" | "item", Symbol() as whole, *_):
             return _is_data(api, whole)
     return False
