@@ -244,7 +244,8 @@ class Driver:
         news = self.calls.news(entry, self._reached())
         if news is not None:
             passing, known = entry.file in self._in_passing, frozenset(self.interpreter.cut_short)
-            most = self.interpreter.budget(entry, new=news >= Weight.ENTRY, passing=passing)
+            scales = entry.file in self._scaling
+            most = self.interpreter.budget(entry, new=news >= Weight.ENTRY, passing=passing, scales=scales)
             yield from self._guarded(entry, self._walks_of(entry, most))
             if passing:  # what a test did not get to has had no walk of its own
                 self.interpreter.cut_short &= known
@@ -326,13 +327,12 @@ class Driver:
     @cached_property
     def _naming(self) -> set[ProjectFile]:
         """The files with a definition that names a key of weight ENTRY by itself."""
-        return {
-            file
-            for file in self.files
-            if any(
-                self.effects.own(part).weight >= Weight.ENTRY for part in definitions_in(self._edges, file)
-            )
-        }
+        return self.effects.files(self.files, lambda own: own.weight >= Weight.ENTRY)
+
+    @cached_property
+    def _scaling(self) -> set[ProjectFile]:
+        """The files with a definition that scales losses by itself."""
+        return self.effects.files(self.files, lambda own: SCALES_LOSSES in own.tags)
 
     def _reached(self) -> list[FunctionValue]:
         return [part for part in self.calls.definitions if id(part.outline) in self.interpreter.reached]

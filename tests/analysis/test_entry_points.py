@@ -338,6 +338,43 @@ def test_in_a_huge_project_all_further_entry_points_get_the_smallest_budget(
     assert checked(tmp_path, shared=SHARED, **files).cut == cut
 
 
+@pytest.mark.parametrize(("loss", "cut"), [("scaler.scale(y)", 0), ("y", 1)])
+def test_what_scales_losses_itself_keeps_its_budget_longer(
+    loss: str, cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``fit`` comes after what may call it, and is not reached from there."""
+    monkeypatch.setattr(walks, "PLENTY", 4)
+    monkeypatch.setattr(walks, "FEWER", 1)
+    monkeypatch.setattr(walks, "FEWEST", 1)
+    trainer = f"""
+        import torch
+
+
+        class Trainer:
+            def fit(self, x, scaler):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    y = half(x)
+                {loss}.backward()
+
+
+        def half(x):
+            a = 1
+            return (x @ x).sum()
+    """
+    main = """
+        import torch
+
+
+        def main(x, trainer, scaler):
+            with torch.autocast("cuda"):
+                a = x @ x
+                b = a + 1
+                c = b + 1
+            trainer.fit(x, scaler)
+    """
+    assert checked(tmp_path, main=main, trainer=trainer).cut == cut
+
+
 def test_files_that_name_a_region_themselves_come_first(tmp_path: Path, walked: list[str]) -> None:
     own = """
         import torch

@@ -96,7 +96,7 @@ def listen(
     entry = FunctionValue(file, functions[name])
     walk = driver.walk_of(
         entry,
-        driver.interpreter.budget(entry, new=True, passing=False),
+        driver.interpreter.budget(entry, new=True, passing=False, scales=False),
         driver.receiver(driver.interpreter, entry),
     )
     assert walk is not None

@@ -105,6 +105,41 @@ CALLS = {
                 with torch.autocast("cuda"):
                     loss.backward()  # never
     """,
+    "with an argument that is missing": """
+        def run(loss, *, scale):
+            loss.backward()  # in
+
+        def half(loss, scale):
+            loss.backward()  # never
+
+        def main(loss, args):
+            options = {}
+            if args.scale:
+                options["scale"] = args.scale
+            with torch.autocast("cuda"):
+                run(loss, **options)
+                if not args.scale:
+                    loss.backward()  # never
+                half(loss)
+                loss.backward()  # never
+    """,
+    "that gives something else in each round of a loop": """
+        from kernels import criterion
+
+        def judged(x):
+            return criterion(x), x
+
+        def main(loader):
+            last = False
+            for x in loader:
+                loss, _ = judged(x)
+                if torch.isnan(loss):
+                    if last:
+                        with torch.autocast("cuda"):
+                            loss.backward()  # in
+                else:
+                    last = True
+    """,
     "after constructors that make each other without end": """
         class Outer(nn.Module):
             def __init__(self, size):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
-from amplint.flow.state.conditions import Condition, apply, both, choice, either, leaves
+from amplint.flow.state.conditions import Condition, apply, both, choice, either, leaves, negation
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -30,8 +30,9 @@ from amplint.lowering.program import Attribute, Call, Name, Parameter, Program, 
 
 
 def refused(program: Program, given: Arguments) -> Condition:
-    """Where Python refuses a call: ``model(x, mask=mask)`` where there is no such parameter. ``f(**options)`` may give
-    it on some paths alone. What a decorator has made of a function may take it."""
+    """Where Python refuses a call: ``model(x, mask=mask)`` where there is no such parameter, or where another one has
+    no default. ``f(**options)`` may give it on some paths alone. What a decorator has made of a function may take
+    it."""
     kinds = [parameter.kind for parameter in program.parameters]
     if given.unclear or program.decorators:
         return FALSE
@@ -42,6 +43,12 @@ def refused(program: Program, given: Arguments) -> Condition:
     found: Condition = FALSE
     for value in unknown:
         found = either(found, apply(_is_given, value))
+    keywords = dict(given.keywords)
+    for index, parameter in enumerate(program.parameters):
+        by_position = index < len(given.positional) and parameter.kind != "keyword"
+        if parameter.kind in ("*", "**") or parameter.default is not None or by_position:
+            continue
+        found = either(found, negation(apply(_is_given, keywords.get(parameter.name, UNBOUND))))
     return found
 
 

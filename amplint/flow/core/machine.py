@@ -69,7 +69,9 @@ class Frame:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     rounds: tuple[int, ...] = ()
-    """The rounds of the loops around the present statement."""
+    """The rounds of the loops around the present statement, in this function."""
+    outer: tuple[int, ...] = field(init=False, default=())
+    """The rounds of the loops around the call, in the callers."""
     loops: int = 0
     """How many of these loops have rounds that are not walked, or that make the same things by name."""
     branches: int = 0
@@ -80,6 +82,15 @@ class Frame:
     """Functions that were defined in it and not called yet."""
     scope: Closure | None = None
     """This frame as functions that are defined in it see it."""
+
+    def __post_init__(self) -> None:
+        if self.caller is not None:
+            self.outer = self.caller.time
+
+    @property
+    def time(self) -> tuple[int, ...]:
+        """The rounds of all loops around the present statement: what comes about in another one is another thing."""
+        return self.outer + self.rounds
 
 
 @dataclass(frozen=True, slots=True)

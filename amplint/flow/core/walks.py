@@ -33,13 +33,14 @@ DEAR_STEPS = 8_000
 MOST_TREES = 500_000
 """So many, where so many nodes of conditions were made on the way: each statement takes ten times as long there."""
 PLENTY = 150_000
-"""Once so many statements of a project were walked, each further entry point gets FEWER; once twice as many, FEWEST."""
+"""Once so many statements of a project were walked, each further entry point gets FEWER, those that train aside; once
+twice as many, FEWEST."""
 FEWER = 1_000
 FEWEST = 250
 """So many also where no key of weight ENTRY is on the way that no walk has met."""
 IN_DECORATORS = 100
 """Of these at most so many are what the decorators of one function do."""
-MOST_WALKS = 64
+MOST_WALKS = 256
 """So often one function is walked for one entry point: one that comes back with ever new data must not use up what
 the others need."""
 
@@ -84,10 +85,10 @@ class Walks(Interpreter):
     def _run_module(self, program: ir.Program) -> None:
         self.run(program.body)
 
-    def budget(self, entry: FunctionValue, *, new: bool, passing: bool) -> int:
+    def budget(self, entry: FunctionValue, *, new: bool, passing: bool, scales: bool) -> int:
         """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time;
-        ``passing``: it is a test or the like."""
-        if self._walked < PLENTY:
+        ``passing``: it is a test or the like; ``scales``: losses are scaled in its own file."""
+        if self._walked < PLENTY * (1 + scales):
             return FEWER if passing or id(entry.outline) in self.cut_short else MOST_STEPS
         return FEWER if new and self._walked < 2 * PLENTY else FEWEST
 
@@ -248,7 +249,7 @@ class Walks(Interpreter):
         self._walks.clear()
         self._trees = conditions.made() + MOST_TREES
         self._lost = self.lost
-        limit = MOST_STEPS if self._walked < PLENTY else FEWER
+        limit = MOST_STEPS if self._walked < PLENTY * (1 + (most is not None)) else FEWER
         self._most = min(most or limit, limit)
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))

@@ -8,7 +8,7 @@ graph, without depth or order: recursive functions share what any of them meets.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -17,10 +17,11 @@ from amplint.amp.packages import WITHOUT_TENSORS
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import BARE, About, Registry, Weight
 from amplint.flow.project.components import components
-from amplint.flow.project.edges import Definition, Edges, Steps
+from amplint.flow.project.edges import Definition, Edges, Steps, definitions_in
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.registrations import decorates, held
 from amplint.flow.state.values import ClassValue, FunctionValue
+from amplint.source.project import ProjectFile
 
 _NOTHING = About()
 _NOWHERE = Steps()
@@ -244,6 +245,11 @@ class Effects:
             own = self.keys.in_settings(f"{definition.file.module}.{definition.outline.qualified}")
             return found.and_of(own) if own is not None else found
         return found
+
+    def files(self, files: Iterable[ProjectFile], wanted: Callable[[Effect], bool]) -> set[ProjectFile]:
+        """The files with a definition that by itself meets what is wanted."""
+        parts = {file: definitions_in(self.edges, file) for file in files}
+        return {file for file in parts if any(wanted(self.own(part)) for part in parts[file])}
 
     def _possibly(self, definition: Definition) -> Effect:
         """What a definition meets itself, and whether some method that it may call does."""

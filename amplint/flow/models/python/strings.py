@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.items import named
+from amplint.flow.models.python.items import named, special
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import FALSE, TRUE, Constant, Sequence, Text, Unknown, Value
+from amplint.flow.state.values import FALSE, TRUE, Constant, Instance, Sequence, Text, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -94,8 +94,30 @@ def _formatted(api: Api, text: str, arguments: Arguments, node: Node) -> Value:
             return Constant(text.format(*positional, **named_))
         except (IndexError, KeyError, ValueError, AttributeError):
             return api.unknown(node)
+    _put_into_text(api, values, node)
     start = text.partition("{")[0]
     return Text(start, api.unknown(node).symbol) if start else api.unknown(node)
+
+
+def _put_into_text(api: Api, values: tuple[Value, ...], node: Node) -> None:
+    """Asks values for their text, as an f-string does."""
+    for value in values:
+        api.each(value, lambda one: _asked_for_text(api, one, node))
+
+
+def _asked_for_text(api: Api, value: Value, node: Node) -> Value:
+    found = None if isinstance(value, Instance) else special(api, value, "__format__", node)
+    return found or api.unknown(node)
+
+
+@models.into(models.operators, Constant, Text)
+def _interpolated(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
+    """``"step %d: %.4f" % (step, loss)``."""
+    text = isinstance(left, Text) or (isinstance(left, Constant) and isinstance(left.value, str))
+    if operator != "%" or not text or right is None:
+        return None
+    _put_into_text(api, right.items if isinstance(right, Sequence) else (right,), node)
+    return api.unknown(node)
 
 
 @models.method(Text)
