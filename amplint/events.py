@@ -676,6 +676,14 @@ class GradientsRead(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class GradientsNormalized(Event):
+    """Gradients were divided by their norm, ``epsilon * p.grad / torch.norm(p.grad)``, which was measured at ``norm``:
+    the scale of both cancels out."""
+
+    norm: Place
+
+
+@dataclass(frozen=True, slots=True)
 class FrameworkScaled(Event):
     """A framework computed gradients of a loss that it has multiplied by its scale, if it scales losses: so does
     ``accelerator.backward(loss)``. Whoever limits or measures them before the framework divides them sees them too

@@ -33,6 +33,7 @@ from amplint.events import (
     DType,
     Event,
     Filled,
+    GradientsNormalized,
     GradientsRead,
     GradientsZeroed,
     Guard,
@@ -423,6 +424,8 @@ class FunctionMode(TorchFunctionMode):
             return
         if watch.penalties.known:
             self._penalty(function, args, tensors, result)
+        if watch.norms.known:
+            self._norm(function, tensors, result)
         several = bool(args) and isinstance(args[0], (list, tuple))
         known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]
         gradients = [part for part in known if part is not None]
@@ -461,6 +464,18 @@ class FunctionMode(TorchFunctionMode):
             for part in _parts(result):
                 watch.penalties.note(part, penalty)
 
+    def _norm(self, function: Function, tensors: list[Tensor], result: Any) -> None:
+        """Follows norms of gradients to where something with as many elements as gradients have is divided by them."""
+        watch = self.watch
+        norm = watch.norms.of(tensors[-1])
+        name = _ORDERED.get(function.plain, function.plain.strip("_"))
+        if norm is not None and name == "add":
+            watch.norms.note(result, norm)
+        elif norm is not None and name in ("div", "truediv") and tensors[0].dim():
+            site = watch.site(3)
+            if site is not None:
+                watch.tell(GradientsNormalized(site, watch.here.regions, norm))
+
     def _gradient(self, function: Function, tensor: Tensor, whose: frozenset[Hashable], result: Any) -> None:
         watch = self.watch
         copied = watch.copies.of(tensor) is not None
@@ -478,6 +493,7 @@ class FunctionMode(TorchFunctionMode):
                 watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
                 if function.norm:
                     watch.numbers.norm(site, result)
+                    watch.norms.note(result, site)
         elif function.in_place:
             if copied:
                 watch.gradients.drop(tensor)  # divided, or anything

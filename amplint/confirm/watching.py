@@ -25,7 +25,7 @@ from amplint.confirm.numbers import Numbers
 from amplint.confirm.patches import Patches
 from amplint.confirm.places import Site, Sites
 from amplint.confirm.provenance import History, Names, Notes, Owners, Penalty, Scaled
-from amplint.events import Event, ObjectGone, Region, Regions
+from amplint.events import Event, ObjectGone, Place, Region, Regions
 
 
 class Listener(Protocol):
@@ -107,6 +107,8 @@ class Watch:
         self.gradients: Notes[frozenset[Hashable]] = Notes()
         self.copies: Notes[bool] = Notes()
         """Tensors of their own that were made of gradients; ``gradients`` has them, too."""
+        self.norms: Notes[Place] = Notes()
+        """Norms of gradients, and these with something added, with the place where they were measured."""
         self.penalties: Notes[Penalty] = Notes()
         self.scales: dict[Hashable, float] = {}
         self.applied: dict[Hashable, Any] = {}

@@ -10,9 +10,9 @@ prepared, where an argument says in which precision to train: as a warning unles
 
 Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit that is multiplied by the
 scale, and what comes after code that has computed with `scaler.get_scale()` in the same step (to print, log or compare
-it is no such thing); parameters of another optimizer; the branch without scaler; and the
-clipping methods of accelerate and Fabric, which unscale by themselves. That of a LightningModule does not: in manual
-optimization it is reported.
+it is no such thing); a norm by which the same gradients are divided, as adversarial training does; parameters of
+another optimizer; the branch without scaler; and the clipping methods of accelerate and Fabric, which unscale by
+themselves. That of a LightningModule does not: in manual optimization it is reported.
 
 ## Why is this bad
 
@@ -98,7 +98,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import Event, FrameworkScaled, GradientsRead, OptimizerStepped
+from amplint.events import Event, FrameworkScaled, GradientsNormalized, GradientsRead, OptimizerStepped
 from amplint.findings import Level
 from amplint.fixes.base import FixBuilder
 from amplint.fixes.frameworks import ClipThroughFramework
@@ -122,7 +122,10 @@ class ClipWithoutUnscale(ProtocolRule):
     """A limit that is compared with scaled gradients."""
 
     shown_by = (GradientsRead,)
-    never_without = (FrameworkScaled,)  # the scalers of the code are heard by the protocol
+    never_without = (
+        FrameworkScaled,
+        GradientsNormalized,
+    )  # the scalers of the code are heard by the protocol
     evidence = ("scale", "norm")
     faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
 
@@ -142,6 +145,13 @@ class ClipWithoutUnscale(ProtocolRule):
         if state is None or event in state.reads or len(state.reads) == _MOST:
             return state
         return state._replace(reads=(*state.reads, event))
+
+    def on_gradients_normalized(
+        self, state: State | None, event: GradientsNormalized, report: Report
+    ) -> State | None:
+        """Whatever else is done where the norm is 0, it is not compared with anything."""
+        report.withdraw(self, event.norm)
+        return state
 
     def on_optimizer_stepped(
         self, state: State | None, event: OptimizerStepped, report: Report
@@ -177,6 +187,7 @@ class ClipWithoutUnscale(ProtocolRule):
             help=help,
             level=level,
             trail=trail,
+            subject=place,
             builder=builder,
             assumes=scaled.assumes,
         )

@@ -46,6 +46,7 @@ class ProtocolRule(FlowRule):
                 help=told.help,
                 trail=trail,
                 level=level,
+                subject=said.place,
                 builder=builder,
                 told_by_text=by_text,
                 assumes=assumes,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from amplint.amp import scalers as known
-from amplint.events import AmpHidden, GradientsRead, GradientsZeroed, ScaledGradientMixed
+from amplint.events import (
+    AmpHidden,
+    GradientsNormalized,
+    GradientsRead,
+    GradientsZeroed,
+    Place,
+    ScaledGradientMixed,
+)
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
@@ -15,7 +23,7 @@ from amplint.flow.models.torch.parameters import parameters_in
 from amplint.flow.models.torch.values import Gradient, Parameters, Scale, ScaledGradient, Tensor
 from amplint.flow.models.torch.weights import modules_below
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, TRUE, Constant, Number, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, TRUE, Constant, Note, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -24,6 +32,15 @@ _FACTORS = frozenset({"*=", "/=", "mul_", "div_"})
 """What changes gradients in place by a factor, which may be a scale."""
 _METHODS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "neg": "abs", "pos": "abs"}
 """The methods that operators stand for, as far as scaled gradients go."""
+_NORM = "norm of gradients"
+"""The kind of an unknown that is the norm of gradients, or that with a number added."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured(Note):
+    """Where a norm of gradients was measured."""
+
+    place: Place
 
 
 def zeroed(
@@ -78,6 +95,10 @@ def _gradient_method(api: Api, gradient: Gradient, name: str, arguments: Argumen
     clips = name in known.LIMITS
     if name in known.NORMS or (clips and not gradient.copied):
         api.emit(GradientsRead(api.place(node), regions(api), name, _owner(gradient), clips))
+        if name in known.NORMS:
+            norm = api.unknown(node, _NORM)
+            api.set_note(norm.symbol, _Measured(api.place(node)))
+            return norm
     elif name == "zero_":
         if not gradient.copied:
             zeroed(api, node, of=_owner(gradient))
@@ -95,6 +116,8 @@ def _gradient_method(api: Api, gradient: Gradient, name: str, arguments: Argumen
 @models.into(models.operators, Gradient)
 def _gradient_operator(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
     """``p.grad *= 2``: gradients that are multiplied by hand may be unscaled by that."""
+    if operator == "/" and right is not None and _is_norm(right):
+        return _normalized(api, right, node)
     if not operator.endswith("=") and operator in _METHODS:
         return api.unknown(node, MAYBE_SCALED)
     if not isinstance(left, Gradient) or not operator.endswith("=") or operator in ("==", "<=", ">=", "!="):
@@ -102,6 +125,25 @@ def _gradient_operator(api: Api, operator: str, left: Value, right: Value | None
     if operator in _FACTORS:
         api.emit(AmpHidden(api.place(node), regions(api)))
     return left
+
+
+@models.into(models.operators, Unknown)
+def _norm_operator(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
+    """``epsilon * p.grad / norm``, ``norm + 1e-12``."""
+    if operator == "/" and isinstance(left, Unknown) and left.kind == MAYBE_SCALED and _is_norm(right):
+        return _normalized(api, right, node)
+    return left if operator == "+" and _is_norm(left) and isinstance(right, (Constant, Number)) else None
+
+
+def _is_norm(value: Value | None) -> TypeGuard[Unknown]:
+    return isinstance(value, Unknown) and value.kind == _NORM
+
+
+def _normalized(api: Api, norm: Unknown, node: Node) -> Value:
+    """What gradients give that are divided by their norm: no scale is left in it."""
+    for note in api.notes(norm.symbol, _Measured):
+        api.emit(GradientsNormalized(api.place(node), regions(api), note.place))
+    return api.unknown(node)
 
 
 # functions that clip ---------------------------------------------------------------------------------------------
