@@ -71,7 +71,7 @@ class Frame:
     rounds: tuple[int, ...] = ()
     """The rounds of the loops around the present statement, in this function."""
     outer: tuple[int, ...] = field(init=False, default=())
-    """The rounds of the loops around the call, in the callers."""
+    """The round of the innermost loop around the call, in whichever caller."""
     loops: int = 0
     """How many of these loops have rounds that are not walked, or that make the same things by name."""
     branches: int = 0
@@ -85,11 +85,12 @@ class Frame:
 
     def __post_init__(self) -> None:
         if self.caller is not None:
-            self.outer = self.caller.time
+            self.outer = self.caller.rounds[-1:] or self.caller.outer
 
     @property
     def time(self) -> tuple[int, ...]:
-        """The rounds of all loops around the present statement: what comes about in another one is another thing."""
+        """The rounds around the present statement: what comes about in another one is another thing. Rounds of loops
+        further out make no difference: each of them would double what is walked."""
         return self.outer + self.rounds
 
 

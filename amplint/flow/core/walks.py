@@ -27,7 +27,7 @@ from amplint.lowering import program as ir
 from amplint.source.outline import dotted
 from amplint.source.project import ProjectFile
 
-MOST_STEPS = 32_000
+MOST_STEPS = 40_000
 """Statements walked for one entry point: a last resort, which --statistics tells of."""
 DEAR_STEPS = 8_000
 MOST_TREES = 500_000
@@ -40,7 +40,7 @@ FEWEST = 250
 """So many also where no key of weight ENTRY is on the way that no walk has met."""
 IN_DECORATORS = 100
 """Of these at most so many are what the decorators of one function do."""
-MOST_WALKS = 256
+MOST_WALKS = 128
 """So often one function is walked for one entry point: one that comes back with ever new data must not use up what
 the others need."""
 
