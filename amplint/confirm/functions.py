@@ -425,7 +425,7 @@ class FunctionMode(TorchFunctionMode):
         if watch.penalties.known:
             self._penalty(function, args, tensors, result)
         if watch.norms.known:
-            self._norm(function, tensors, result)
+            self._norm(function, args, tensors, result)
         several = bool(args) and isinstance(args[0], (list, tuple))
         known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]
         gradients = [part for part in known if part is not None]
@@ -464,13 +464,19 @@ class FunctionMode(TorchFunctionMode):
             for part in _parts(result):
                 watch.penalties.note(part, penalty)
 
-    def _norm(self, function: Function, tensors: list[Tensor], result: Any) -> None:
-        """Follows norms of gradients to where something with as many elements as gradients have is divided by them."""
+    def _norm(self, function: Function, args: tuple[Any, ...], tensors: list[Tensor], result: Any) -> None:
+        """Follows norms of gradients to where something that is no single number is divided by them, unless they were
+        compared with something else than 0."""
         watch = self.watch
         norm = watch.norms.of(tensors[-1])
         name = _ORDERED.get(function.plain, function.plain.strip("_"))
         if norm is not None and name == "add":
             watch.norms.note(result, norm)
+        elif name in ("lt", "le", "gt", "ge") and not any(
+            type(part) in (int, float) and not part for part in args
+        ):
+            for tensor in tensors:
+                watch.norms.drop(tensor)
         elif norm is not None and name in ("div", "truediv") and tensors[0].dim():
             site = watch.site(3)
             if site is not None:

@@ -33,8 +33,8 @@ DEAR_STEPS = 8_000
 MOST_TREES = 500_000
 """So many, where so many nodes of conditions were made on the way: each statement takes ten times as long there."""
 PLENTY = 150_000
-"""Once so many statements of a project were walked, each further entry point gets FEWER, those that train aside; once
-twice as many, FEWEST."""
+"""Once so many statements of a project were walked, each further entry point gets FEWER, unless it trains; once twice
+as many, FEWEST."""
 FEWER = 1_000
 FEWEST = 250
 """So many also where no key of weight ENTRY is on the way that no walk has met."""

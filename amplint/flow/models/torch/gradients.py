@@ -32,6 +32,7 @@ _FACTORS = frozenset({"*=", "/=", "mul_", "div_"})
 """What changes gradients in place by a factor, which may be a scale."""
 _METHODS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "neg": "abs", "pos": "abs"}
 """The methods that operators stand for, as far as scaled gradients go."""
+_COMPARISONS = frozenset({"<", "<=", ">", ">="})
 _NORM = "norm of gradients"
 """The kind of an unknown that is the norm of gradients, or that with a number added."""
 
@@ -129,7 +130,10 @@ def _gradient_operator(api: Api, operator: str, left: Value, right: Value | None
 
 @models.into(models.operators, Unknown)
 def _norm_operator(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
-    """``epsilon * p.grad / norm``, ``norm + 1e-12``."""
+    """``epsilon * p.grad / norm``, ``norm + 1e-12``. Who compares a norm with something else than 0 minds the scale."""
+    if operator in _COMPARISONS and Constant(0) not in (left, right):
+        for one in filter(_is_norm, (left, right)):
+            api.drop_note(one.symbol, _Measured)
     if operator == "/" and isinstance(left, Unknown) and left.kind == MAYBE_SCALED and _is_norm(right):
         return _normalized(api, right, node)
     return left if operator == "+" and _is_norm(left) and isinstance(right, (Constant, Number)) else None
