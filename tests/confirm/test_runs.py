@@ -170,7 +170,7 @@ print("over")
 
 
 def test_a_run_that_never_ends_is_stopped_in_time(probed: Probed) -> None:
-    done = probed(TRAIN + "while True: step()", timeout=3)
+    done = probed(TRAIN + "while True: step()", timeout=8)
     assert (done.status, done.recording.ended) == (0, TIMED_OUT)
     assert done.recording.steps > 0
 
@@ -178,7 +178,7 @@ def test_a_run_that_never_ends_is_stopped_in_time(probed: Probed) -> None:
 def test_a_run_that_hangs_is_interrupted(probed: Probed) -> None:
     done = probed(
         TRAIN + "step()\nimport time\ntry:\n    time.sleep(600)\nfinally:\n    print('let go')",
-        timeout=3,
+        timeout=8,
         patience=0.1,
         grace=60,
     )
