@@ -118,7 +118,7 @@ def _run(api: Api, engine: Value, arguments: Arguments, node: Node) -> Value:
             api.call(function, roles.given(engine, api.unknown(node), node=node), node)
     held = roles.held_by(api, engine, "handlers")
     for handler in held.items if isinstance(held, Sequence) else ():
-        api.call(handler, Arguments(), node)
+        api.call(handler, Arguments(unclear=True), node)
     return api.unknown(node)
 
 
