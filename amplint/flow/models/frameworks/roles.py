@@ -129,6 +129,16 @@ def given(*values: Value, node: Node) -> Arguments:
     return Arguments(values, (), (node,) * len(values))
 
 
+def given_to(api: Api, owner: Value, name: str, *values: Value, node: Node) -> Arguments:
+    """What a framework gives to a method that the project may define: these values, and something unknown for each
+    further parameter without a default, which releases differ in."""
+    own = api.find_method(owner.made_of, name) if isinstance(owner, Instance) and owner.made_of is not None else None
+    program = api.program_of(own) if own is not None else None
+    asked = program.parameters[1 + len(values) :] if program is not None else ()
+    more = (part for part in asked if part.kind in ("normal", "positional") and part.default is None)
+    return given(*values, *(api.unknown(node) for _ in more), node=node)
+
+
 def region(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
     """``fabric.autocast()``: a region that the framework configures."""
     return framework_region(api, node)

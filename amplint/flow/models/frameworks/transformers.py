@@ -112,7 +112,7 @@ roles.give_constructor(models, ARGUMENTS, _tell_arguments, weight=Weight.EFFECT)
 
 def _training_step(api: Api, trainer: Value, arguments: Arguments, node: Node) -> Value:
     """``super().training_step(model, inputs)``: the loss that the class computes, and its gradients."""
-    given = roles.given(*arguments.positional[:2], node=node)
+    given = roles.given_to(api, trainer, "compute_loss", *arguments.positional[:2], node=node)
     loss = api.call(api.attribute(trainer, "compute_loss", node), given, node)
     return api.each(loss, lambda one: _trained(api, trainer, one, node))
 
@@ -172,7 +172,8 @@ def _train_in(api: Api, trainer: Instance, model: Value, precision: Value, node:
     called_here(api, accelerator, _FRAMEWORK)
     api.store(trainer.identity, "accelerator", accelerator)
     roles.method(api, accelerator, "prepare", roles.given(model, node=node), node)
-    roles.method(api, trainer, "training_step", roles.given(model, api.unknown(node), node=node), node)
+    given = roles.given_to(api, trainer, "training_step", model, api.unknown(node), node=node)
+    roles.method(api, trainer, "training_step", given, node)
     if _owns_optimizer(api, trainer):
         optimizer = roles.optimizer_of(api, roles.given(model, node=node), node)
         roles.method(api, accelerator, "prepare", roles.given(optimizer, node=node), node)
