@@ -105,6 +105,36 @@ CALLS = {
                 with torch.autocast("cuda"):
                     loss.backward()  # never
     """,
+    "after items with several keys": """
+        class Table:
+            def __getitem__(self, key):
+                return key
+
+            def __setitem__(self, key, value):
+                print(key, value)
+
+        def main(loss):
+            table = Table()
+            table[1, 2] = table[3, 4]
+            with torch.autocast("cuda"):
+                loss.backward()  # in
+    """,
+    "after a dataclass that is given more than its fields": """
+        from dataclasses import InitVar, dataclass
+
+        @dataclass
+        class Options:
+            size: int
+            factor: InitVar[int] = 1
+
+            def __post_init__(self, factor):
+                self.size *= factor
+
+        def main(loss):
+            print(Options(3).size, Options(3, 4).size)
+            with torch.autocast("cuda"):
+                loss.backward()  # in
+    """,
     "with an argument that is missing": """
         def run(loss, *, scale):
             loss.backward()  # in

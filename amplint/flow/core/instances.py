@@ -189,7 +189,7 @@ class Instances(Definitions):
         made_of = instance.made_of
         after = self.find_method(made_of, "__post_init__") if made_of is not None else None
         if after is not None:
-            self.machine.call_function(after, Arguments((instance,), (), (node,)), node)
+            self.machine.call_function(after, Arguments((instance,), (), (node,), unclear=True), node)
 
     def _field(self, kind: Value | None, own: Symbol) -> Value:
         """A field that is not known, by its annotation."""

@@ -315,11 +315,16 @@ def subscript(m: Machine, base: Value, keys: tuple[Value, ...], node: Node) -> V
     return m.unknown(node)
 
 
+def _as_one(keys: tuple[Value, ...]) -> Value:
+    """What a method is given for ``x[keys]``: one key, or a tuple of several."""
+    return keys[0] if len(keys) == 1 else Sequence(keys, kind=tuple)
+
+
 def _item_of_instance(m: Machine, base: Instance, keys: tuple[Value, ...], node: Node) -> Value:
     if base.made_of is not None:
         method = m.find_method(base.made_of, "__getitem__")
         if method is not None:
-            return m.call_function(method, Arguments((base, *keys), (), (node,) * (1 + len(keys))), node)
+            return m.call_function(method, Arguments((base, _as_one(keys)), (), (node, node)), node)
     for key in m.keys_of(base):
         model = m.registry.items.get(key)
         found = model(m, base, keys, node) if model is not None else None
@@ -448,6 +453,6 @@ def set_item(m: Machine, base: Value, keys: tuple[Value, ...], value: Value, nod
         case Instance() if held.made_of is not None:
             method = m.find_method(held.made_of, "__setitem__")
             if method is not None:
-                m.call_function(method, Arguments((held, *keys, value), (), (node,) * (2 + len(keys))), node)
+                m.call_function(method, Arguments((held, _as_one(keys), value), (), (node,) * 3), node)
         case Unknown() if isinstance(key, Constant):
             m.store(held.symbol, f"[{key!r}]", value)

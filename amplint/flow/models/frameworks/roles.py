@@ -132,7 +132,11 @@ def given(*values: Value, node: Node) -> Arguments:
 def given_to(api: Api, owner: Value, name: str, *values: Value, node: Node) -> Arguments:
     """What a framework gives to a method that the project may define: these values, and something unknown for each
     further parameter without a default, which releases differ in."""
-    own = api.find_method(owner.made_of, name) if isinstance(owner, Instance) and owner.made_of is not None else None
+    own = (
+        api.find_method(owner.made_of, name)
+        if isinstance(owner, Instance) and owner.made_of is not None
+        else None
+    )
     program = api.program_of(own) if own is not None else None
     asked = program.parameters[1 + len(values) :] if program is not None else ()
     more = (part for part in asked if part.kind in ("normal", "positional") and part.default is None)
