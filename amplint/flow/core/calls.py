@@ -227,8 +227,7 @@ def _nobody_knows(m: Machine, receiver: Value, name: str, given: Arguments, node
         m.on_each(partial(m.registry.hooks.unresolved, m, method, given, node))
     result = m.unfollowed(replace(given, receiver=receiver), False, node)
     if isinstance(receiver, Unknown) and not given.all and name != "__call__":
-        # the same question to the same object
-        return Unknown(symbol("call", receiver.symbol, name))
+        return Unknown(symbol("call", receiver.symbol, name))  # the same question to the same object
     return result
 
 

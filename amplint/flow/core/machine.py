@@ -69,9 +69,8 @@ class Frame:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     rounds: tuple[int, ...] = ()
-    """The rounds of the loops around the present statement, in this function."""
     outer: tuple[int, ...] = field(init=False, default=())
-    """The round of the innermost loop around the call, in whichever caller."""
+    """The rounds of the loops around the present statement; outside, that of the innermost one around the call."""
     loops: int = 0
     """How many of these loops have rounds that are not walked, or that make the same things by name."""
     branches: int = 0
@@ -84,13 +83,11 @@ class Frame:
     """This frame as functions that are defined in it see it."""
 
     def __post_init__(self) -> None:
-        if self.caller is not None:
-            self.outer = self.caller.rounds[-1:] or self.caller.outer
+        self.outer = self.caller.rounds[-1:] or self.caller.outer if self.caller is not None else ()
 
     @property
     def time(self) -> tuple[int, ...]:
-        """The rounds around the present statement: what comes about in another one is another thing. Rounds of loops
-        further out make no difference: each of them would double what is walked."""
+        """What comes about in another round is another thing. More loops outside would double what is walked each."""
         return self.outer + self.rounds
 
 
@@ -121,8 +118,7 @@ class ProjectView(Protocol):
         nothing below the statement does: what a function means by it that is defined there."""
 
     def registrations(self, file: ProjectFile, name: str) -> Sequence[ClassValue | FunctionValue | Lines]:
-        """What fills a dict, list or object of a module when the project is imported: decorated definitions, and
-        statements."""
+        """What fills an object of a module when the project is imported: decorated definitions, and statements."""
 
     def imported(self, file: ProjectFile, target: str) -> tuple[ProjectFile, str] | Value:
         """What an import of this dotted target binds in a file: a value, or a name of another file of the project."""
