@@ -470,7 +470,7 @@ class FunctionMode(TorchFunctionMode):
         watch = self.watch
         norm = watch.norms.of(tensors[-1])
         name = _ORDERED.get(function.plain, function.plain.strip("_"))
-        if norm is not None and name == "add":
+        if norm is not None and name == "add" and len(tensors) == 1:
             watch.norms.note(result, norm)
         elif name in ("lt", "le", "gt", "ge") and not any(
             type(part) in (int, float) and not part for part in args

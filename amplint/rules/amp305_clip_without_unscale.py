@@ -122,10 +122,8 @@ class ClipWithoutUnscale(ProtocolRule):
     """A limit that is compared with scaled gradients."""
 
     shown_by = (GradientsRead,)
-    never_without = (
-        FrameworkScaled,
-        GradientsNormalized,
-    )  # the scalers of the code are heard by the protocol
+    # the scalers of the code are heard by the protocol
+    never_without = (FrameworkScaled, GradientsNormalized)
     evidence = ("scale", "norm")
     faults = frozenset({Fault.CLIPPED_SCALED, Fault.MEASURED_SCALED})
 

@@ -86,8 +86,8 @@ class Frame:
         self.outer = self.caller.rounds[-1:] or self.caller.outer if self.caller is not None else ()
 
     @property
-    def time(self) -> tuple[int, ...]:
-        """What comes about in another round is another thing. More loops outside would double what is walked each."""
+    def rounds_around(self) -> tuple[int, ...]:
+        """What comes about in another round is another thing; each further loop would double what is walked."""
         return self.outer + self.rounds
 
 

@@ -258,7 +258,7 @@ def one_of(m: Machine, items: tuple[Value, ...], node: Node) -> Value:
         return m.unknown(node)
     found = different[0]
     for index, item in enumerate(different[1:]):
-        atom = symbol("item", m.frame.context, node.number, index, *m.frame.time)
+        atom = symbol("item", m.frame.context, node.number, index, *m.frame.rounds_around)
         found = keep_apart(asked(atom), item, found)
     return found
 

@@ -125,11 +125,11 @@ class Paths:
 
     def unknown(self, node: Node, kind: str | None = None) -> Unknown:
         """An unknown value that comes about at this node."""
-        return Unknown(symbol(AT, self.frame.context, node.number, *self.frame.time), kind)
+        return Unknown(symbol(AT, self.frame.context, node.number, *self.frame.rounds_around), kind)
 
     def number(self, node: Node) -> Number:
         """A number that is not known."""
-        return Number(symbol(AT, self.frame.context, node.number, *self.frame.time))
+        return Number(symbol(AT, self.frame.context, node.number, *self.frame.rounds_around))
 
     # paths
 
@@ -264,7 +264,7 @@ class Paths:
 
     def _apart(self, node: Node | None) -> Symbol:
         number = node.number if node is not None else -1
-        return symbol("apart", self.frame.context, number, *self.frame.time)
+        return symbol("apart", self.frame.context, number, *self.frame.rounds_around)
 
     def _first(self, one: State, other: State, merged: State, node: Node | None) -> Condition:
         """What tells the first of two states from the other."""
@@ -279,7 +279,7 @@ class Paths:
             return states[0] if states else self.state.fork(FALSE)
         joined = live[0]
         for index, state in enumerate(live[1:]):
-            apart = symbol("apart", self.frame.context, node.number, index, *self.frame.time)
+            apart = symbol("apart", self.frame.context, node.number, index, *self.frame.rounds_around)
             joined = join(joined, state, apart, self.absent)
         return joined
 
@@ -292,7 +292,7 @@ class Paths:
         condition = state.condition
         for index, (other, value) in enumerate(live[1:]):
             if both(condition, other.condition) != FALSE:
-                apart = symbol("apart", self.frame.context, node.number, index, *self.frame.time)
+                apart = symbol("apart", self.frame.context, node.number, index, *self.frame.rounds_around)
                 first: Condition = asked(apart)
             else:
                 first = within(condition, either(condition, other.condition))
@@ -308,7 +308,7 @@ class Paths:
 
     def truth_of_data(self) -> Condition:
         """The condition under which data is true of which nothing is known, such as a tensor."""
-        return asked(is_true(symbol("data", self.frame.context, self.steps, *self.frame.time)))
+        return asked(is_true(symbol("data", self.frame.context, self.steps, *self.frame.rounds_around)))
 
     def known_truth(self, value: Value) -> bool | None:
         """Whether a value is true on this path, or None."""

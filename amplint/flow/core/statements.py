@@ -211,7 +211,7 @@ def try_(m: Machine, node: ir.Try) -> None:
         m.run(node.other)
     else:
         before = m.state.fork()
-        raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.time))
+        raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.rounds_around))
         m.frame.branches += 1
         m.branch(negation(raised), node, lambda: _tried(m, node), lambda: _handled(m, node, before, 0))
         m.frame.branches -= 1
@@ -248,7 +248,7 @@ def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:
     if index + 1 == len(node.handlers):
         run()
         return
-    this = asked(symbol("handler", m.frame.context, node.number, index, *m.frame.time))
+    this = asked(symbol("handler", m.frame.context, node.number, index, *m.frame.rounds_around))
     m.branch(this, node, run, lambda: _handled(m, node, before, index + 1))
 
 
@@ -300,7 +300,7 @@ def _fits(m: Machine, node: ir.Match, case: ir.Case, index: int, subject: Value)
     if case.anything:
         return TRUE
     if case.constants is None:
-        return asked(symbol("fits", m.frame.context, node.number, index, *m.frame.time))
+        return asked(symbol("fits", m.frame.context, node.number, index, *m.frame.rounds_around))
     found: Value = FALSE
     for part in case.constants:
         constant = m.evaluate(part)

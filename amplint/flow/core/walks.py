@@ -88,7 +88,7 @@ class Walks(Interpreter):
     def budget(self, entry: FunctionValue, *, new: bool, passing: bool, scales: bool) -> int:
         """How many statements an entry point may have. ``new``: a key of weight ENTRY may be met for the first time;
         ``passing``: it is a test or the like; ``scales``: losses are scaled in its own file."""
-        if self._walked < PLENTY * (1 + scales):
+        if self._walked < (2 * PLENTY if scales else PLENTY):
             return FEWER if passing or id(entry.outline) in self.cut_short else MOST_STEPS
         return FEWER if new and self._walked < 2 * PLENTY else FEWEST
 
@@ -249,7 +249,9 @@ class Walks(Interpreter):
         self._walks.clear()
         self._trees = conditions.made() + MOST_TREES
         self._lost = self.lost
-        limit = MOST_STEPS if self._walked < PLENTY * (1 + (most is not None)) else FEWER
+        # an entry point that was given its budget keeps it for all of its walks, within bounds
+        plenty = PLENTY if most is None else 2 * PLENTY
+        limit = MOST_STEPS if self._walked < plenty else FEWER
         self._most = min(most or limit, limit)
         if frame.function is not None:
             self.reached.add(id(frame.function.outline))

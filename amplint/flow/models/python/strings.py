@@ -7,7 +7,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import named, special
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import FALSE, TRUE, Constant, Instance, Sequence, Text, Unknown, Value
+from amplint.flow.state.values import FALSE, TRUE, Constant, Sequence, Text, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -102,12 +102,7 @@ def _formatted(api: Api, text: str, arguments: Arguments, node: Node) -> Value:
 def _put_into_text(api: Api, values: tuple[Value, ...], node: Node) -> None:
     """Asks values for their text, as an f-string does."""
     for value in values:
-        api.each(value, lambda one: _asked_for_text(api, one, node))
-
-
-def _asked_for_text(api: Api, value: Value, node: Node) -> Value:
-    found = None if isinstance(value, Instance) else special(api, value, "__format__", node)
-    return found or api.unknown(node)
+        api.each(value, lambda one: special(api, one, "__format__", node) or api.unknown(node))
 
 
 @models.into(models.operators, Constant, Text)
