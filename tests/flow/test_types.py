@@ -319,6 +319,30 @@ FLOWS = {
             low.numpy()  # float16
             high.numpy()  # float32
     """,
+    "a ModuleDict by its keys": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.heads = nn.ModuleDict({"norm": nn.LayerNorm(2)})
+                self.heads["fc"] = nn.Linear(2, 2)
+                self.heads.update({"probabilities": nn.Softmax(-1)})
+
+            def forward(self, x):
+                found = {name: head(x) for name, head in self.heads.items()}
+                if "missing" in self.heads:
+                    found["norm"] = found["fc"]
+                return found
+
+        def main(x):
+            net = Net()
+            with torch.autocast("cuda"):
+                found = net(x)
+            found["norm"].numpy()  # float32
+            found["fc"].numpy()  # float16
+            found["probabilities"].numpy()  # float32
+            for name in net.heads:
+                found[name].numpy()  # float16, float32
+    """,
     "dropout and activations keep the type": """
         def main(x):
             net = nn.Sequential(nn.Linear(2, 2), nn.GELU(), nn.Dropout(0.1), nn.Flatten())

@@ -16,7 +16,9 @@ from amplint.flow.state.short import MOST_ITEMS, by_path
 from amplint.flow.state.store import keep_apart
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
+    FALSE,
     NONE,
+    TRUE,
     UNBOUND,
     Choice,
     Constant,
@@ -132,6 +134,16 @@ def _get_of_unknown(api: Api, base: Unknown, name: str, arguments: Arguments, no
     if isinstance(default, Constant) and not default.value:
         return api.subscript(base, (key,), node)
     return Unknown(symbol("item", base.symbol, asked_for, otherwise))
+
+
+def has_key(held: Mapping, key: Value) -> Value | None:
+    """``key in held``; None if nobody knows."""
+    if not isinstance(key, Constant):
+        return None
+    found = held.get(key.value)
+    if found is None:
+        return FALSE if not held.rest else None
+    return TRUE if UNBOUND not in leaves(found) else None
 
 
 def _unknown_under(api: Api, base: Mapping, key: Value, default: Value, node: Node) -> Unknown:

@@ -7,15 +7,11 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.dicts import made_of
+from amplint.flow.models.python.dicts import has_key, made_of
 from amplint.flow.models.python.lists import CONTENTS
-from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
-    FALSE,
     NONE,
-    TRUE,
-    UNBOUND,
     BoundMethod,
     Constant,
     Instance,
@@ -116,12 +112,7 @@ def _is_in(api: Api, operator: str, left: Value, right: Value | None, node: Node
     held = _held(api, right) if operator == "in" and right is not None else None
     if held is None or not isinstance(right, Instance) or _has(api, right, "__contains__"):
         return None
-    if not isinstance(left, Constant):
-        return None
-    found = held.get(left.value)
-    if found is None:
-        return FALSE if not held.rest else None
-    return TRUE if UNBOUND not in leaves(found) else None
+    return has_key(held, left)
 
 
 @models.into(models.havocs, _DICT)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from amplint.amp.attributes import MODULE_ATTRIBUTES
 from amplint.events import DType, ModuleCast
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
+from amplint.flow.models.python.dicts import has_key, made_of
 from amplint.flow.models.python.questions import under_no_name
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.casts import target_of
@@ -62,6 +64,8 @@ _COLLECTIONS = frozenset(
     {"items", "values", "keys", "named_children", "children", "modules", "named_modules"}
 )
 _ADDING = frozenset({"append", "insert", "extend", "add_module", "register_module", "update"})
+_VIEWS = frozenset({"items", "values", "keys"})
+_WITH_KEYS = frozenset({"torch.nn.ModuleDict", "torch.nn.ParameterDict"})
 _OTHERS = MODULE_ATTRIBUTES - {
     "forward",
     "training",
@@ -266,12 +270,35 @@ def hold(api: Api, identity: Symbol, name: str, arguments: Arguments) -> None:
             items = Sequence(first.values, not first.rest)
         elif len(arguments.positional) == 1 and not isinstance(first, (Instance, Unknown, BoundMethod)):
             items = None
-    elif isinstance(first, (Sequence, Mapping)):
+    elif isinstance(first, Mapping):
+        items = replace(first, identity=None)  # what the dict gets later is not in the container
+    elif isinstance(first, Sequence):
         items = first
     elif first is None:
-        items = Sequence()
+        items = Mapping() if name in _WITH_KEYS else Sequence()
     if items is not None:
         api.set_note(identity, Items(items))
+
+
+def _by_key(api: Api, module: Instance) -> Mapping | None:
+    """What is in a ModuleDict, under its keys."""
+    note = api.note(module.identity, Items)
+    return note.items if note is not None and isinstance(note.items, Mapping) else None
+
+
+def _keys(api: Api, module: Instance, node: Node) -> Value | None:
+    held = _by_key(api, module)
+    return api.call(BoundMethod(held, "keys"), Arguments(), node) if held is not None else None
+
+
+def _pair(key: Value, item: Value) -> Mapping:
+    return Mapping(((key.value, item),)) if isinstance(key, Constant) else Mapping(rest=(item,))
+
+
+def _with(held: Mapping, more: Mapping) -> Mapping:
+    new = {key for key, _ in more.items}
+    kept = tuple(item for item in held.items if item[0] not in new)
+    return Mapping((*kept, *more.items), tuple(dict.fromkeys((*held.rest, *more.rest))))
 
 
 def items_of(api: Api, module: Value) -> Sequence | None:
@@ -318,6 +345,10 @@ def _item_by_item(noted: Value | None) -> Sequence | None:
 @models.method(OF_TORCH, *sorted(_COLLECTIONS))
 def _collection(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
     """``self.blocks.items()``."""
+    held = _by_key(api, base)
+    view = {"children": "values", "named_children": "items"}.get(name, name)
+    if held is not None and view in _VIEWS:
+        return api.call(BoundMethod(held, view), Arguments(), node)
     found = items_of(api, base)
     if found is None and name in ("children", "named_children", "modules", "named_modules"):
         parts = tuple(held for held in api.attributes_of(base).values() if is_module(api, held))
@@ -332,7 +363,7 @@ def _collection(api: Api, base: Instance, name: str, arguments: Arguments, node:
 @models.method(OF_TORCH, "__iter__")
 def _iterated(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) -> Value:
     """All that a loop takes out of a container."""
-    found = items_of(api, base)
+    found = _keys(api, base, node) or items_of(api, base)
     return found if found is not None else api.unknown(node)
 
 
@@ -346,6 +377,18 @@ def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) 
             api.store(base.identity, key.value, part)
         elif identity is not None:
             api.store(base.identity, under_no_name(identity), part)
+    by_key = _by_key(api, base)
+    if by_key is not None:
+        if name == "update":
+            merged = made_of(api, arguments.positional[:1], Arguments(), node)
+        else:
+            merged = (
+                _pair(arguments.positional[0], arguments.positional[-1])
+                if arguments.positional
+                else Mapping()
+            )
+        api.set_note(base.identity, Items(_with(by_key, merged)))
+        return base
     held = items_of(api, base)
     items = held.items if held is not None else ()
     added = arguments.positional[-1] if arguments.positional else api.unknown(node)
@@ -362,7 +405,10 @@ def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) 
 
 @models.into(models.operators, Instance)
 def _operate(api: Api, operator: str, left: Value, right: Value | None, node: Node) -> Value | None:
-    """``self.blocks += [block]``."""
+    """``self.blocks += [block]``, ``name in self.heads``."""
+    if operator == "in" and isinstance(right, Instance):
+        by_key = _by_key(api, right)
+        return has_key(by_key, left) if by_key is not None else None
     grows = operator == "+=" and isinstance(left, Instance) and api.derives_from(left, "torch.nn.ModuleList")
     if not grows or not isinstance(left, Instance) or right is None:
         return None
@@ -373,9 +419,9 @@ def _operate(api: Api, operator: str, left: Value, right: Value | None, node: No
 def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Value | None:
     """``self.blocks[0]``, ``self.heads["box"]``."""
     key = keys[0] if len(keys) == 1 else None
-    note = api.note(base.identity, Items)
-    if note is not None and isinstance(note.items, Mapping) and isinstance(key, Constant):
-        return note.items.get(key.value)
+    by_key = _by_key(api, base)
+    if by_key is not None and isinstance(key, Constant) and not by_key.rest:
+        return by_key.get(key.value)
     found = items_of(api, base)
     if found is None:
         return None
@@ -394,6 +440,10 @@ def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Valu
 @models.into(models.item_stores, OF_TORCH)
 def _set_item(api: Api, base: Instance, keys: tuple[Value, ...], value: Value, node: Node) -> bool:
     """``self.heads["box"] = head``."""
+    by_key = _by_key(api, base)
+    if by_key is not None and len(keys) == 1:
+        api.set_note(base.identity, Items(_with(by_key, _pair(keys[0], value))))
+        return True
     held = items_of(api, base)
     if held is None:
         return False
@@ -403,8 +453,8 @@ def _set_item(api: Api, base: Instance, keys: tuple[Value, ...], value: Value, n
 
 @models.into(models.iterations, OF_TORCH)
 def _one(api: Api, base: Instance, node: Node) -> Value | None:
-    """``for block in self.blocks``."""
-    found = items_of(api, base)
+    """``for block in self.blocks``, ``for name in self.heads``."""
+    found = _keys(api, base, node) or items_of(api, base)
     return api.iterate(found, node) if found is not None else None
 
 
