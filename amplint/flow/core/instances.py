@@ -310,14 +310,32 @@ class Instances(Definitions):
         return found
 
     def _set_by(self, base: Instance, name: str, lines: Lines) -> Value | None:
+        """What a statement of a method makes of an attribute. Nobody knows what the method was given."""
         program = self.project.lines(lines)
+        method = self.project.program(lines.method) if lines.method is not None else None
+        if method is None or not method.parameters:
+            return None
         context = symbol("set", base.identity, *program.root)
+        own, *given = [parameter.name for parameter in method.parameters]
+        names: dict[str, Value] = {
+            local: Unknown(symbol("parameter", method.path, *method.root, method.number, local))
+            for local in (*given, *sorted(method.locals.difference(given)))
+        }
+        names |= {
+            local: Unknown(symbol("attribute", base.identity, attribute))
+            for attribute, local in _kept_as_given(method.body, own)
+            if local in given
+        }
 
         def run() -> Value | None:
             self.run(program.body)
-            return self.state.heap.get((base.identity, name))
+            found = self.state.heap.get((base.identity, name))
+            if isinstance(found, Unknown):
+                # what the method was given is not what anybody else calls the attribute
+                del self.state.heap[base.identity, name]
+            return found
 
-        return self.apart(program, lines.file, context, run, receiver=base, names={lines.own: base})
+        return self.apart(program, lines.file, context, run, receiver=base, names={**names, own: base})
 
     def attributes_of(self, value: Instance) -> dict[str, Value]:
         """The attributes that are known of an object."""
@@ -384,6 +402,16 @@ class Instances(Definitions):
                 model = self.registry.annotations.get(kind.name)
                 return model(self.machine, own) if model is not None else None
         return None
+
+
+def _kept_as_given(body: ir.Block, own: str) -> Iterator[tuple[str, str]]:
+    """The attributes of an object that statements set to what a name stands for: ``self.amp = amp``."""
+    for statement in body:
+        if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Name):
+            continue
+        for target in statement.targets:
+            if isinstance(target, ir.Attribute) and isinstance(target.value, ir.Name) and target.value.id == own:
+                yield target.name, statement.value.id
 
 
 def _unless_constant(chosen: Value, value: Value) -> Value:

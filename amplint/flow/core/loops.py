@@ -1,8 +1,8 @@
 """Loops: which rounds are walked, and with what.
 
 A short collection is walked item by item, so that a list is known which its rounds fill; of any other loop two rounds
-stand for all. Several objects in no known order are walked one by one, too: what lies between them is hidden where
-the order matters.
+stand for all, and there is one at least if anything happens in it: nobody trains on nothing. Several objects in no
+known order are walked one by one, too: what lies between them is hidden where the order matters.
 """
 
 from __future__ import annotations
@@ -90,11 +90,12 @@ def _loop(
         rounds = min(source.rounds, ROUNDS)
     apart = items is not None and _are_different(items)
     frame.loops += not apart
-    passed = m.state.fork() if items is None and isinstance(node, ir.For) else None
+    passed = [m.state.fork()] if items is None and isinstance(node, ir.For) else []
     returned = len(frame.returns)
     if items is None:
         _forget_counters(m, node.body, node)
     leaving: list[State] = []
+    happens = False
     for number in range(rounds):
         _mark(m, node, marks)
         frame.rounds = (*saved[3], number)
@@ -102,17 +103,21 @@ def _loop(
             frame.context = symbol("item", context, node.number, number)
         m.on_each(partial(m.registry.hooks.iterated, m, number, node))
         if isinstance(node, ir.While):
-            _stay(m, node, leaving)
+            _stay(m, node, leaving if number else passed)
         else:
             item = items[number] if items is not None else None
             m.attempt(partial(_take, m, node, source, item))
+        before = len(frame.graph.items)
         if not m.dead():
             m.run(node.body)
+        happens = happens or len(frame.graph.items) > before
         m.state = m.join([m.state, *frame.continues], node)
         frame.continues = []
         if m.dead():
             break
     broken, exits = frame.breaks, leaving
+    if not happens and isinstance(node, ir.While):
+        exits += passed
     endless = isinstance(node, ir.While) and isinstance(node.test, ir.LiteralNode) and bool(node.test.value)
     if not endless or not (exits or broken):
         exits.append(m.state)
@@ -122,8 +127,8 @@ def _loop(
     if node.other and not m.dead():
         m.run(node.other)  # what was left by break does not get here
     m.state = m.join([m.state, *broken], node)
-    if m.dead() and passed is not None and len(frame.returns) == returned:
-        m.state = passed  # each round raises: what comes next is for collections without items
+    if m.dead() and passed and (len(frame.returns) == returned or isinstance(node, ir.While)):
+        m.state = passed[0]  # each round raises: what comes next is for collections without items
     _mark(m, node, marks)
     counted = isinstance(source, Iteration) and source.rounds is not None and source.rounds <= ROUNDS
     if items is None and not counted and not m.dead():

@@ -94,13 +94,13 @@ class Frame:
 @dataclass(frozen=True, slots=True)
 class Lines:
     """Statements of a module or of the body of a class that bind a name: they have to be walked for its value; or of a
-    method that set an attribute of the object which is called ``own`` there."""
+    ``method`` that set an attribute of its object."""
 
     file: ProjectFile
     first: int
     last: int
     owner: ClassValue | None = None
-    own: str = ""
+    method: FunctionValue | None = None
 
 
 Binding = Value | Lines

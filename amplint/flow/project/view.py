@@ -289,7 +289,7 @@ class View:
                 own = outline.parameters[0]
                 for store in facts_of(method.file.outline).of(outline).body.stores.get(f"{own}.{name}", ()):
                     if store.simple:
-                        found[Lines(method.file, store.line, store.end_line, own=own)] = None
+                        found[Lines(method.file, store.line, store.end_line, method=method)] = None
         return list(found)
 
     def is_set_from_outside(self, name: str) -> bool:
