@@ -148,6 +148,10 @@ class Api(Protocol):
     def assume(self, condition: Condition) -> None:
         """Goes on only where a condition holds. Raises Dead where it cannot."""
 
+    def exists(self, value: Unknown, *, apart: bool = False) -> None:
+        """Notes that an unknown value is an object: a method of it is called. Raises Dead where it is None. ``apart``:
+        paths on which it is noted are told from others, as they are for objects whose kind is known."""
+
     # objects
 
     def load(self, owner: Symbol, name: str) -> Value | None:

@@ -21,7 +21,6 @@ from amplint.flow.state.values import (
     Instance,
     ModuleFile,
     Note,
-    Unknown,
     Value,
 )
 from amplint.lowering.program import (
@@ -420,9 +419,6 @@ class Machine(Api, Protocol):
 
     def model_of(self, table: Mapping[type[Value] | str, M], value: Value) -> M | None:
         """The model of a table for a value."""
-
-    def exists(self, value: Unknown) -> None:
-        """Notes that an unknown value is an object: a method of it is called."""
 
     def is_noted(self, owner: Symbol) -> bool:
         """Whether something is known of an object: a note, an attribute."""

@@ -389,12 +389,12 @@ class Paths:
         """Whether something is known of an object: a note, an attribute."""
         return owner in self.state.attributes and any(key[0] is owner for key in self.state.heap)
 
-    def exists(self, value: Unknown) -> None:
+    def exists(self, value: Unknown, *, apart: bool = False) -> None:
         """Notes that an unknown value is an object: a method of it is called. Ends the path where it is None."""
         if is_none(value.symbol) in atoms(self.state.condition):
             self.assume(negation(asked(is_none(value.symbol))))
         if self.note(value.symbol, Exists) is None:
-            self.set_note(value.symbol, Exists(apart=value.kind is not None))
+            self.set_note(value.symbol, Exists(apart=apart or value.kind is not None))
 
     def identity_of(self, value: Value) -> Symbol | None:
         """What names an object."""

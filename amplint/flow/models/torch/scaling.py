@@ -218,6 +218,7 @@ def _for_all(*names: str, tags: tuple[str, ...] = ()) -> Callable[[MethodModel],
 def _scale(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
     """``scaler.scale(loss)``."""
     scaler, loss = as_scaler(api, base), arguments.get(0, "outputs")
+    _there_is(api, loss)
     event = used(api, scaler, name, node, loss=loss)
     if loss is None:
         loss = api.unknown(node)
@@ -244,12 +245,15 @@ def _step(api: Api, base: Value, name: str, arguments: Arguments, node: Node) ->
     return NONE
 
 
-def _there_is(api: Api, optimizer: Value | None) -> None:
-    """``scaler.step(optimizer)`` raises where there is no optimizer."""
-    if optimizer == NONE:
+def _there_is(api: Api, value: Value | None) -> None:
+    """``scaler.step(optimizer)`` raises where there is no optimizer, and ``scaler.scale(loss)`` where there is no
+    loss."""
+    if value == NONE:
         raise Dead
-    if isinstance(optimizer, Unknown) and any(api.notes(optimizer.symbol, AskedForNone)):
-        api.assume(negation(asked(is_none(optimizer.symbol))))
+    if isinstance(value, Unknown):
+        if any(api.notes(value.symbol, AskedForNone)):
+            api.assume(negation(asked(is_none(value.symbol))))
+        api.exists(value, apart=True)
 
 
 def _closure(arguments: Arguments) -> str:
