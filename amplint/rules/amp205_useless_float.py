@@ -6,8 +6,8 @@ Reports `.float()`, `.to(torch.float32)` and `.type(torch.float32)` on a direct 
 autocast runs in half: `@`, `matmul`, `bmm`, `baddbmm`, `einsum`, `linear`, convolutions, scaled dot product
 attention, and layers that consist of them, inside an enabled region, where the cast is in one, too.
 
-Silent where the cast matters: before an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
-`linalg`), on integers and masks, be it on one way only, and where nothing shows that a tensor is none, before
+Silent where the cast matters: where an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
+`linalg`) uses its result, too, on integers and masks, be it on one way only, and where nothing shows that a tensor is none, before
 the region and in one with `enabled=False`, and for `.double()`, which autocast does not touch.
 
 ## Why is this bad
@@ -140,6 +140,10 @@ class UselessFloat(FlowRule):
 
     def on_op(self, state: Hashable, event: Op, report: Report) -> Hashable:
         region = enabled_region(event.regions)
+        if region is not None and event.policy in (None, "promote"):
+            for operand in event.operands:
+                if operand.raised is not None:
+                    report.withdraw(self, operand.raised)  # this op computes in float32 because of the cast
         if region is None or event.policy != "lower" or event.in_place:
             return state
         if region.dtype is None or not region.dtype.is_half:
