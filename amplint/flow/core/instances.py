@@ -410,7 +410,11 @@ def _kept_as_given(body: ir.Block, own: str) -> Iterator[tuple[str, str]]:
         if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Name):
             continue
         for target in statement.targets:
-            if isinstance(target, ir.Attribute) and isinstance(target.value, ir.Name) and target.value.id == own:
+            if (
+                isinstance(target, ir.Attribute)
+                and isinstance(target.value, ir.Name)
+                and target.value.id == own
+            ):
                 yield target.name, statement.value.id
 
 

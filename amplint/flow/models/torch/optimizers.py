@@ -22,7 +22,15 @@ from amplint.flow.models.torch.gradients import zeroed
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.notes import Prepared, Restored, ShardedNote, Wrapped
 from amplint.flow.models.torch.parameters import casts_of, parameters_in
-from amplint.flow.models.torch.values import MODULE, OPTIMIZER, Optimizer, Parameters, Scale, StateDict
+from amplint.flow.models.torch.values import (
+    MODULE,
+    OPTIMIZER,
+    Optimizer,
+    Parameters,
+    Scale,
+    Scaler,
+    StateDict,
+)
 from amplint.flow.models.torch.weights import modules_below
 from amplint.flow.state.conditions import leaves
 from amplint.flow.state.symbols import Symbol, made_from, symbol
@@ -275,7 +283,11 @@ def _owner(api: Api, optimizer: Value | None) -> Prepared | None:
 @models.method(OPTIMIZER, "step", weight=Weight.EFFECT)
 @models.method("torch.optim.", "step", weight=Weight.EFFECT)
 def _step(api: Api, optimizer: Value, name: str, arguments: Arguments, node: Node) -> Value:
-    """``optimizer.step(closure)``: the closure computes the loss and its gradients."""
+    """``optimizer.step(closure)``: the closure computes the loss and its gradients. What is given a scaler is a wrapper
+    that leaves the step to it."""
+    if any(isinstance(given, Scaler) for given in arguments.all):
+        api.emit(AmpHidden(api.place(node), regions(api)))
+        return api.unknown(node)
     closure = arguments.get(0, "closure")
     result: Value = NONE
     if isinstance(closure, (FunctionValue, BoundMethod, Partial, Decorated)):
