@@ -319,6 +319,20 @@ FLOWS = {
             low.numpy()  # float16
             high.numpy()  # float32
     """,
+    "a device is equal to one that is written like it": """
+        DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+        def main(x, index):
+            net = nn.Linear(2, 2)
+            with torch.autocast("cuda"):
+                h = net(x)
+            same = h if DEVICE == torch.device("cuda") else x
+            other = h.float() if DEVICE == torch.device("cuda:1") else h
+            maybe = h if DEVICE == torch.device(f"cuda:{index}") else h.float()
+            same.numpy()  # float16
+            other.numpy()  # float16
+            maybe.numpy()  # float16, float32
+    """,
     "a ModuleDict by its keys": """
         class Net(nn.Module):
             def __init__(self):

@@ -80,7 +80,11 @@ def _compare(api: Api, operator: str, left: Value, right: Value | None, node: No
             return choice(_as_text(other.value), yes, no)
         if isinstance(one, DeviceValue) and isinstance(other, DeviceValue) and other.device is not None:
             if one.device is not None:
-                return None if one.device == other.device else no
+                if one.device != other.device:
+                    return no
+                if any(text is None or text.endswith("…") for text in (one.text, other.text)):
+                    return None
+                return yes if one.text == other.text else no  # ``cuda`` and ``cuda:0`` are two
             if one.symbol is not None:
                 return choice(equals(one.symbol, Constant(other.device)), yes, no)
     return None
