@@ -7,8 +7,9 @@ autocast runs in half: `@`, `matmul`, `bmm`, `baddbmm`, `einsum`, `linear`, conv
 attention, and layers that consist of them, inside an enabled region, where the cast is in one, too.
 
 Silent where the cast matters: where an op that autocast leaves alone (`/`, `mean`, `sqrt`, `var`, FFT,
-`linalg`) uses its result, too, on integers and masks, be it on one way only, and where nothing shows that a tensor is none, before
-the region and in one with `enabled=False`, and for `.double()`, which autocast does not touch.
+`linalg`) uses its result, too, on integers and masks, be it on one way only, and where nothing shows that
+a tensor is none, before the region and in one with `enabled=False`, and for `.double()`, which autocast does
+not touch.
 
 ## Why is this bad
 

@@ -593,3 +593,46 @@ def test_what_is_not_decided(holds: Holds, body: str) -> None:
 def test_rounds_of_loops(holds: Holds, loop: str, rounds: int) -> None:
     tape = holds(f"{HEAD}\ndef main(loss):\n    for one in {loop}:\n        loss.backward()  # out\n")
     assert len(tape.of(Backward)) == rounds
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        'exec(open("settings.py").read())',
+        "for name, value in pairs: globals()[name] = value",
+        "globals().update(pairs)",
+    ],
+)
+def test_names_of_a_script_that_the_user_may_set(holds: Holds, chosen: str) -> None:
+    holds(
+        HEAD
+        + dedent(f"""
+            watch = False
+            loss = torch.ones(2, requires_grad=True)
+            pairs = sys.argv[1:]
+            {chosen}
+            after = False
+            def ask():
+                if watch:
+                    loss.backward()  # out
+                if after:
+                    loss.backward()  # never
+            ask()
+        """),
+        start=None,
+    )
+
+
+def test_a_text_that_is_known_sets_no_name(holds: Holds) -> None:
+    holds(
+        HEAD
+        + dedent("""
+            watch = False
+            loss = torch.ones(2, requires_grad=True)
+            exec("print(1)")
+            globals()["loss"] = loss
+            if watch:
+                loss.backward()  # never
+        """),
+        start=None,
+    )

@@ -218,6 +218,10 @@ class Api(Protocol):
         """Sets attributes of an object whose names and values nobody knows: ``setattr(config, key, value)`` for what
         the user has chosen. What the code has set to a constant may be anything since."""
 
+    def set_names(self) -> None:
+        """Binds names of the script that is walked, nobody knows which: ``exec(text)`` for what the user has chosen.
+        What it has set to a constant may be anything since."""
+
     def assign(self, target: Expression, value: Value) -> None:
         """Binds a name, an attribute or an item."""
 

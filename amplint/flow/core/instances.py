@@ -18,7 +18,7 @@ from amplint.flow.core.definitions import Definitions
 from amplint.flow.core.machine import Lines, Machine, ProjectView
 from amplint.flow.core.registry import CallModel, Registry, Weight
 from amplint.flow.state.atoms import is_instance
-from amplint.flow.state.conditions import apply, asked, leaves
+from amplint.flow.state.conditions import asked
 from amplint.flow.state.store import Key, join_values
 from amplint.flow.state.symbols import Symbol, made_from, symbol
 from amplint.flow.state.values import (
@@ -355,12 +355,11 @@ class Instances(Definitions):
         made_of = base.made_of
         for name in self.attributes_of(base):
             held = self.read((base.identity, name))
-            usual = [one for one in leaves(held) if isinstance(one, Constant)] if held is not None else []
-            if held is None or not usual or (made_of and self.project.attribute_stores(made_of, name)):
+            if held is None or (made_of and self.project.attribute_stores(made_of, name)):
                 continue
-            own = symbol("attribute", base.identity, name, "since", node.number)
-            self.machine.set_note(own, Usual(usual[0]))
-            self.store(base.identity, name, apply(partial(_unless_constant, Unknown(own)), held))
+            chosen = self.chosen(symbol("attribute", base.identity, name, "since", node.number), held)
+            if chosen is not held:
+                self.store(base.identity, name, chosen)
 
     def has_hidden_attributes(self, made_of: ClassValue) -> bool:
         """Whether the constructor of a class may set attributes whose names nobody can read off."""
@@ -416,10 +415,6 @@ def _kept_as_given(body: ir.Block, own: str) -> Iterator[tuple[str, str]]:
                 and target.value.id == own
             ):
                 yield target.name, statement.value.id
-
-
-def _unless_constant(chosen: Value, value: Value) -> Value:
-    return chosen if isinstance(value, Constant) else value
 
 
 def matters(value: Value) -> bool:

@@ -32,6 +32,7 @@ from amplint.flow.state.values import (
     ModuleFile,
     Sequence,
     Unknown,
+    Usual,
     Value,
     to_be_filled,
 )
@@ -143,6 +144,24 @@ class Names(Answers):
         ):
             self.discard(value, "unused name", name, target)
         self.state.bind(name, value)
+
+    def set_names(self) -> None:
+        """Binds names of the script that is walked, nobody knows which: ``exec(text)`` for what the user has chosen.
+        What it has set to a constant may be anything since."""
+        frame = self.frame
+        if frame.program.kind != "module" or frame.function is not None:
+            return
+        for name, held in list(self.state.names.items()):
+            if not name.startswith("__"):
+                self.state.bind(name, self.chosen(symbol("global", frame.file.display, name), held))
+
+    def chosen(self, own: Symbol, held: Value) -> Value:
+        """What may be a constant, and anything else that the user chooses instead."""
+        usual = [leaf for leaf in leaves(held) if isinstance(leaf, Constant)]
+        if not usual:
+            return held
+        self.set_note(own, Usual(usual[0]))
+        return apply(lambda leaf: Unknown(own) if isinstance(leaf, Constant) else leaf, held)
 
     def _is_read(self, name: str) -> bool:
         function = self.frame.function

@@ -35,6 +35,8 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
+_GLOBALS = "globals"
+"""The kind of the dict that holds the names of a module."""
 _LARGEST = 1024
 """Powers of larger numbers are not worked out."""
 
@@ -45,9 +47,37 @@ def _any_other(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return api.unknown(node)
 
 
-@models.call("builtins.exec", "builtins.eval", "builtins.compile")
+@models.call("builtins.eval", "builtins.compile")
 def _run_text(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return api.opaque(arguments, node)
+
+
+@models.call("builtins.exec")
+def _exec(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    """``exec(open("config.py").read())``."""
+    if len(arguments.all) == 1 and not isinstance(arguments.all[0], Constant):
+        api.set_names()
+    return api.opaque(arguments, node)
+
+
+@models.call("builtins.globals")
+def _globals(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
+    return Unknown(symbol(_GLOBALS), _GLOBALS)
+
+
+@models.into(models.item_stores, _GLOBALS)
+def _set_global(api: Api, base: Value, keys: tuple[Value, ...], value: Value, node: Node) -> bool:
+    """``globals()[name] = value``."""
+    if any(isinstance(key, Unknown) for key in keys):
+        api.set_names()
+    return True
+
+
+@models.method(_GLOBALS, "update")
+def _update_globals(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -> Value:
+    """``globals().update(settings)``."""
+    api.set_names()
+    return NONE
 
 
 # how many --------------------------------------------------------------------------------------------------------
