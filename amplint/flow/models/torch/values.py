@@ -282,6 +282,7 @@ class ScaledGradient(Value):
 class Gradient(Value):
     """``parameter.grad``; ``module`` owns it, or is None. ``copied``: joined, ``torch.cat([p.grad for p in ps])``."""
 
+    matters: ClassVar[bool] = True
     is_expected: ClassVar[bool] = True
     module: Symbol | None = None
     copied: bool = False
