@@ -137,11 +137,8 @@ class Names(Answers):
                 return
         value = with_kind(value, lambda: self.kind_of(target))
         value = apply(lambda leaf: leaf.bound(lambda: self.unknown(target).symbol), value)
-        if (
-            frame.program.kind == "function"
-            and type(value) in self.registry.discards
-            and not self._is_read(name)
-        ):
+        dropped = any(type(leaf) in self.registry.discards for leaf in leaves(value))
+        if dropped and frame.program.kind == "function" and not self._is_read(name):
             self.discard(value, "unused name", name, target)
         self.state.bind(name, value)
 
