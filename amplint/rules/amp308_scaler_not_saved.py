@@ -211,9 +211,10 @@ class ScalerNotSaved(FlowRule):
             state = state._replace(idle=others | {event.scaler} if state.bfloat16 else others)
         if event.made is None:
             return state
-        if event.act == "given" or (event.act == "state_dict" and not self.context.only_offers_state(event)):
+        offered = event.act in ("state_dict", "load_state_dict") and self.context.only_offers_state(event)
+        if event.act in ("given", "state_dict") and not offered:
             self._withdraw(event.made, report)
-        if event.act in ("given", "load_state_dict"):
+        if event.act in ("given", "load_state_dict") and not offered:
             self._withdraw(event.made, report, _RESUMED)
         if event.act != "step" or event.optimizer is None or event.enabled is False:
             return state

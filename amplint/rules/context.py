@@ -41,8 +41,8 @@ class Context(Protocol):
         """Whether code on the way to a checkpoint minds the scaler of a framework: ``accelerator.scaler``."""
 
     def only_offers_state(self, event: ScalerUsed) -> bool:
-        """Whether a scaler's state is asked for by the ``state_dict`` of an object around it alone, which nobody in
-        sight calls."""
+        """Whether a scaler's state is asked for by the ``state_dict`` of an object around it alone, or loaded by its
+        ``load_state_dict``, which nobody in sight calls."""
 
     def may_be_unscaled(self, event: ScalerUsed) -> bool:
         """Whether the gradients that a scaler divides here may be divided already: ``scaler.unscale_(each)``."""

@@ -45,6 +45,7 @@ NOT_SEEN = {
     "clip-without-unscale/bad_scale_is_logged.py": "a run does not see what becomes of the scale",
     "scaler-not-saved/bad_helper.py": "a run shows the call that saves, which the helper makes",
     "scaler-not-saved/bad_helper_of_another_file": "a run shows the call that saves, which the helper makes",
+    "scaler-not-saved/bad_method_that_loads_is_never_called.py": "a run does not know what it saves for",
     "scaler-not-saved/bad_saved_and_never_loaded.py": "a run does not know what it saves for",
     "scaler-not-saved/bad_never_loaded_by_trainer.py": "a run does not know what it saves for",
     "no-grad-then-grad/bad_module_with_parts.py": "only the outermost module call is told",

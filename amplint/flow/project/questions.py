@@ -261,10 +261,10 @@ class Questions:
     # checkpoints
 
     def only_offers_state(self, event: ScalerUsed) -> bool:
-        """Whether the walk began in the ``state_dict`` of an object: then nobody in sight calls it."""
+        """Whether the walk began in the method of that name of an object: then nobody in sight calls it."""
         stack = self._stacks.at(event.place)
         first = stack[-1].function if stack else None
-        return first is not None and first.owner is not None and first.name == "state_dict"
+        return first is not None and first.owner is not None and first.name == event.act
 
     def may_be_resumed(self, event: StateSaved) -> bool:
         """See Resuming."""
