@@ -326,6 +326,37 @@ LOOPS = {
                     loss.backward()  # in, out
                 context = torch.autocast("cuda")
     """,
+    "a while loop in which something happens has a first round": """
+        def main(loss, step, most):
+            context = nullcontext()
+            while step < most:
+                context = torch.autocast("cuda")
+                loss.backward()  # out
+                step += 1
+            with context:
+                loss.backward()  # in
+    """,
+    "one in which nothing happens may have none": """
+        def main(loss, busy):
+            waited = False
+            while busy():
+                waited = True
+            with torch.autocast("cuda", enabled=waited):
+                loss.backward()  # in, off
+    """,
+    "a while loop whose only round returns": """
+        def main(loss, resumed):
+            while resumed:
+                loss.backward()  # out
+                return
+            loss.backward()  # out
+    """,
+    "a while loop that is never entered": """
+        def main(loss):
+            while 1 > 2:
+                loss.backward()  # never
+            loss.backward()  # out
+    """,
     "a loop may have no second iteration": """
         def main(loss, batches):
             context = nullcontext()
