@@ -599,6 +599,7 @@ def test_rounds_of_loops(holds: Holds, loop: str, rounds: int) -> None:
     "chosen",
     [
         'exec(open("settings.py").read())',
+        'exec(open("settings.py").read(), globals())',
         "for name, value in pairs: globals()[name] = value",
         "globals().update(pairs)",
     ],
@@ -630,6 +631,7 @@ def test_a_text_that_is_known_sets_no_name(holds: Holds) -> None:
             watch = False
             loss = torch.ones(2, requires_grad=True)
             exec("print(1)")
+            exec(open("settings.py").read(), {})
             globals()["loss"] = loss
             if watch:
                 loss.backward()  # never

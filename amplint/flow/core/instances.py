@@ -41,6 +41,7 @@ from amplint.flow.state.values import (
 )
 from amplint.flow.state.values import Sequence as Items
 from amplint.lowering import program as ir
+from amplint.lowering.walk import nodes
 
 MOST_NESTED = 12
 """So many constructors are walked within each other, each for an attribute that the one around it asks for."""
@@ -316,18 +317,17 @@ class Instances(Definitions):
         if method is None or not method.parameters:
             return None
         context = symbol("set", base.identity, *program.root)
-        own, *given = [parameter.name for parameter in method.parameters]
+        own = method.parameters[0].name
         names: dict[str, Value] = {
-            local: Unknown(symbol("parameter", method.path, *method.root, method.number, local))
-            for local in (*given, *sorted(method.locals.difference(given)))
-        }
-        names |= {
-            local: Unknown(symbol("attribute", base.identity, attribute))
-            for attribute, local in _kept_as_given(method.body, own)
-            if local in given
+            local: Unknown(
+                symbol("parameter", base.identity, method.path, *method.root, method.number, local)
+            )
+            for local in sorted({*(parameter.name for parameter in method.parameters), *method.locals})
         }
 
         def run() -> Value | None:
+            for attribute, given in _kept_as_given(method, own):
+                self.machine.assign(given, Unknown(symbol("attribute", base.identity, attribute)))
             self.run(program.body)
             found = self.state.heap.get((base.identity, name))
             if isinstance(found, Unknown):
@@ -403,18 +403,22 @@ class Instances(Definitions):
         return None
 
 
-def _kept_as_given(body: ir.Block, own: str) -> Iterator[tuple[str, str]]:
-    """The attributes of an object that statements set to what a name stands for: ``self.amp = amp``."""
-    for statement in body:
-        if not isinstance(statement, ir.Assign) or not isinstance(statement.value, ir.Name):
+def _kept_as_given(method: ir.Program, own: str) -> Iterator[tuple[str, ir.Expression]]:
+    """The attributes of its object that a method sets to what it was given, or to a part of that: ``self.amp = amp``,
+    ``self.amp = config.amp``."""
+    given = {parameter.name for parameter in method.parameters[1:]}
+    for node in nodes(method):
+        if not isinstance(node, ir.Assign):
             continue
-        for target in statement.targets:
-            if (
-                isinstance(target, ir.Attribute)
-                and isinstance(target.value, ir.Name)
-                and target.value.id == own
-            ):
-                yield target.name, statement.value.id
+        root = node.value
+        while isinstance(root, (ir.Attribute, ir.Subscript)):
+            root = root.value
+        if not isinstance(root, ir.Name) or root.id not in given:
+            continue
+        for target in node.targets:
+            match target:
+                case ir.Attribute(value=ir.Name(id=of), name=name) if of == own:
+                    yield name, node.value
 
 
 def matters(value: Value) -> bool:

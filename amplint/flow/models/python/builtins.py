@@ -54,8 +54,11 @@ def _run_text(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 @models.call("builtins.exec")
 def _exec(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    """``exec(open("config.py").read())``."""
-    if len(arguments.all) == 1 and not isinstance(arguments.all[0], Constant):
+    """``exec(open("config.py").read())``, ``exec(text, globals())``."""
+    text, names = arguments.get(0, "source"), arguments.get(1, "globals")
+    if not isinstance(text, Constant) and (
+        names is None or (isinstance(names, Unknown) and names.kind == _GLOBALS)
+    ):
         api.set_names()
     return api.opaque(arguments, node)
 

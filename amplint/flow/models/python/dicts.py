@@ -209,11 +209,21 @@ def _any_other(api: Api, base: Mapping, name: str, arguments: Arguments, node: N
 
 @models.method(Mapping, "update")
 def _update(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
-    more = made_of(api, arguments.positional[:1], arguments, node)
-    new = {key for key, _ in more.items}
-    kept = tuple(item for item in base.items if item[0] not in new)
-    _keep(api, replace(base, items=(*kept, *more.items), rest=tuple(dict.fromkeys((*base.rest, *more.rest)))))
+    _keep(api, merged(base, made_of(api, arguments.positional[:1], arguments, node)))
     return NONE
+
+
+def merged(held: Mapping, more: Mapping) -> Mapping:
+    """``held.update(more)``."""
+    new = {key for key, _ in more.items}
+    kept = tuple(item for item in held.items if item[0] not in new)
+    return replace(held, items=(*kept, *more.items), rest=tuple(dict.fromkeys((*held.rest, *more.rest))))
+
+
+def with_item(held: Mapping, key: Value, item: Value) -> Mapping:
+    """``held[key] = item``."""
+    more = Mapping(((key.value, item),)) if isinstance(key, Constant) else Mapping(rest=(item,))
+    return merged(held, more)
 
 
 @models.method(Mapping, "setdefault")

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.dicts import has_key, made_of
+from amplint.flow.models.python.dicts import has_key, made_of, with_item
 from amplint.flow.models.python.lists import CONTENTS
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     NONE,
     BoundMethod,
-    Constant,
     Instance,
     Mapping,
     Value,
@@ -88,14 +87,7 @@ def _put(api: Api, base: Instance, keys: tuple[Value, ...], value: Value) -> boo
     held = _held(api, base)
     if held is None or held.identity is None or len(keys) != 1:
         return False
-    (key,) = keys
-    if isinstance(key, Constant):
-        kept = tuple(item for item in held.items if item[0] != key.value)
-        held = replace(held, items=(*kept, (key.value, value)))
-    else:
-        held = replace(held, rest=tuple(dict.fromkeys((*held.rest, value))))
-    assert held.identity is not None
-    api.store(held.identity, CONTENTS, held)
+    api.store(held.identity, CONTENTS, with_item(held, keys[0], value))
     return True
 
 

@@ -9,7 +9,7 @@ from amplint.amp.attributes import MODULE_ATTRIBUTES
 from amplint.events import DType, ModuleCast
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
-from amplint.flow.models.python.dicts import has_key, made_of
+from amplint.flow.models.python.dicts import has_key, made_of, merged, with_item
 from amplint.flow.models.python.questions import under_no_name
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.casts import target_of
@@ -291,16 +291,6 @@ def _keys(api: Api, module: Instance, node: Node) -> Value | None:
     return api.call(BoundMethod(held, "keys"), Arguments(), node) if held is not None else None
 
 
-def _pair(key: Value, item: Value) -> Mapping:
-    return Mapping(((key.value, item),)) if isinstance(key, Constant) else Mapping(rest=(item,))
-
-
-def _with(held: Mapping, more: Mapping) -> Mapping:
-    new = {key for key, _ in more.items}
-    kept = tuple(item for item in held.items if item[0] not in new)
-    return Mapping((*kept, *more.items), tuple(dict.fromkeys((*held.rest, *more.rest))))
-
-
 def items_of(api: Api, module: Value) -> Sequence | None:
     """What is in a Sequential, a ModuleList or a ModuleDict. Where it differs by path, ``nn.Sequential(a, act, b)``,
     each of the items does, if there are as many on all paths."""
@@ -380,14 +370,10 @@ def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) 
     by_key = _by_key(api, base)
     if by_key is not None:
         if name == "update":
-            merged = made_of(api, arguments.positional[:1], Arguments(), node)
-        else:
-            merged = (
-                _pair(arguments.positional[0], arguments.positional[-1])
-                if arguments.positional
-                else Mapping()
-            )
-        api.set_note(base.identity, Items(_with(by_key, merged)))
+            by_key = merged(by_key, made_of(api, arguments.positional[:1], Arguments(), node))
+        elif len(arguments.positional) > 1:
+            by_key = with_item(by_key, *arguments.positional[:2])
+        api.set_note(base.identity, Items(by_key))
         return base
     held = items_of(api, base)
     items = held.items if held is not None else ()
@@ -442,7 +428,7 @@ def _set_item(api: Api, base: Instance, keys: tuple[Value, ...], value: Value, n
     """``self.heads["box"] = head``."""
     by_key = _by_key(api, base)
     if by_key is not None and len(keys) == 1:
-        api.set_note(base.identity, Items(_with(by_key, _pair(keys[0], value))))
+        api.set_note(base.identity, Items(with_item(by_key, keys[0], value)))
         return True
     held = items_of(api, base)
     if held is None:
