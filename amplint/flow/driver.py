@@ -235,13 +235,13 @@ class Driver:
         yield from self._islands()
         for entry in sorted(self.calls.roots(), key=self._rank):
             yield from self._from(entry)
-        while rest := self.calls.rest(self._reached()):
+        while rest := self.calls.rest(self.interpreter.reached):
             yield from self._from(rest[0])
         yield from self._unknown_models()
         yield from self._called_by_name()
 
     def _from(self, entry: FunctionValue) -> Iterator[Walk]:
-        news = self.calls.news(entry, self._reached())
+        news = self.calls.news(entry, self.interpreter.reached)
         if news is not None:
             passing, known = entry.file in self._in_passing, frozenset(self.interpreter.cut_short)
             scales = entry.file in self._scaling
@@ -333,9 +333,6 @@ class Driver:
     def _scaling(self) -> set[ProjectFile]:
         """The files with a definition that scales losses by itself."""
         return self.effects.files(self.files, lambda own: SCALES_LOSSES in own.tags)
-
-    def _reached(self) -> list[FunctionValue]:
-        return [part for part in self.calls.definitions if id(part.outline) in self.interpreter.reached]
 
     def outside(self, file: ProjectFile, dotted: str) -> str | None:
         """The qualified name of what a dotted name of a file stands for, if that is outside the project."""

@@ -93,17 +93,18 @@ class CallGraph:
         """Where the project is entered."""
         return self._first(self._entries)
 
-    def rest(self, reached: Collection[FunctionValue]) -> list[FunctionValue]:
-        """What no walk has reached so far and nothing else of that kind leads to."""
-        known = {part.outline for part in reached}
-        return self._first([part for part in self._entries if part.outline not in known])
+    def rest(self, reached: Collection[int]) -> list[FunctionValue]:
+        """What no walk has reached so far and nothing else of that kind leads to; ``reached``: the ``id`` of each
+        outline that one has."""
+        return self._first([part for part in self._entries if id(part.outline) not in reached])
 
-    def news(self, root: FunctionValue, reached: Collection[FunctionValue]) -> Weight | None:
-        """The greatest weight of what a walk of a root may meet in definitions that no walk has reached; None where
-        these name nothing of a package that models know: a second script that does nothing but call what the first one
-        called; and for a constructor without a new key of weight ENTRY, since what it makes is known to the methods."""
+    def news(self, root: FunctionValue, reached: Collection[int]) -> Weight | None:
+        """The greatest weight of what a walk of a root may meet in definitions that no walk has reached (``reached``:
+        the ``id`` of each outline that one has); None where these name nothing of a package that models know: a second
+        script that does nothing but call what the first one called; and for a constructor without a new key of weight
+        ENTRY, since what it makes is known to the methods."""
         found: Weight | None = None
-        seen: set[Definition] = {root, *reached}
+        seen: set[Definition] = {root}
         pending: list[Definition] = [root]
         while pending:
             part = pending.pop()
@@ -112,7 +113,8 @@ class CallGraph:
             if self._effects.touches(part):
                 found = Weight.NOTHING
             for after in self._steps(part):
-                if after not in seen:
+                known = isinstance(after, FunctionValue) and id(after.outline) in reached
+                if not known and after not in seen:
                     seen.add(after)
                     pending.append(after)
         return found if not _is_constructor(root) else None
