@@ -17,6 +17,24 @@ HEAD = dedent("""
 """)
 
 CALLS = {
+    "methods of objects that are asked of their class": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.heads = nn.ModuleDict({"a": nn.Linear(2, 2)})
+
+        class Options(dict):
+            pass
+
+        def main(model: "Net | type[Net]", x):
+            net = Net()
+            Net.half(net)
+            Net.named_children()
+            Options.keys()
+            for part in Net.children(net):
+                part.bias.numpy()  # float16
+            net.heads["a"].weight.numpy()  # float16
+    """,
     "with what a cached property has made before, if many conditions held": """
         class Trainer:
             @functools.cached_property

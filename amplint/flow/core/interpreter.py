@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from amplint.events import Place
-from amplint.flow.core import calls, objects
+from amplint.flow.core import calls, objects, summaries
 from amplint.flow.core.api import Arguments, Dead, Settings, SeveralAmbient
-from amplint.flow.core.calls import Summary
 from amplint.flow.core.comparisons import named
 from amplint.flow.core.expressions import EVALUATE
 from amplint.flow.core.instances import Instances, matters
@@ -60,7 +59,7 @@ class Interpreter(Instances):
     def __init__(self, registry: Registry, project: ProjectView, settings: Settings) -> None:
         super().__init__(registry, project)
         self.settings = settings
-        self.summaries: dict[object, list[Summary]] = {}
+        self.summaries: dict[object, list[summaries.Summary]] = {}
         self.active: dict[object, tuple[object, ...]] = {}
         self.is_cut = False
         self._ambient_before: dict[Symbol, dict[type[Ambient], Value]] = {}
@@ -225,7 +224,7 @@ class Interpreter(Instances):
             return self.unknown(node)
         given = Arguments(call.positional, call.keywords, (node,) * len(call.positional))
         before = self._ambient_before[context.identity]
-        result, self.rests[context.identity] = calls.run_generator(
+        result, self.rests[context.identity] = summaries.run_generator(
             self.machine, function, program, given, node
         )
         self.on_each(partial(self.registry.hooks.entered, self.machine, before, node))
