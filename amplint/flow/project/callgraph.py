@@ -29,9 +29,10 @@ from amplint.source.project import ProjectFile
 
 MOST_FILES = 200
 """A method that is defined in more files has a name that says nothing."""
-_OF_PYTHON = frozenset(
+OF_PYTHON = frozenset(
     name for kind in (object, str, bytes, list, dict, set, tuple, int, float, type) for name in dir(kind)
 )
+"""The methods of Python's own types."""
 
 
 class CallGraph:
@@ -66,7 +67,7 @@ class CallGraph:
         """The methods of a name that take the arguments, of all files of the project, whether these are judged or not.
         None where a model or a type of Python knows the name as well, or where classes that are not related do: then it
         may be anything."""
-        if self._effects.keys.of_method(name) != About() or name in _OF_PYTHON:
+        if self._effects.keys.of_method(name) != About() or name in OF_PYTHON:
             return []
         edges = self._effects.edges
         project = edges.names.project

@@ -8,8 +8,9 @@ that a run over files without AMP need not import the models.
 
 ``users`` finds the files without a token of their own that use what the others define, such as a script that hands its
 model to the function which opens the region: they mention a module, and a function or value of it that leads to an
-ENTRY key, or a class, and a method of it that does, or make an object of such a class, ``Amp(options)``. What they
-define in turn is looked for, too, until nothing more is found.
+ENTRY key, or a class, and a method of it that does, or make an object of such a class, ``Amp(options)``; or they name
+no more than such a method, ``wrapper.update(loss)``, of whatever object, where nothing else in the project has a method
+of that name. What they define in turn is looked for, too, until nothing more is found.
 
 Other classes alone are none of these: most files that name a model only use it.
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import About, Registry, Weight
+from amplint.flow.project.callgraph import OF_PYTHON
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import CALLED, Edges
 from amplint.flow.project.effects import Effects, keys_of
@@ -109,7 +111,10 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
     wanted: dict[bytes, set[bytes]] = {}
     for file in effects.edges.files:
         module = module_of(file.display)
-        names = {(name, module) for name in entry_names(effects, file)} | entry_methods(effects, file)
+        methods = entry_methods(effects, file)
+        names = {(name, module) for name in entry_names(effects, file)} | methods
+        # an object may be handed to a file that names no class
+        names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:])}
         packages = file.module.split(".")  # one of which may hand a class on
         names |= {(f"{name}(", place) for name in entry_classes(effects, file) for place in packages}
         for name, place in ((name.encode(), place.encode()) for name, place in names):
@@ -119,8 +124,17 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
     return wanted
 
 
+def _is_telling(effects: Effects, method: str) -> bool:
+    """Whether neither Python nor a model knows a method of that name, and no file defines one but those that passed: it
+    is one of these on whatever object it is called."""
+    if effects.keys.of_method(method) != About() or method in OF_PYTHON:
+        return False
+    judged = {file.path for file in effects.edges.files}
+    return judged.issuperset(effects.edges.names.project.files_defining(method))
+
+
 def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
-    """The methods that surely lead to an ENTRY key, inherited ones included, each with its class:
+    """The methods that may lead to an ENTRY key, inherited ones included, each with its class:
     ``{(".fit", "Trainer")}``; all of them where the constructor does."""
     return {
         (f".{name}", outline.name)
@@ -152,7 +166,7 @@ def _methods(effects: Effects, value: ClassValue) -> Iterator[str]:
 
 
 def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
-    """The names of functions and values of a module that surely lead to an ENTRY key: its own, and those of the project
+    """The names of functions and values of a module that may lead to an ENTRY key: its own, and those of the project
     that it hands on. Of what stars give each module is asked once, and not each name of each star."""
     found = set(_own_entry_names(effects, file))
     seen, pending = {file.path}, [file]
@@ -186,7 +200,7 @@ def _leads(effects: Effects, meaning: object) -> bool:
         case External(name=name):
             return effects.keys.of_name(name).weight >= Weight.ENTRY
         case FunctionValue():
-            return effects.sure_weight(meaning) >= Weight.ENTRY
+            return effects.weight(meaning) >= Weight.ENTRY
         case Assigned():
             value = Assigned(meaning.file, meaning.name)
             named = (*effects.edges.of(value).sure, *effects.held.get(value, ()))
