@@ -140,5 +140,5 @@ PROPORTIONAL = KEEPS | frozenset(
 )
 """Operations after which a scaled gradient, or a power of it, is still too large by the scale."""
 
-NORMS = frozenset({"norm", "vector_norm", "linalg.norm", "linalg.vector_norm"})
+NORMS = frozenset({"norm", "vector_norm", "linalg.norm", "linalg.vector_norm", "_foreach_norm"})
 """Methods whose result is as many times too large as the gradient."""

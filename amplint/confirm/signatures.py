@@ -150,7 +150,7 @@ def _view(name: str) -> Function:
 
 
 GRADIENT = _view("grad")
-_PROPERTIES = {name: _view(name) for name in ("data", "T", "mT", "H", "mH", "real")} | {
+_PROPERTIES = {name: _view(name) for name in ("data", "T", "mT", "H", "mH", "real", "imag")} | {
     "grad": GRADIENT,
 }
 """Attributes of tensors that are tensors."""

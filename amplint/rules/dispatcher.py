@@ -271,6 +271,20 @@ def remaining(drafts: Sequence[Draft]) -> list[Draft]:
             told[same] = replace(known, trail=trail, under=also)
         else:
             told[same] = whole
+    return _worded_once(told.values())
+
+
+def _worded_once(drafts: Iterable[Draft]) -> list[Draft]:
+    """Of the drafts that say the same words of one place, each for another way to get there, the worst."""
+    told: dict[Hashable, Draft] = {}
+    for draft in drafts:
+        key = (draft.rule.code, draft.place.path, draft.place.span, draft.message)
+        known = told.get(key)
+        if known is None:
+            told[key] = draft
+        else:
+            worst = min(known, draft, key=lambda one: one.level.rank)
+            told[key] = replace(worst, under=(*known.under, *draft.under))
     return list(told.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -75,6 +76,41 @@ def test_packages(tmp_path: Path, package: str) -> None:
 
 def test_a_module_that_steps_by_itself_is_not_run_by_the_trainer(tmp_path: Path) -> None:
     assert found(tmp_path, "precision=16", "self.automatic_optimization = False") == []
+
+
+def test_optimizers_that_a_setting_adds(tmp_path: Path) -> None:
+    program = """
+        import torch
+        from torch import nn
+        import lightning as pl
+
+        class Net(pl.LightningModule):
+            def __init__(self, rate):
+                super().__init__()
+                self.automatic_optimization = False
+                self.layer, self.other, self.rate = nn.Linear(8, 8), nn.Linear(8, 8), rate
+
+            def configure_optimizers(self):
+                one = torch.optim.SGD(self.layer.parameters(), lr=0.1)
+                schedules = [torch.optim.lr_scheduler.StepLR(one, 2)]
+                if not self.rate:
+                    return [one], schedules
+                return [one, torch.optim.SGD(self.other.parameters(), lr=self.rate)], schedules
+
+            def training_step(self, batch, number):
+                optimizers = self.optimizers()
+                optimizers = optimizers if isinstance(optimizers, list) else [optimizers]
+                self.manual_backward(self.other(self.layer(batch)).float().mean())
+                nn.utils.clip_grad_norm_(self.layer.parameters(), 1.0)
+                for optimizer in optimizers:
+                    optimizer.step()
+
+        def main(args):
+            pl.Trainer(precision="16-mixed").fit(Net(args.rate))
+    """
+    (tmp_path / "main.py").write_text(dedent(program))
+    findings = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    assert [(finding.name, finding.span.line) for finding in findings] == [("clip-without-unscale", 23)]
 
 
 def test_only_fit_trains(tmp_path: Path) -> None:

@@ -77,6 +77,27 @@ def resume(g_optimizer, c_optimizer):
 """
 
 
+REGIONS = """
+import torch
+
+TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+def finish(loss):
+    loss.backward()
+
+
+def train(optimizer, batches, name):
+    model = torch.nn.Linear(4, 4).cuda()
+    for batch in batches:
+        with torch.autocast("cuda", dtype=TYPES[name]):
+            with torch.autocast("cuda", enabled=False):
+                loss = model(batch.float()).mean()
+            finish(loss)
+        optimizer.step()
+"""
+
+
 def found(tmp_path: Path, text: str) -> list[Finding]:
     (tmp_path / "a.py").write_text(text, encoding="utf-8")
     findings = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
@@ -91,3 +112,11 @@ def test_the_scalers_of_two_classes_are_one_finding(tmp_path: Path) -> None:
 
 def test_two_scalers_of_two_optimizers_are_two(tmp_path: Path) -> None:
     assert len(found(tmp_path, PAIR)) == 2
+
+
+def test_one_place_in_regions_of_two_types_is_one_finding(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(REGIONS, encoding="utf-8")
+    findings = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    assert [(finding.span.line, finding.level.value) for finding in findings if finding.code == "AMP101"] == [
+        (8, "error")
+    ]

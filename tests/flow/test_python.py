@@ -13,7 +13,7 @@ from listening import Holds
 from amplint.events import Backward
 
 HEAD = dedent("""
-    import collections, contextlib, dataclasses, functools, importlib, itertools, os, sys, typing
+    import collections, contextlib, copy, dataclasses, functools, importlib, itertools, json, os, sys, typing
     import torch
     from collections import OrderedDict, defaultdict, deque
     from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
@@ -80,6 +80,13 @@ DECIDED = {
         found["a"].append(1)
         yes(found["a"])
         no(found["b"])
+    """,
+    "objects by their ids": """
+        one, other = Child(), Child()
+        names = {id(one): "one", id(other): "other"}
+        yes(names[id(one)] == "one")
+        yes(id(one) == id(one))
+        no(id(one) == id(other))
     """,
     "names of functions and classes": """
         class Net:
@@ -453,6 +460,42 @@ def test_what_is_decided(holds: Holds, body: str) -> None:
 
 
 UNDECIDED = {
+    "a dict into which the user puts what nobody knows": """
+        settings = {"amp": False, "kind": "a", "parts": {"amp": False}}
+        for item in sys.argv[1:]:
+            key, _, text = item.partition("=")
+            settings[key] = text
+        if settings["amp"]:
+            loss.backward()  # out
+        if settings["kind"] == "b":
+            loss.backward()  # out
+        if settings["parts"]["amp"]:
+            loss.backward()  # never
+    """,
+    "a dict that is updated from a file": """
+        settings = dict(amp=False)
+        settings.update(json.load(open(flag)))
+        if settings["amp"]:
+            loss.backward()  # out
+    """,
+    "a dict with a part that is put under a key which nobody knows": """
+        parts = {"amp": False}
+        parts[flag] = Child()
+        if parts["amp"]:
+            loss.backward()  # never
+    """,
+    "a dict with a key that one path lacks is shown, saved and copied": """
+        parts = {"a": loss}
+        if flag:
+            parts["b"] = loss
+        report(parts)
+        report([parts])
+        other = copy.deepcopy(parts)
+        if not flag:
+            loss.backward()  # out
+        else:
+            loss.backward()  # out
+    """,
     "whether what is cut off something is a tuple or a list": """
         if isinstance(sorted((1, 2))[:1], tuple):
             loss.backward()  # out

@@ -364,6 +364,14 @@ FLOWS = {
                 out = net(x)
             out.numpy()  # float16
     """,
+    "the parts of complex numbers": """
+        def main(x):
+            with torch.autocast("cuda"):
+                h = nn.Linear(2, 2)(x)
+            spectrum = torch.stft(h, 64, return_complex=True)
+            (spectrum.real * spectrum.real + spectrum.imag * spectrum.imag).numpy()  # float16
+            torch.fft.rfft(h).imag.numpy()  # unknown
+    """,
     "a half model": """
         def main():
             net = nn.Linear(2, 2).half()

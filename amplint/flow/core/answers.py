@@ -239,7 +239,7 @@ class Answers(Paths):
         if isinstance(value, (kinds.Sequence, Mapping)) and value.identity not in inside:
             inside |= frozenset() if value.identity is None else {value.identity}
             for part in value.items if isinstance(value, kinds.Sequence) else value.values:
-                self.each(part, partial(self._given_away, node, inside=inside))
+                self.each_item(part, partial(self._given_away, node, inside=inside))
         return NONE
 
     def _called_by_others(self, method: kinds.BoundMethod, node: Node, inside: frozenset[Symbol]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from amplint.flow.state.values import (
     External,
     FunctionValue,
     Instance,
+    Mapping,
     ModuleFile,
     Note,
     Number,
@@ -135,6 +136,13 @@ class Api(Protocol):
     def each(self, value: Value, function: Callable[[Value], Value]) -> Value:
         """Calls a function for each alternative of a value, on a path of its own, and joins the results:
         ``api.each(found, lambda one: …)``."""
+
+    def each_item(self, item: Value, function: Callable[[Value], Value]) -> Value:
+        """The same for an item of a list or dict; where there is none, UNBOUND, that stays so and the path goes on:
+        ``api.each_item(held.get("aux"), …)``."""
+
+    def overlaid(self, held: Mapping, values: Iterable[Value]) -> Mapping:
+        """A dict after values were put into it under keys that nobody knows: its constants are defaults since."""
 
     def truth(self, value: Value) -> Condition:
         """The condition under which a value is true: TRUE, FALSE or a tree."""

@@ -14,6 +14,7 @@ from functools import partial
 
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.bodies import bind_parameters, run_body
+from amplint.flow.core.chosen import chosen
 from amplint.flow.core.definitions import Definitions
 from amplint.flow.core.machine import Lines, Machine, ProjectView
 from amplint.flow.core.registry import CallModel, Registry, Weight
@@ -357,9 +358,9 @@ class Instances(Definitions):
             held = self.read((base.identity, name))
             if held is None or (made_of and self.project.attribute_stores(made_of, name)):
                 continue
-            chosen = self.chosen(symbol("attribute", base.identity, name, "since", node.number), held)
-            if chosen is not held:
-                self.store(base.identity, name, chosen)
+            since = chosen(self.machine, symbol("attribute", base.identity, name, "since", node.number), held)
+            if since is not held:
+                self.store(base.identity, name, since)
 
     def has_hidden_attributes(self, made_of: ClassValue) -> bool:
         """Whether the constructor of a class may set attributes whose names nobody can read off."""

@@ -7,12 +7,13 @@ since: nothing rests on its being empty.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from functools import partial
 
 from amplint.flow.core.answers import Answers
 from amplint.flow.core.api import Arguments, Dead
+from amplint.flow.core.chosen import chosen, overlaid
 from amplint.flow.core.machine import Binding, Frame, Lines, ProjectView
 from amplint.flow.core.registry import DiscardModel, Registry
 from amplint.flow.state.conditions import apply, asked, leaves, within
@@ -32,7 +33,6 @@ from amplint.flow.state.values import (
     ModuleFile,
     Sequence,
     Unknown,
-    Usual,
     Value,
     to_be_filled,
 )
@@ -150,15 +150,11 @@ class Names(Answers):
             return
         for name, held in list(self.state.names.items()):
             if not name.startswith("__"):
-                self.state.bind(name, self.chosen(symbol("global", frame.file.display, name), held))
+                self.state.bind(name, chosen(self.machine, symbol("global", frame.file.display, name), held))
 
-    def chosen(self, own: Symbol, held: Value) -> Value:
-        """What may be a constant, and anything else that the user chooses instead."""
-        usual = [leaf for leaf in leaves(held) if isinstance(leaf, Constant)]
-        if not usual:
-            return held
-        self.set_note(own, Usual(usual[0]))
-        return apply(lambda leaf: Unknown(own) if isinstance(leaf, Constant) else leaf, held)
+    def overlaid(self, held: Mapping, values: Iterable[Value]) -> Mapping:
+        """A dict after values were put into it under keys that nobody knows."""
+        return overlaid(self.machine, held, values)
 
     def _is_read(self, name: str) -> bool:
         function = self.frame.function

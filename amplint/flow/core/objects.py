@@ -441,7 +441,7 @@ def set_item(m: Machine, base: Value, keys: tuple[Value, ...], value: Value, nod
                 kept = tuple(item for item in held.items if item[0] != key.value)
                 m.store(identity, "[]", replace(held, items=(*kept, (key.value, value))))
             elif value not in held.rest:
-                m.store(identity, "[]", replace(held, rest=(*held.rest, value)))
+                m.store(identity, "[]", m.overlaid(held, (value,)))
         case Sequence(identity=Symbol() as identity):
             items = list(held.items)
             position: object = key.value if isinstance(key, Constant) and held.exact else None

@@ -208,6 +208,17 @@ class Paths:
         ways = [(condition, partial(function, leaf)) for condition, leaf in parts if leaf != UNBOUND]
         return self._alternatives(ways, None, whole=len(ways) == len(parts))
 
+    def each_item(self, item: Value, function: Callable[[Value], Value]) -> Value:
+        """The same for an item of a list or dict; where there is none, UNBOUND, that stays so and the path goes on."""
+        value = within(item, self.state.condition)
+        if UNBOUND not in leaves(value):
+            return self.each(value, function)
+
+        def of(leaf: Value) -> Value:
+            return leaf if leaf == UNBOUND else function(leaf)
+
+        return self._alternatives([(found, partial(of, leaf)) for found, leaf in branches(value)], None)
+
     def _alternatives(
         self,
         ways: Sequence[tuple[Condition, Callable[[], Value]]],

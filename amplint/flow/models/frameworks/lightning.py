@@ -23,7 +23,7 @@ from amplint.flow.models.torch.notes import Prepared, Wrapped
 from amplint.flow.models.torch.optimizers import modules_of
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Optimizer
-from amplint.flow.state.conditions import leaves
+from amplint.flow.state.conditions import apply, leaves
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Mapping, Note, Sequence, Value
 from amplint.lowering.program import Node
@@ -273,8 +273,10 @@ def _run_each(api: Api, module: Value, precision: Value, context: Autocast, node
 def _optimizers_in(configured: Value) -> Value:
     """The optimizers that ``configure_optimizers`` gives, alone or in a list, perhaps beside schedulers."""
     match configured:
-        case Sequence(items=(Sequence() as found, Sequence()), exact=True):
-            return _optimizers_in(found)
+        case Sequence(items=(found, Sequence()), exact=True) if all(
+            isinstance(leaf, Sequence) for leaf in leaves(found)
+        ):
+            return apply(_optimizers_in, found)
         case Sequence(items=(one,), exact=True):
             return _optimizers_in(one)
         case Sequence():

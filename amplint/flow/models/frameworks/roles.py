@@ -210,10 +210,10 @@ def prepare(api: Api, value: Value, note: Note) -> None:
     match value:
         case Sequence():
             for item in value.items:
-                api.each(item, partial(_prepared, api, note))
+                api.each_item(item, partial(_prepared, api, note))
         case Dict():
             for _, item in value.items:
-                api.each(item, partial(_prepared, api, note))
+                api.each_item(item, partial(_prepared, api, note))
         case _:
             identity = owner_of(api, value)
             if identity is not None:
@@ -265,7 +265,7 @@ def states_of(api: Api, objects: Value | None, node: Node) -> Value:
     such dicts."""
     if objects is None:
         return api.unknown(node)
-    return api.each(api.contents(objects), partial(_state_of, api, node))
+    return api.each_item(api.contents(objects), partial(_state_of, api, node))
 
 
 def _state_of(api: Api, node: Node, value: Value) -> Value:
@@ -295,4 +295,4 @@ def restored(api: Api, objects: Value | None, node: Node) -> None:
                 method(api, value, "load_state_dict", given(api.unknown(node), node=node), node)
         return NONE
 
-    api.each(api.contents(objects), restore)
+    api.each_item(api.contents(objects), restore)

@@ -10,7 +10,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.python.items import is_of_python, known_items, named, rounds_of, special
 from amplint.flow.state.conditions import Condition, both, either, leaves
-from amplint.flow.state.symbols import symbol
+from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -246,7 +246,11 @@ def _some_number(api: Api, name: str, arguments: Arguments, node: Node) -> Value
 
 @models.call("builtins.id")
 def _id(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    of = named(arguments.positional[0]) if arguments.positional else None
+    value = arguments.positional[0] if arguments.positional else api.unknown(node)
+    identity = getattr(value, "identity", None)
+    if isinstance(identity, Symbol):
+        return Constant(("id", identity))  # as a key of a dict it tells objects apart
+    of = named(value)
     return Number(symbol("id", of)) if of is not None else api.number(node)
 
 

@@ -184,7 +184,7 @@ def _unwind(api: Api, stack: Symbol, node: Node) -> None:
     def unwind(held: Sequence) -> None:
         api.store(stack, _HELD, Sequence())
         for item in reversed(held.items):
-            api.each(item, leave)
+            api.each_item(item, leave)
 
     def leave(item: Value) -> Value:
         if isinstance(item, Held):

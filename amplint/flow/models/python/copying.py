@@ -18,11 +18,8 @@ _DEEPEST = 3
 def copied(api: Api, value: Value, node: Node, *, deep: bool) -> Value:
     """A copy of a list, a dict or an object of a class that derives from nothing outside the project. Other values
     are what they were: an unknown one and its copy answer every question alike."""
-    return _copy(api, value, node, _DEEPEST if deep else 0, ())
-
-
-def _copy(api: Api, value: Value, node: Node, depth: int, parts: tuple[str, ...]) -> Value:
-    return api.each(value, lambda one: _copy_of(api, api.contents(one), node, depth, parts))
+    depth = _DEEPEST if deep else 0
+    return api.each(value, lambda one: _copy_of(api, api.contents(one), node, depth, ()))
 
 
 def _copy_of(api: Api, value: Value, node: Node, depth: int, parts: tuple[str, ...]) -> Value:
@@ -52,7 +49,9 @@ def _copy_of(api: Api, value: Value, node: Node, depth: int, parts: tuple[str, .
 
 
 def _inner(api: Api, value: Value, node: Node, depth: int, parts: tuple[str, ...]) -> Value:
-    return _copy(api, value, node, depth - 1, parts) if depth else value
+    if not depth:
+        return value
+    return api.each_item(value, lambda one: _copy_of(api, api.contents(one), node, depth - 1, parts))
 
 
 def _own(api: Api, identity: Symbol | None, node: Node, parts: tuple[str, ...]) -> Symbol | None:

@@ -209,21 +209,22 @@ def _any_other(api: Api, base: Mapping, name: str, arguments: Arguments, node: N
 
 @models.method(Mapping, "update")
 def _update(api: Api, base: Mapping, name: str, arguments: Arguments, node: Node) -> Value:
-    _keep(api, merged(base, made_of(api, arguments.positional[:1], arguments, node)))
+    _keep(api, merged(api, base, made_of(api, arguments.positional[:1], arguments, node)))
     return NONE
 
 
-def merged(held: Mapping, more: Mapping) -> Mapping:
+def merged(api: Api, held: Mapping, more: Mapping) -> Mapping:
     """``held.update(more)``."""
     new = {key for key, _ in more.items}
-    kept = tuple(item for item in held.items if item[0] not in new)
-    return replace(held, items=(*kept, *more.items), rest=tuple(dict.fromkeys((*held.rest, *more.rest))))
+    kept = replace(held, items=tuple(item for item in held.items if item[0] not in new))
+    kept = api.overlaid(kept, more.rest) if more.rest else kept
+    return replace(kept, items=(*kept.items, *more.items))
 
 
-def with_item(held: Mapping, key: Value, item: Value) -> Mapping:
+def with_item(api: Api, held: Mapping, key: Value, item: Value) -> Mapping:
     """``held[key] = item``."""
     more = Mapping(((key.value, item),)) if isinstance(key, Constant) else Mapping(rest=(item,))
-    return merged(held, more)
+    return merged(api, held, more)
 
 
 @models.method(Mapping, "setdefault")

@@ -87,7 +87,7 @@ def _put(api: Api, base: Instance, keys: tuple[Value, ...], value: Value) -> boo
     held = _held(api, base)
     if held is None or held.identity is None or len(keys) != 1:
         return False
-    api.store(held.identity, CONTENTS, with_item(held, keys[0], value))
+    api.store(held.identity, CONTENTS, with_item(api, held, keys[0], value))
     return True
 
 

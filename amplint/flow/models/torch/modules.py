@@ -370,9 +370,9 @@ def _add(api: Api, base: Instance, name: str, arguments: Arguments, node: Node) 
     by_key = _by_key(api, base)
     if by_key is not None:
         if name == "update":
-            by_key = merged(by_key, made_of(api, arguments.positional[:1], Arguments(), node))
+            by_key = merged(api, by_key, made_of(api, arguments.positional[:1], Arguments(), node))
         elif len(arguments.positional) > 1:
-            by_key = with_item(by_key, *arguments.positional[:2])
+            by_key = with_item(api, by_key, *arguments.positional[:2])
         api.set_note(base.identity, Items(by_key))
         return base
     held = items_of(api, base)
@@ -428,7 +428,7 @@ def _set_item(api: Api, base: Instance, keys: tuple[Value, ...], value: Value, n
     """``self.heads["box"] = head``."""
     by_key = _by_key(api, base)
     if by_key is not None and len(keys) == 1:
-        api.set_note(base.identity, Items(with_item(by_key, keys[0], value)))
+        api.set_note(base.identity, Items(with_item(api, by_key, keys[0], value)))
         return True
     held = items_of(api, base)
     if held is None:

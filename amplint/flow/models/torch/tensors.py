@@ -74,7 +74,8 @@ _UNKNOWN_FACTS = frozenset(
     {"requires_grad", "grad_fn", "is_leaf", "layout", "names", "is_sparse", "is_quantized"}
 )
 _NUMBER_FACTS = frozenset({"ndim", "itemsize", "nbytes", "output_nr", "_version"})
-_VIEWS = frozenset({"T", "mT", "H", "mH", "data", "real"})
+_PARTS = frozenset({"real", "imag"})
+_VIEWS = frozenset({"T", "mT", "H", "mH", "data", *_PARTS})
 _OF_DICTIONARIES = frozenset({"get", "pop", "keys", "values", "items", "to_tuple"})
 _OPERATORS = {
     "+": "__add__",
@@ -116,6 +117,8 @@ def _attribute(api: Api, base: Tensor, name: str, node: Node) -> Value | None:
     if name in _NUMBER_FACTS:
         return api.number(node)
     if name in _UNKNOWN_FACTS:
+        return api.unknown(node)
+    if name in _PARTS and base.dtype is DType.COMPLEX:
         return api.unknown(node)
     if name in _VIEWS:
         return base.moved()
