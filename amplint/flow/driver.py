@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from amplint.events import (
@@ -52,6 +52,8 @@ from amplint.flow.project.edges import Definition, Edges, definitions_in
 from amplint.flow.project.effects import Effects, keys_of
 from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
+from amplint.flow.project.ranks import Ranks
+from amplint.flow.project.receivers import Receivers
 from amplint.flow.project.signatures import left_out
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
@@ -62,8 +64,6 @@ from amplint.lowering.program import Program
 from amplint.source.project import Project, ProjectFile
 
 _ENTERED = frozenset({RegionEntered})
-MOST_CONCRETE = 3
-"""On objects of so many classes the method of an abstract one is walked."""
 _LEVELS = 2
 """A context may be made by a helper, which an island calls: ``with maybe_autocast(enabled=False)``."""
 _TRAINS = frozenset({Backward, OptimizerStepped, ScalerMade, ScalerUsed, ModuleCast})
@@ -216,6 +216,9 @@ class Driver:
         self._in_passing = {file for file in self.files if in_passing(file.path)}
         self.calls = CallGraph(self.effects, self.files, self._in_passing)
         self.view = View(self.effects, in_passing)
+        self._receivers = Receivers(self.view, in_passing)
+        overrides = self._receivers.overrides
+        self._ranks = Ranks(self.effects, self.files, self._in_passing, overrides, SCALES_LOSSES)
         self.questions = Questions(self.view, models_known.kinds)
         """What rules may ask about the events."""
         self.interpreter = Walks(models_known, self.view, settings)
@@ -233,7 +236,7 @@ class Driver:
             if graph.items and parts:
                 yield Walk(parts[0], graph)
         yield from self._islands()
-        for entry in sorted(self.calls.roots(), key=self._rank):
+        for entry in sorted(self.calls.roots(), key=self._ranks.of):
             yield from self._from(entry)
         while rest := self.calls.rest(self.interpreter.reached):
             yield from self._from(rest[0])
@@ -241,15 +244,24 @@ class Driver:
         yield from self._called_by_name()
 
     def _from(self, entry: FunctionValue) -> Iterator[Walk]:
-        news = self.calls.news(entry, self.interpreter.reached)
-        if news is not None:
-            passing, known = entry.file in self._in_passing, frozenset(self.interpreter.cut_short)
-            scales = entry.file in self._scaling
-            most = self.interpreter.budget(entry, new=news >= Weight.ENTRY, passing=passing, scales=scales)
-            yield from self._guarded(entry, self._walks_of(entry, most))
-            if passing:  # what a test did not get to has had no walk of its own
-                self.interpreter.cut_short &= known
+        overrides = self._receivers.overrides(entry)
+        if overrides and id(entry.outline) not in self.interpreter.reached:
+            for outer, value in self._receivers.around(entry):
+                yield from self._started(outer, Weight.ENTRY, value)
+        if not overrides or id(entry.outline) not in self.interpreter.reached:
+            news = self.calls.news(entry, self.interpreter.reached)
+            if news is not None:
+                yield from self._started(entry, news)
         self.interpreter.reached.add(id(entry.outline))
+
+    def _started(self, entry: FunctionValue, news: Weight, on: ClassValue | None = None) -> Iterator[Walk]:
+        """The walks of an entry point, on an object of the class ``on`` if one is named."""
+        passing, known = entry.file in self._in_passing, frozenset(self.interpreter.cut_short)
+        scales = entry.file in self._ranks.training
+        most = self.interpreter.budget(entry, new=news >= Weight.ENTRY, passing=passing, scales=scales)
+        yield from self._guarded(entry, self._walks_of(entry, most, on))
+        if passing:  # what a test did not get to has had no walk of its own
+            self.interpreter.cut_short &= known
 
     def _islands(self) -> Iterator[Walk]:
         """Functions that only switch autocast off and do no harm by it: what leads to them need not be walked."""
@@ -313,27 +325,6 @@ class Driver:
             elif isinstance(event, Forward) and event.given is not None and _is_trained(event):
                 self._models.setdefault((entry.file, event.given), event)
 
-    def _rank(self, entry: FunctionValue) -> tuple[bool, bool, bool, bool]:
-        """Tests and the like come last. Of the others what trains comes first, then files that name a key of weight
-        ENTRY themselves (a half type is none); constructors come after what is done with the objects that they make."""
-        assert entry.outline is not None
-        return (
-            entry.file in self._in_passing,
-            entry.outline.name == "__init__",
-            SCALES_LOSSES not in self.effects.tags(entry),
-            entry.file not in self._naming,
-        )
-
-    @cached_property
-    def _naming(self) -> set[ProjectFile]:
-        """The files with a definition that names a key of weight ENTRY by itself."""
-        return self.effects.files(self.files, lambda own: own.weight >= Weight.ENTRY)
-
-    @cached_property
-    def _scaling(self) -> set[ProjectFile]:
-        """The files with a definition that scales losses by itself."""
-        return self.effects.files(self.files, lambda own: SCALES_LOSSES in own.tags)
-
     def outside(self, file: ProjectFile, dotted: str) -> str | None:
         """The qualified name of what a dotted name of a file stands for, if that is outside the project."""
         found = self.view.resolve(file, dotted)
@@ -356,8 +347,8 @@ class Driver:
         except Exception as error:
             self.failed.append((entry.file.display, error))
 
-    def _walks_of(self, entry: FunctionValue, most: int) -> Iterator[Walk]:
-        for receiver in self._receivers(entry):
+    def _walks_of(self, entry: FunctionValue, most: int, on: ClassValue | None) -> Iterator[Walk]:
+        for receiver in self._on(entry) if on is None else [self.interpreter.receiver_of(on)]:
             self.interpreter.make_room()
             walk = self.walk_of(entry, most, receiver)
             if walk is None:
@@ -410,15 +401,15 @@ class Driver:
         self.interpreter.reached = judged  # of the savers nothing else was heard
         return whole
 
-    def _receivers(self, entry: FunctionValue) -> list[Value | None]:
-        """On what an entry point is walked: a method of an abstract class on an object of each class that fills it in,
-        if these are few."""
+    def _on(self, entry: FunctionValue) -> Iterator[Value | None]:
+        """On what an entry point is walked."""
         receiver = self.receiver(self.interpreter, entry)
         made_of = receiver.made_of if isinstance(receiver, Instance) else None
-        concrete = self.view.concrete(made_of) if made_of is not None else []
-        if not concrete or len(concrete) > MOST_CONCRETE:
-            return [receiver]
-        return [self.interpreter.receiver_of(value) for value in concrete]
+        if made_of is None:
+            yield receiver
+            return
+        for value in self._receivers.of(entry, made_of, self.interpreter.reached):
+            yield self.interpreter.receiver_of(value)
 
     @property
     def _device(self) -> str:
