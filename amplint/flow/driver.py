@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import (
     Backward,
     Call,
@@ -41,7 +42,6 @@ from amplint.flow.core.api import Settings
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.core.walks import FEWER, FEWEST, Walks
 from amplint.flow.models.own import with_own
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.releases import asks_for_release
 from amplint.flow.models.torch.steps import is_a_step, only_saved, trains
 from amplint.flow.models.torch.values import OpenRegions, Tensor

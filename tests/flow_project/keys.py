@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF, SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import BARE, Registry, Weight
 from amplint.flow.state.values import Value
@@ -16,6 +16,8 @@ def registry() -> Registry:
     @models.call("lib.Trainer.fit", weight=Weight.EFFECT)
     def _call(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
         return None
+
+    models.about("torch.amp.scale", weight=Weight.ENTRY, tags=(SCALES_LOSSES,))
 
     @models.namespace("torch.optim.", weight=Weight.EFFECT)
     def _below(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:

@@ -99,6 +99,15 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "from a import Base\nisinstance(x, Base)"}, []),
         ({"b.py": "from a import Base\ngo(Base())"}, ["b.py"]),
         ({"b.py": "from a import *\ngo(Base())"}, ["b.py"]),
+        ({"b.py": "from a import Scales\nclass C(Scales): ..."}, ["b.py"]),
+        (
+            {
+                "b.py": "from a import Scales\nclass C(Scales): ...",
+                "c.py": "from b import C\nclass D(C): ...",
+            },
+            ["b.py", "c.py"],
+        ),
+        ({"b.py": "from a import Scales\nisinstance(x, Scales)"}, []),
         ({"b.py": "from a import Net\nNet().plain()"}, []),
         ({"b.py": "from a import Net\nNet().forward()"}, []),
         ({"b.py": "from a import Net\nNet()._own()"}, []),
@@ -132,6 +141,8 @@ def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str],
             def plain(self): ...
             def forward(self): torch.autocast()
             def _own(self): torch.autocast()
+        class Scales:
+            def fit(self, loss): torch.amp.scale(loss)
         KINDS = {"fit": Base}
         NETS = {"net": Net}
         class Registry:

@@ -8,7 +8,8 @@ that a run over files without AMP need not import the models.
 
 ``users`` finds the files without a token of their own that use what the others define, such as a script that hands its
 model to the function which opens the region: they mention a module, and a function or value of it that leads to an
-ENTRY key, or a class, and a method of it that does, or make an object of such a class, ``Amp(options)``; or they name
+ENTRY key, or a class, and a method of it that does, or make an object of such a class, ``Amp(options)``; or they derive
+from a class that scales losses, ``class Own(Trainer)``, and may fill in what its methods call; or they name
 no more than such a method, ``wrapper.update(loss)``, of whatever object, where nothing else in the project has a method
 of that name. What they define in turn is looked for, too, until nothing more is found.
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF, SCALES_LOSSES
 from amplint.flow.core.registry import About, Registry, Weight
 from amplint.flow.project.callgraph import OF_PYTHON
 from amplint.flow.project.classes import Classes
@@ -117,6 +118,7 @@ def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, se
         names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:])}
         packages = file.module.split(".")  # one of which may hand a class on
         names |= {(f"{name}(", place) for name in entry_classes(effects, file) for place in packages}
+        names |= {(f"({name}", place) for name in training_classes(effects, file) for place in packages}
         for name, place in ((name.encode(), place.encode()) for name, place in names):
             if (name, place) not in asked:
                 asked.add((name, place))
@@ -151,6 +153,26 @@ def entry_classes(effects: Effects, file: ProjectFile) -> set[str]:
         for outline in facts_of(file.outline).classes
         if _leads(effects, ClassValue(file, outline)) or any(_methods(effects, ClassValue(file, outline)))
     }
+
+
+def training_classes(effects: Effects, file: ProjectFile) -> set[str]:
+    """The classes of a module that have or inherit a method which scales losses: what derives from one may fill in what
+    the others call."""
+    return {
+        outline.name
+        for outline in facts_of(file.outline).classes
+        if any(
+            SCALES_LOSSES in effects.tags(method) and effects.weight(method) >= Weight.ENTRY
+            for method in _own_and_inherited(effects, ClassValue(file, outline))
+        )
+    }
+
+
+def _own_and_inherited(effects: Effects, value: ClassValue) -> Iterator[FunctionValue]:
+    classes = effects.edges.classes
+    for base in classes.bases(value):
+        if isinstance(base, ClassValue):
+            yield from (method for method in classes.methods(base).values() if method is not None)
 
 
 def _methods(effects: Effects, value: ClassValue) -> Iterator[str]:

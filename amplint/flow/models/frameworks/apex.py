@@ -11,13 +11,13 @@ from __future__ import annotations
 from functools import partial
 
 from amplint.amp.apex import INITIALIZE
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import losses, optimizers
 from amplint.flow.models.torch.gradients import zeroed
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.notes import ParametersCast, Prepared, Wrapped
 from amplint.flow.models.torch.values import SCALER, Optimizer, Parameters, ScaledLoss, StateDict
 from amplint.flow.models.torch.weights import cast_parameters

@@ -7,13 +7,13 @@ has a GradScaler of its own, which it unscales with before it clips. Most plugin
 
 from __future__ import annotations
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import tell_precision
 from amplint.flow.models.torch import losses
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.notes import Prepared
 from amplint.flow.models.torch.values import Optimizer
 from amplint.flow.state.symbols import Symbol

@@ -7,12 +7,12 @@ says; so nothing is known of the engine but that it is a module.
 
 from __future__ import annotations
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import losses, optimizers
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.notes import ParametersCast, Prepared
 from amplint.flow.models.torch.values import MODULE, OPTIMIZER, Optimizer, ScaledLoss
 from amplint.flow.models.torch.weights import cast_parameters

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import DType, Framework, GradientsRead
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
@@ -18,7 +19,6 @@ from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import precision_of, prepared, region_by, tell_precision
 from amplint.flow.models.torch import checkpoints
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.notes import Prepared, Wrapped
 from amplint.flow.models.torch.optimizers import modules_of
 from amplint.flow.models.torch.regions import framework_region

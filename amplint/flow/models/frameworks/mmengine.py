@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import autocast, losses, optimizers
 from amplint.flow.models.torch.gradients import zeroed
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import SCALER, DTypeValue, StateDict
 from amplint.flow.state.symbols import Symbol, symbol

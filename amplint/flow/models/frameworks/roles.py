@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import AmpHidden
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks.scales import told_of_scaling
 from amplint.flow.models.torch import checkpoints, losses
 from amplint.flow.models.torch.ambient import regions
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import OPTIMIZER, Optimizer, Scaler, Scheduler
 from amplint.flow.state.symbols import Symbol, symbol

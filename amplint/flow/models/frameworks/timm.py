@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from functools import partial
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import checkpoints, losses, optimizers
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import SCALER, Scaler, StateDict
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import FALSE, NONE, TRUE, External, Mapping, Value

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import Framework
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -19,7 +20,6 @@ from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.frameworks.scales import called_here
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import MODULE, Scheduler
 from amplint.flow.models.torch.weights import freeze, is_module
 from amplint.flow.state.conditions import both, negation, select

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.frameworks import roles
 from amplint.flow.models.frameworks.roles import Role
 from amplint.flow.models.torch import autocast, optimizers
 from amplint.flow.models.torch.gradients import zeroed
-from amplint.flow.models.torch.losses import SCALES_LOSSES
 from amplint.flow.models.torch.values import MODULE, OPTIMIZER, SCALER, DTypeValue
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import NONE, TRUE, Instance, Unknown, Value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp import scalers as known
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import BY_SCALE, AmpHidden, Backward, Place, ScaledLossRead, ScalerUsed
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -41,8 +42,6 @@ from amplint.lowering.program import Call, Node
 
 models = Registry()
 
-SCALES_LOSSES = "scales losses"
-"""The tag of what may multiply a loss by a scale."""
 MAYBE_SCALED = "maybe scaled"
 """The kind of an unknown that code out of sight made of a scaled loss, or with a scaler."""
 MOST_LOSSES = 8

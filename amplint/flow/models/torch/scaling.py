@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from amplint.amp.scalers import SCALERS, TAKES_HALF_PARAMETERS, parameters_of
+from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import INITIAL_SCALE, ScalerMade, ScalerUsed
 from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import BARE, Kind, MethodModel, Registry, Weight
 from amplint.flow.models.torch import arguments as arguments_of
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.losses import SCALES_LOSSES, UnitScale, scaled, scaled_by
+from amplint.flow.models.torch.losses import UnitScale, scaled, scaled_by
 from amplint.flow.models.torch.optimizers import casts, modules_of, sharded, stepped, takes_scale
 from amplint.flow.models.torch.regions import may_be_left_out, switch_of
 from amplint.flow.models.torch.values import SCALER, Scale, Scaler, StateDict
