@@ -341,7 +341,8 @@ def _users(job: Job, project: Project, passed: Sequence[str], others: Sequence[s
     from amplint.flow.project.gate import users
 
     models = known(job.settings.autocast_contexts, job.settings.backward_functions)
-    return [str(path) for path in users(project, models, map(Path, passed), map(Path, others))]
+    in_passing = job.settings.where_errors_only()
+    return [str(path) for path in users(project, models, map(Path, passed), map(Path, others), in_passing)]
 
 
 def _workers(jobs: int) -> int:

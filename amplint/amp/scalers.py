@@ -142,3 +142,16 @@ PROPORTIONAL = KEEPS | frozenset(
 
 NORMS = frozenset({"norm", "vector_norm", "linalg.norm", "linalg.vector_norm", "_foreach_norm"})
 """Methods whose result is as many times too large as the gradient."""
+
+SIZES = {
+    "square": frozenset({"sum", "mean"}),
+    "abs": frozenset({"mean", "max", "amax"}),
+}
+"""What a norm is computed with by hand, and what makes one of it; a sum of magnitudes is mostly asked for zero."""
+
+
+def size_of(name: str, exponent: object) -> str | None:
+    """What is left of a gradient by an op: its squares or its magnitudes: ``size_of("pow", 2)``."""
+    if name in ("pow", "__pow__") and type(exponent) in (int, float) and exponent == 2:
+        return "square"
+    return name if name in SIZES else None

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from amplint.amp import ops, traits
 from amplint.amp.ops import Policy
 from amplint.amp.regions import DEVICES_LIKE_CUDA
-from amplint.amp.scalers import COPIES, JOINS, PROPORTIONAL
+from amplint.amp.scalers import COPIES, JOINS, PROPORTIONAL, SIZES, size_of
 from amplint.confirm.dtypes import HALF, named
 from amplint.confirm.levels import Level
 from amplint.confirm.places import Site, names_in
@@ -430,7 +430,7 @@ class FunctionMode(TorchFunctionMode):
         known = [watch.gradients.of(tensor) for tensor in (tensors if several else tensors[:1])]
         gradients = [part for part in known if part is not None]
         if gradients:
-            self._gradient(function, tensors[0], frozenset().union(*gradients), result)
+            self._gradient(function, args, tensors[0], frozenset().union(*gradients), result)
         scaled = next((known for known in map(watch.scaled.of, tensors) if known is not None), None)
         if scaled is not None and isinstance(result, Tensor) and function.keeps_scale:
             scales = watch.scales.values()
@@ -482,11 +482,22 @@ class FunctionMode(TorchFunctionMode):
             if site is not None:
                 watch.tell(GradientsNormalized(site, watch.here.regions, norm))
 
-    def _gradient(self, function: Function, tensor: Tensor, whose: frozenset[Hashable], result: Any) -> None:
+    def _gradient(
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        tensor: Tensor,
+        whose: frozenset[Hashable],
+        result: Any,
+    ) -> None:
         watch = self.watch
         copied = watch.copies.of(tensor) is not None
         zeroes = function.name in ("zero_", "_foreach_zero_")
-        if function.norm or ((function.limits or zeroes) and not copied):
+        measures = function.norm or function.plain in SIZES.get(watch.sizes.of(tensor) or "", ())
+        size = size_of(function.plain, args[1] if len(args) > 1 else None)
+        if function.plain in ("mul", "__mul__") and len(args) == 2 and args[1] is args[0]:
+            size = "square"
+        if measures or ((function.limits or zeroes) and not copied):
             site = watch.sites.here(3)
             if site is None:
                 return
@@ -497,9 +508,14 @@ class FunctionMode(TorchFunctionMode):
                 watch.tell(GradientsZeroed(site, regions, None, whose))
             else:
                 watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
-                if function.norm:
-                    watch.numbers.norm(site, result)
-                    watch.norms.note(result, site)
+                for part in _parts(result) if measures else ():
+                    if function.norm:
+                        watch.numbers.norm(site, part)
+                    watch.norms.note(part, site)
+        elif size is not None and isinstance(result, Tensor) and not function.in_place:
+            watch.gradients.note(result, whose)
+            watch.copies.note(result, True)
+            watch.sizes.note(result, size)
         elif function.in_place:
             if copied:
                 watch.gradients.drop(tensor)  # divided, or anything

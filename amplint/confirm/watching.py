@@ -107,6 +107,8 @@ class Watch:
         self.gradients: Notes[frozenset[Hashable]] = Notes()
         self.copies: Notes[bool] = Notes()
         """Tensors of their own that were made of gradients; ``gradients`` has them, too."""
+        self.sizes: Notes[str] = Notes()
+        """The squares and the magnitudes of gradients: "square", "abs"."""
         self.norms: Notes[Place] = Notes()
         """Norms of gradients, and these with something added, with the place where they were measured."""
         self.penalties: Notes[Penalty] = Notes()

@@ -106,7 +106,9 @@ class AddUnscale(FixBuilder):
         new = preceded(_line(call), at.leading_lines)
         changes = spliced(file, at, [new, at.with_changes(leading_lines=())])
         module = exchanged(file, changes)
-        return make_fix(f"Call `{call}` before", {file: module}, [(file, at)], unsafe="; ".join(doubts))
+        # once for a step, however often the gradients are read before
+        claimed = [(file, at), (file, file.statement(step))]
+        return make_fix(f"Call `{call}` before", {file: module}, claimed, unsafe="; ".join(doubts))
 
 
 @dataclass(frozen=True)

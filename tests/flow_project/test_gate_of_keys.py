@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from drawing import Draw, Tree
@@ -64,11 +65,15 @@ def test_identifiers() -> None:
     assert identifiers("a.b_c(d1, 'é')\n#x".encode()) == {b"a", b"b_c", b"d1", "é".encode(), b"x"}
 
 
+def is_test(path: Path) -> bool:
+    return path.name.startswith("test_")
+
+
 def found(tree: Tree, first: str) -> list[str]:
     others = [tree.root / name for name in tree.names_of_files() if name != first]
     return [
         str(path.relative_to(tree.root))
-        for path in users(tree.project, registry(), [tree.root / first], others)
+        for path in users(tree.project, registry(), [tree.root / first], others, is_test)
     ]
 
 
@@ -120,6 +125,10 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "class Run:\n  def all(self): self.kept.fit()", "c.py": "x.all()"}, ["b.py", "c.py"]),
         ({"b.py": "class Run:\n  def append(self): self.kept.fit()", "c.py": "x.append()"}, ["b.py"]),
         ({"b.py": "def go(kept): kept.plain()"}, []),
+        ({"test_b.py": "def go(kept): kept.fit()"}, []),
+        ({"test_b.py": "from a import Scales\nclass C(Scales): ..."}, []),
+        ({"test_b.py": "from a import Base\nBase().fit()"}, ["test_b.py"]),
+        ({"b.py": "def go(kept): kept.fit()", "test_c.py": "from b import go\ngo(x)"}, ["b.py"]),
         ({"b.py": "from a import Builds\nBuilds().run()"}, ["b.py"]),
         ({"b.py": "from a import Builds\nBuilds()"}, ["b.py"]),
         ({"b.py": "from c import Builds\nBuilds()"}, []),

@@ -18,7 +18,7 @@ Other classes alone are none of these: most files that name a model only use it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from amplint.amp.tokens import BESIDE_HALF, HALF, SCALES_LOSSES
@@ -80,17 +80,32 @@ def _row(name: str) -> tuple[bytes, ...]:
     return (last,) if root in (b"", _OWN.encode(), last) else (root, last)
 
 
-def users(project: Project, registry: Registry, passed: Iterable[Path], others: Iterable[Path]) -> list[Path]:
+def users(
+    project: Project,
+    registry: Registry,
+    passed: Iterable[Path],
+    others: Iterable[Path],
+    in_passing: Callable[[Path], bool] = lambda path: False,
+) -> list[Path]:
     """Those of the other files that use what the files that passed the gate define, in order, if they can be parsed.
-    None of the rest is parsed for it: nothing in it could lead to a key of weight ENTRY."""
+    None of the rest is parsed for it: nothing in it could lead to a key of weight ENTRY. Tests and the like, of which
+    ``in_passing`` tells, have to name what they use: each of them is walked for little."""
     candidates, rest = set(passed), set(others)
     asked: set[tuple[bytes, bytes]] = set()
+    asked_by_tests: set[tuple[bytes, bytes]] = set()
     found: set[Path] = set()
     for _ in range(MOST_ROUNDS):
-        wanted = _wanted(_effects(project, registry, candidates), asked) if rest else {}
-        for name, modules in wanted.items():
+        effects = _effects(project, registry, candidates) if rest else None
+        wanted = _wanted(effects, asked) if effects is not None else {}
+        of_tests = _wanted(effects, asked_by_tests, sure=True) if effects is not None else {}
+        for name, modules in (*wanted.items(), *of_tests.items()):
             project.asked.mentioned.setdefault(name, set()).update(modules)
-        new = {path for path in rest if wanted and mentions(path, project.current_bytes(path), wanted)}
+        new = {
+            path
+            for path in rest
+            if (names := of_tests if in_passing(path) else wanted)
+            and mentions(path, project.current_bytes(path), names)
+        }
         if not new:
             break
         found |= new
@@ -106,19 +121,24 @@ def _effects(project: Project, registry: Registry, paths: Collection[Path]) -> E
     return Effects(Edges(Classes(names), files), registry)
 
 
-def _wanted(effects: Effects, asked: set[tuple[bytes, bytes]]) -> dict[bytes, set[bytes]]:
+def _wanted(
+    effects: Effects, asked: set[tuple[bytes, bytes]], *, sure: bool = False
+) -> dict[bytes, set[bytes]]:
     """The names that lead to ENTRY keys, each with the modules or classes that have it, but for those that were asked
-    for."""
+    for. ``sure``: the text shows that they do, and the class or module has to be named."""
     wanted: dict[bytes, set[bytes]] = {}
     for file in effects.edges.files:
         module = module_of(file.display)
-        methods = entry_methods(effects, file)
-        names = {(name, module) for name in entry_names(effects, file)} | methods
-        # an object may be handed to a file that names no class
-        names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:])}
+        methods = entry_methods(effects, file, sure=sure)
+        names = {(name, module) for name in entry_names(effects, file, sure=sure)} | methods
         packages = file.module.split(".")  # one of which may hand a class on
-        names |= {(f"{name}(", place) for name in entry_classes(effects, file) for place in packages}
-        names |= {(f"({name}", place) for name in training_classes(effects, file) for place in packages}
+        names |= {
+            (f"{name}(", place) for name in entry_classes(effects, file, sure=sure) for place in packages
+        }
+        if not sure:
+            # an object may be handed to a file that names no class
+            names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:])}
+            names |= {(f"({name}", place) for name in training_classes(effects, file) for place in packages}
         for name, place in ((name.encode(), place.encode()) for name, place in names):
             if (name, place) not in asked:
                 asked.add((name, place))
@@ -135,23 +155,24 @@ def _is_telling(effects: Effects, method: str) -> bool:
     return judged.issuperset(effects.edges.names.project.files_defining(method))
 
 
-def entry_methods(effects: Effects, file: ProjectFile) -> set[tuple[str, str]]:
+def entry_methods(effects: Effects, file: ProjectFile, *, sure: bool = False) -> set[tuple[str, str]]:
     """The methods that may lead to an ENTRY key, inherited ones included, each with its class:
     ``{(".fit", "Trainer")}``; all of them where the constructor does."""
     return {
         (f".{name}", outline.name)
         for outline in facts_of(file.outline).classes
-        for name in _methods(effects, ClassValue(file, outline))
+        for name in _methods(effects, ClassValue(file, outline), sure=sure)
     }
 
 
-def entry_classes(effects: Effects, file: ProjectFile) -> set[str]:
+def entry_classes(effects: Effects, file: ProjectFile, *, sure: bool = False) -> set[str]:
     """The classes of a module whose objects do something with AMP: whoever makes one may hand it to what calls a
     method of it."""
     return {
         outline.name
         for outline in facts_of(file.outline).classes
-        if _leads(effects, ClassValue(file, outline)) or any(_methods(effects, ClassValue(file, outline)))
+        if _leads(effects, ClassValue(file, outline))
+        or any(_methods(effects, ClassValue(file, outline), sure=sure))
     }
 
 
@@ -175,22 +196,26 @@ def _own_and_inherited(effects: Effects, value: ClassValue) -> Iterator[Function
             yield from (method for method in classes.methods(base).values() if method is not None)
 
 
-def _methods(effects: Effects, value: ClassValue) -> Iterator[str]:
+def _methods(effects: Effects, value: ClassValue, *, sure: bool) -> Iterator[str]:
     """The methods of a class that lead to an ENTRY key, or all where the constructor does. None of them are those that
     Python or torch calls, since most files that name a model only use it, and those that a class keeps to itself."""
     classes = effects.edges.classes
-    made = _leads(effects, classes.find_method(value, "__init__"))
+    made = _leads(effects, classes.find_method(value, "__init__"), sure=sure)
     for base in classes.bases(value):
         if isinstance(base, ClassValue):
             for name, method in classes.methods(base).items():
-                if not name.startswith("_") and name not in CALLED and (made or _leads(effects, method)):
+                if (
+                    not name.startswith("_")
+                    and name not in CALLED
+                    and (made or _leads(effects, method, sure=sure))
+                ):
                     yield name
 
 
-def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
+def entry_names(effects: Effects, file: ProjectFile, *, sure: bool = False) -> frozenset[str]:
     """The names of functions and values of a module that may lead to an ENTRY key: its own, and those of the project
     that it hands on. Of what stars give each module is asked once, and not each name of each star."""
-    found = set(_own_entry_names(effects, file))
+    found = set(_own_entry_names(effects, file, sure))
     seen, pending = {file.path}, [file]
     while pending:
         inner = pending.pop()
@@ -203,32 +228,32 @@ def entry_names(effects: Effects, file: ProjectFile) -> frozenset[str]:
             exports = facts_of(source.outline).exports
             found |= {
                 name
-                for name in _own_entry_names(effects, source)
+                for name in _own_entry_names(effects, source, sure)
                 if (not name.startswith("_") if exports is None else name in exports)
             }
     return frozenset(found)
 
 
-def _own_entry_names(effects: Effects, file: ProjectFile) -> Iterator[str]:
+def _own_entry_names(effects: Effects, file: ProjectFile, sure: bool) -> Iterator[str]:
     """Those of them that the module itself binds."""
     names = effects.edges.names
     for name in facts_of(file.outline).bindings.all:
-        if any(_leads(effects, meaning) for meaning in names.global_meanings(file, name)):
+        if any(_leads(effects, meaning, sure=sure) for meaning in names.global_meanings(file, name)):
             yield name
 
 
-def _leads(effects: Effects, meaning: object) -> bool:
+def _leads(effects: Effects, meaning: object, *, sure: bool = False) -> bool:
     match meaning:
         case External(name=name):
             return effects.keys.of_name(name).weight >= Weight.ENTRY
         case FunctionValue():
-            return effects.weight(meaning) >= Weight.ENTRY
+            return (effects.sure_weight if sure else effects.weight)(meaning) >= Weight.ENTRY
         case Assigned():
             value = Assigned(meaning.file, meaning.name)
             named = (*effects.edges.of(value).sure, *effects.held.get(value, ()))
             held = (one for one in named if isinstance(one, ClassValue))
             return effects.sure_weight(value) >= Weight.ENTRY or any(
-                any(_methods(effects, one)) for one in held
+                any(_methods(effects, one, sure=sure)) for one in held
             )
         case ClassValue():  # of a framework's trainer: whoever names it may train with it
             bases = (base.name for base in effects.edges.classes.bases(meaning) if isinstance(base, External))

@@ -94,12 +94,16 @@ def _owner(value: Value) -> frozenset[Symbol]:
 def _gradient_method(api: Api, gradient: Gradient, name: str, arguments: Arguments, node: Node) -> Value:
     """A method of ``p.grad``, or a function of torch that is given it."""
     clips = name in known.LIMITS
-    if name in known.NORMS or (clips and not gradient.copied):
+    measures = name in known.NORMS or name in known.SIZES.get(gradient.size or "", ())
+    size = known.size_of(name, _number(arguments.get(0, "exponent")))
+    if measures or (clips and not gradient.copied):
         api.emit(GradientsRead(api.place(node), regions(api), name, _owner(gradient), clips))
-        if name in known.NORMS:
+        if measures:
             norm = api.unknown(node, _NORM)
             api.set_note(norm.symbol, _Measured(api.place(node)))
             return norm
+    elif size is not None and gradient.size is None:
+        return replace(gradient, copied=True, size=size)
     elif name == "zero_":
         if not gradient.copied:
             zeroed(api, node, of=_owner(gradient))
@@ -119,6 +123,9 @@ def _gradient_operator(api: Api, operator: str, left: Value, right: Value | None
     """``p.grad *= 2``: gradients that are multiplied by hand may be unscaled by that."""
     if operator == "/" and right is not None and _is_norm(right):
         return _normalized(api, right, node)
+    squares = (operator == "**" and _number(right) == 2) or (operator == "*" and left == right)
+    if squares and isinstance(left, Gradient) and left.size is None:
+        return replace(left, copied=True, size="square")
     if not operator.endswith("=") and operator in _METHODS:
         return api.unknown(node, MAYBE_SCALED)
     if not isinstance(left, Gradient) or not operator.endswith("=") or operator in ("==", "<=", ">=", "!="):

@@ -280,12 +280,14 @@ class ScaledGradient(Value):
 
 @dataclass(frozen=True, slots=True)
 class Gradient(Value):
-    """``parameter.grad``; ``module`` owns it, or is None. ``copied``: joined, ``torch.cat([p.grad for p in ps])``."""
+    """``parameter.grad``; ``module`` owns it, or is None. ``copied``: joined, ``torch.cat([p.grad for p in ps])``.
+    ``size``: its squares, or its magnitudes: "square", "abs"."""
 
     matters: ClassVar[bool] = True
     is_expected: ClassVar[bool] = True
     module: Symbol | None = None
     copied: bool = False
+    size: str | None = None
 
 
 # contexts --------------------------------------------------------------------------------------------------------
