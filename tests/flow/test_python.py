@@ -136,6 +136,16 @@ DECIDED = {
         yes("more" in options and "less" not in options)
         yes(len(options) == 4)
     """,
+    "whether a dict has a key that one path lacks": """
+        options = {"a": 1}
+        if flag:
+            options["amp"] = True
+        if "amp" in options:
+            yes(flag)
+        else:
+            no(flag)
+        yes(len([name for name in options]) == (2 if flag else 1))
+    """,
     "a dict that loses keys": """
         options = dict(amp=True, dtype="fp16")
         yes(options.pop("amp"))
@@ -490,7 +500,13 @@ UNDECIDED = {
             parts["b"] = loss
         report(parts)
         report([parts])
+        report(**parts)
         other = copy.deepcopy(parts)
+        for name in parts:
+            report(name, parts[name])
+        if "b" in parts:
+            report(parts["b"])
+        report({name: parts[name] for name in parts})
         if not flag:
             loss.backward()  # out
         else:

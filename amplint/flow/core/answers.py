@@ -219,7 +219,7 @@ class Answers(Paths):
     def unfollowed(self, given: Arguments, effects: bool, node: Node) -> Value:
         """What a call gives that is not followed, after all that it was given is forgotten."""
         for value in given.all:
-            self.each(value, partial(self._given_away, node))
+            self.each_item(value, partial(self._given_away, node))
 
         def tell(nothing: Arguments) -> Value:
             found = self.registry.hooks.opaque(self.machine, given, effects, node)

@@ -11,6 +11,7 @@ from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals, is_instance, is_none, is_true
 from amplint.flow.state.conditions import MOST_ALTERNATIVES, Condition, apply, asked, both, either, negation
 from amplint.flow.state.counts import told_apart
+from amplint.flow.state.short import where_there
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -153,7 +154,7 @@ def _contained(m: Machine, left: Value, right: Value, node: Node) -> Value:
         case Mapping() if isinstance(left, Constant):
             if any(key == left.value for key, _ in right.items):
                 value = right.get(left.value)
-                return TRUE if value is not None else m.unknown(node)
+                return where_there(value) if value is not None else m.unknown(node)
             if not right.rest:
                 return FALSE
         case Constant(value=str() as whole) if isinstance(left, Constant) and isinstance(left.value, str):

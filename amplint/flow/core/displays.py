@@ -8,7 +8,7 @@ from functools import partial
 from amplint.flow.core.api import Arguments
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import Condition, apply, both, leaves, select, within
-from amplint.flow.state.short import MOST_ITEMS, are_several, by_path, is_short, where_there
+from amplint.flow.state.short import MOST_ITEMS, are_several, by_path, is_short, where_there, with_keys
 from amplint.flow.state.symbols import ONE_OF_MANY, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -90,7 +90,9 @@ def _kept(m: Machine, value: Sequence | Mapping) -> Value:
 
 
 def comprehension(m: Machine, node: ir.Comprehension) -> Value:
-    source = m.told_apart(m.evaluate(node.clauses[0].source))
+    source = m.told_apart(
+        m.each(m.evaluate(node.clauses[0].source), lambda one: with_keys(m.contents(one), one))
+    )
     rows = list(leaves(apply(_row_of_keys, source)))
     if 1 < len(rows) <= MOST_ITEMS and all(isinstance(row, Sequence) and row.exact for row in rows):
         return m.each(source, lambda one: _comprehended(m, node, _row_of_keys(m.contents(one))))

@@ -13,7 +13,7 @@ from itertools import pairwise
 from amplint.flow.core.displays import lose_order
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import negation
-from amplint.flow.state.short import MOST_ITEMS, are_several, is_short
+from amplint.flow.state.short import MOST_ITEMS, are_several, is_short, with_keys
 from amplint.flow.state.store import State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -34,7 +34,7 @@ ROUNDS = 2
 
 
 def for_(m: Machine, node: ir.For) -> None:
-    source = m.evaluate(node.source)
+    source = m.each(m.evaluate(node.source), lambda one: with_keys(m.contents(one), one))
 
     def walk(value: Value) -> Value:
         held = m.contents(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amplint.flow.state.conditions import Condition, apply, leaves, select, within
-from amplint.flow.state.values import FALSE, TRUE, UNBOUND, Instance, Value
+from amplint.flow.state.values import FALSE, TRUE, UNBOUND, Constant, Instance, Mapping, Sequence, Value
 
 MOST_ITEMS = 8
 """So many items of a collection are gone through one by one."""
@@ -47,3 +47,18 @@ def by_path(
     rest, there = tuple(others), where_there(row)
     with_it = by_path(rest, made, (*done, within(row, there)))
     return with_it if there == TRUE else select(there, with_it, by_path(rest, made, done))
+
+
+def with_keys(held: Value, value: Value) -> Value:
+    """The keys of a dict where some paths lack one of them, as a loop goes through it; any other ``value``, of which
+    ``held`` are the contents, as it is."""
+    if not isinstance(held, Mapping) or held.rest:
+        return value
+    found = {key: held.get(key) or UNBOUND for key, _ in held.items}
+    sometimes = [value for value in found.values() if UNBOUND in leaves(value)]
+    if not sometimes:
+        return value
+    rows = tuple(select(where_there(value), Constant(key), UNBOUND) for key, value in found.items())
+    if len(sometimes) == 1:
+        return by_path(rows, Sequence)
+    return Sequence(tuple(map(Constant, found)), exact=False, rows=rows)

@@ -12,13 +12,12 @@ from amplint.flow.models.python.items import collected, keys_of, named
 from amplint.flow.models.python.lists import CONTENTS
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import apply, asked, leaves, select
-from amplint.flow.state.short import MOST_ITEMS, by_path
+from amplint.flow.state.short import MOST_ITEMS, by_path, where_there
 from amplint.flow.state.store import keep_apart
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
-    TRUE,
     UNBOUND,
     Choice,
     Constant,
@@ -143,7 +142,7 @@ def has_key(held: Mapping, key: Value) -> Value | None:
     found = held.get(key.value)
     if found is None:
         return FALSE if not held.rest else None
-    return TRUE if UNBOUND not in leaves(found) else None
+    return where_there(found)
 
 
 def _unknown_under(api: Api, base: Mapping, key: Value, default: Value, node: Node) -> Unknown:
