@@ -509,8 +509,7 @@ class FunctionMode(TorchFunctionMode):
             else:
                 watch.tell(GradientsRead(site, regions, function.plain, whose, function.limits))
                 for part in _parts(result) if measures else ():
-                    if function.norm:
-                        watch.numbers.norm(site, part)
+                    watch.numbers.norm(site, part, what="gradient norm" if function.norm else "figure")
                     watch.norms.note(part, site)
         elif size is not None and isinstance(result, Tensor) and not function.in_place:
             watch.gradients.note(result, whose)

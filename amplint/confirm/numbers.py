@@ -88,11 +88,11 @@ class Numbers:
                 thing, lambda gone: where.pop(name) if where.get(name) is gone else None
             )
 
-    def norm(self, place: Place, value: Any, limit: float | None = None) -> None:
-        """The norm of gradients that was computed at a place."""
+    def norm(self, place: Place, value: Any, limit: float | None = None, what: str = "gradient norm") -> None:
+        """The norm of gradients that was computed at a place, or ``what`` was computed of them."""
         if type(value) is Tensor and value.dim() == 0:
             with _apart():
-                self._sizes[place] = Size("gradient norm", value.detach(), limit)
+                self._sizes[place] = Size(what, value.detach(), limit)
 
     def largest(self, place: Place, parameters: Iterable[Any], limit: float | None) -> None:
         """Takes the largest of some gradients."""

@@ -56,7 +56,7 @@ def test_a_clip_shows_what_it_met(probed: Probed) -> None:
         probed,
         """
 scaler.scale(loss()).backward()
-print(max(part.grad.abs().max().item() for part in model.parameters()))
+print(max(max(part.grad.abs().flatten().tolist()) for part in model.parameters()))
 nn.utils.clip_grad_value_(model.parameters(), 400)
 print(nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
 scaler.step(optimizer)
@@ -69,6 +69,21 @@ scaler.update()
         f"the largest gradient was {float(largest):.6g} where 400 is allowed, the scale was 1024",
     ]
     assert float(largest) > 400
+
+
+@forks
+def test_a_norm_by_hand_shows_what_it_came_to(probed: Probed) -> None:
+    [told], [found] = numbers(
+        probed,
+        """
+scaler.scale(loss()).backward()
+print(next(model.parameters()).grad.pow(2).sum().item())
+scaler.step(optimizer)
+scaler.update()
+""",
+        "clip-without-unscale",
+    )
+    assert told == f"the figure was {float(found):.6g}, the scale was 1024"
 
 
 @forks

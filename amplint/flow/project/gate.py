@@ -127,6 +127,7 @@ def _wanted(
     """The names that lead to ENTRY keys, each with the modules or classes that have it, but for those that were asked
     for. ``sure``: the text shows that they do, and the class or module has to be named."""
     wanted: dict[bytes, set[bytes]] = {}
+    judged = {file.path for file in effects.edges.files}
     for file in effects.edges.files:
         module = module_of(file.display)
         methods = entry_methods(effects, file, sure=sure)
@@ -137,7 +138,7 @@ def _wanted(
         }
         if not sure:
             # an object may be handed to a file that names no class
-            names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:])}
+            names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:], judged)}
             names |= {(f"({name}", place) for name in training_classes(effects, file) for place in packages}
         for name, place in ((name.encode(), place.encode()) for name, place in names):
             if (name, place) not in asked:
@@ -146,13 +147,12 @@ def _wanted(
     return wanted
 
 
-def _is_telling(effects: Effects, method: str) -> bool:
-    """Whether neither Python nor a model knows a method of that name, and no file defines one but those that passed: it
-    is one of these on whatever object it is called."""
+def _is_telling(effects: Effects, method: str, judged: Collection[Path]) -> bool:
+    """Whether neither Python nor a model knows a method of that name, and no file defines one but those that are
+    ``judged``: it is one of these on whatever object it is called."""
     if effects.keys.of_method(method) != About() or method in OF_PYTHON:
         return False
-    judged = {file.path for file in effects.edges.files}
-    return judged.issuperset(effects.edges.names.project.files_defining(method))
+    return all(path in judged for path in effects.edges.names.project.files_defining(method))
 
 
 def entry_methods(effects: Effects, file: ProjectFile, *, sure: bool = False) -> set[tuple[str, str]]:
