@@ -245,7 +245,8 @@ class Driver:
 
     def _from(self, entry: FunctionValue) -> Iterator[Walk]:
         overrides = self._receivers.overrides(entry)
-        if overrides and id(entry.outline) not in self.interpreter.reached:
+        told = id(entry.outline) in self.interpreter.reached or entry.file in self._in_passing
+        if overrides and not told:
             for outer, value in self._receivers.around(entry):
                 yield from self._started(outer, Weight.ENTRY, value)
         if not overrides or id(entry.outline) not in self.interpreter.reached:
