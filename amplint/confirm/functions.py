@@ -494,9 +494,8 @@ class FunctionMode(TorchFunctionMode):
         copied = watch.copies.of(tensor) is not None
         zeroes = function.name in ("zero_", "_foreach_zero_")
         measures = function.norm or function.plain in SIZES.get(watch.sizes.of(tensor) or "", ())
-        size = size_of(function.plain, args[1] if len(args) > 1 else None)
-        if function.plain in ("mul", "__mul__") and len(args) == 2 and args[1] is args[0]:
-            size = "square"
+        other = args[1] if len(args) > 1 else None
+        size = "square" if _squares(function.plain, args, other) else size_of(function.plain, other)
         if measures or ((function.limits or zeroes) and not copied):
             site = watch.sites.here(3)
             if site is None:
@@ -600,16 +599,19 @@ def _trait(call: Call, half: bool) -> Trait | None:
         return Guard(call.site, small, below_one=below_one)
     if half and of_one:
         return traits.rest_to_one(call.histories[0].trait if call.histories[0] is not None else None)
-    if name in traits.SQUARING and not (call.function.in_place and call.function.cuda is Policy.FLOAT32):
-        squares = name == "square" or (
-            name in ("__pow__", "pow") and type(other) in (int, float) and other == 2
-        )
-        if squares or (name in ("__mul__", "mul") and other is args[0]):
-            return "square"
+    casts_back = call.function.in_place and call.function.cuda is Policy.FLOAT32
+    if name in traits.SQUARING and not casts_back and _squares(name, args, other):
+        return "square"
     left = traits.left_by(
         name, [history.trait if history is not None else None for history in call.histories], half
     )
     return "scalar" if left == "squares" and len(args) == 1 and not kwargs else left
+
+
+def _squares(name: str, args: tuple[Any, ...], other: Any) -> bool:
+    """Whether an op squares each element of its first operand."""
+    by_itself = name in ("__mul__", "mul") and bool(args) and other is args[0]
+    return by_itself or size_of(name, other) == "square"
 
 
 def _below_one(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float | None:

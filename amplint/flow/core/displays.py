@@ -103,8 +103,6 @@ def _row_of_keys(source: Value) -> Value:
     """A dict all of whose keys are known as these keys: ``for name in groups``."""
     if not isinstance(source, Mapping) or source.rest:
         return source
-    if any(UNBOUND in leaves(value) for _, value in source.items):
-        return source
     return Sequence(tuple(Constant(key) for key in dict.fromkeys(key for key, _ in source.items)))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from amplint.flow.core.registry import Weight
 from amplint.flow.project.edges import Definition
+from amplint.flow.project.stack import Stacks
 from amplint.flow.project.view import View
 from amplint.flow.state.values import ClassValue, FunctionValue
 
@@ -30,6 +31,7 @@ class Receivers:
         self._view = view
         self._in_passing = in_passing
         self._started: Counter[tuple[FunctionValue, ...]] = Counter()
+        self._stacks = Stacks(view.edges)
         self._led_to: dict[FunctionValue, frozenset[Definition]] = {}
 
     def of(self, entry: FunctionValue, owner: ClassValue, reached: Collection[int]) -> Iterator[ClassValue]:
@@ -94,13 +96,5 @@ class Receivers:
     def _all_from(self, entry: FunctionValue) -> frozenset[Definition]:
         known = self._led_to.get(entry)
         if known is None:
-            seen: set[Definition] = {entry}
-            pending: list[Definition] = [entry]
-            while pending:
-                steps = self._view.effects.steps(pending.pop())
-                for after in (*steps.sure, *steps.possible):
-                    if after not in seen:
-                        seen.add(after)
-                        pending.append(after)
-            known = self._led_to[entry] = frozenset(seen)
+            known = self._led_to[entry] = frozenset(self._stacks.reached((entry,)))
         return known
