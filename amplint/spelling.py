@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from amplint.amp.deprecated import STATE_FUNCTIONS
+from amplint.amp.reexports import public
 from amplint.events import Place
 from amplint.findings import Span
 from amplint.flow.driver import Driver
@@ -128,7 +129,7 @@ class View:
             bound = facts_of(self.file.outline).bindings.all
             return self.driver.outside(self.file, dotted) if root not in bound else None
         name = self.driver.project.absolute(self.file, target)
-        return f"{name}.{rest}" if rest else name
+        return public(f"{name}.{rest}" if rest else name)
 
     def import_place(self, node: cst.CSTNode) -> Place | None:
         """The statement that imports the root of an expression, if it imports an AMP name from elsewhere."""

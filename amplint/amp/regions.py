@@ -30,12 +30,9 @@ class Entry:
 ENTRIES: dict[str, Entry] = {
     "torch.autocast": Entry(),
     "torch.amp.autocast": Entry(),
-    "torch.amp.autocast_mode.autocast": Entry(),
     "torch.cuda.amp.autocast": Entry(_PER_DEVICE, "cuda", inherits_dtype=False),
-    "torch.cuda.amp.autocast_mode.autocast": Entry(_PER_DEVICE, "cuda", inherits_dtype=False),
     "torch.cuda.amp.common.autocast": Entry(_PER_DEVICE, "cuda", inherits_dtype=False),
     "torch.cpu.amp.autocast": Entry(_PER_DEVICE, "cpu", inherits_dtype=False),
-    "torch.cpu.amp.autocast_mode.autocast": Entry(_PER_DEVICE, "cpu", inherits_dtype=False),
     "torch.xpu.amp.autocast": Entry(_PER_DEVICE, "xpu", inherits_dtype=False),
     "torch.npu.amp.autocast": Entry(_PER_DEVICE, "npu", inherits_dtype=False),
     "torch_npu.npu.amp.autocast": Entry(_PER_DEVICE, "npu", inherits_dtype=False),
@@ -69,14 +66,10 @@ GRAD_OFF = frozenset(
         "torch.inference_mode",
         "torch.autograd.no_grad",
         "torch.autograd.inference_mode",
-        "torch.autograd.grad_mode.no_grad",
-        "torch.autograd.grad_mode.inference_mode",
     }
 )
 
-GRAD_ON = frozenset(
-    {"torch.enable_grad", "torch.autograd.enable_grad", "torch.autograd.grad_mode.enable_grad"}
-)
+GRAD_ON = frozenset({"torch.enable_grad", "torch.autograd.enable_grad"})
 
 PLAIN_CONTEXTS = frozenset(
     {
@@ -93,12 +86,12 @@ DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia
 """Devices whose autocast policy is CUDA's, or close to it."""
 
 
-GENERIC_ENTRIES = frozenset({"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"})
+GENERIC_ENTRIES = frozenset({"torch.autocast", "torch.amp.autocast"})
 """Entries of torch that take the device as a string."""
 
 
 def _decorator(name: str) -> frozenset[str]:
-    modules = ("torch.amp", "torch.amp.autocast_mode", "torch.cuda.amp", "torch.cuda.amp.autocast_mode")
+    modules = ("torch.amp", "torch.cuda.amp")
     return frozenset(f"{module}.{name}" for module in modules)
 
 

@@ -11,9 +11,7 @@ PLAIN = frozenset(
     {
         "torch.GradScaler",
         "torch.amp.GradScaler",
-        "torch.amp.grad_scaler.GradScaler",
         "torch.cuda.amp.GradScaler",
-        "torch.cuda.amp.grad_scaler.GradScaler",
     }
 )
 """The scaler of torch for parameters that every process has whole, for CUDA or for a device that it is told."""
@@ -27,7 +25,6 @@ OF_A_STEP = frozenset({"scale", "unscale_", "step", "update", "get_scale", "is_e
 SCALERS = PLAIN | frozenset(
     {
         "torch.cpu.amp.GradScaler",
-        "torch.cpu.amp.grad_scaler.GradScaler",
         "torch.npu.amp.GradScaler",
         "torch_npu.npu.amp.GradScaler",
         SHARDED,
@@ -54,7 +51,7 @@ _PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval
 
 def parameters_of(name: str) -> tuple[str, ...]:
     """The positional parameters of a scaler class of torch; empty for classes of other packages."""
-    if name in ("torch.GradScaler", "torch.amp.GradScaler", "torch.amp.grad_scaler.GradScaler"):
+    if name in ("torch.GradScaler", "torch.amp.GradScaler"):
         return ("device", *_PARAMETERS)
     return _PARAMETERS if name.startswith("torch.") and name.endswith(".GradScaler") else ()
 

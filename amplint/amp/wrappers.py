@@ -9,7 +9,6 @@ DATA_PARALLEL = frozenset(
     {
         "torch.nn.DataParallel",
         "torch.nn.parallel.DataParallel",
-        "torch.nn.parallel.data_parallel.DataParallel",
     }
 )
 """The class whose replicas run in threads."""
@@ -17,7 +16,6 @@ DATA_PARALLEL = frozenset(
 PARALLEL = DATA_PARALLEL | frozenset(
     {
         "torch.nn.parallel.DistributedDataParallel",
-        "torch.nn.parallel.distributed.DistributedDataParallel",
         "apex.parallel.DistributedDataParallel",
     }
 )
@@ -44,8 +42,6 @@ CAPTURES = {
     "torch.jit.trace_module": "torch.jit.trace_module",
     "torch.jit.script": "torch.jit.script",
     "torch.cuda.graph": "torch.cuda.graph",
-    "torch.cuda.graphs.graph": "torch.cuda.graph",
     "torch.cuda.make_graphed_callables": "torch.cuda.make_graphed_callables",
-    "torch.cuda.graphs.make_graphed_callables": "torch.cuda.make_graphed_callables",
 }
 """Calls that record what a callable does, with the name under which users know them."""

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from amplint.amp.reexports import public
 from amplint.flow.project.meanings import UNSEEN, Assigned, Folder, Meaning, Member
 from amplint.flow.state.values import ClassValue, External, FunctionValue, ModuleFile
 from amplint.source.bindings import (
@@ -257,7 +258,7 @@ class Names:
 
     def _outside(self, file: ProjectFile, facts: FileFacts, name: str) -> tuple[Meaning, ...]:
         """A name that nothing in sight binds: of a star import of a package outside, or a builtin."""
-        qualified = [f"{package.name}.{name}" for package in self._stars(file) if package.name]
+        qualified = [public(f"{package.name}.{name}") for package in self._stars(file) if package.name]
         known = next((one for one in qualified if self._knows(one)), None)
         if known is not None:
             return (External(known),)
@@ -350,7 +351,7 @@ class Names:
     def _attributes(self, meaning: Meaning, name: str, way: Way) -> tuple[Meaning, ...]:
         match meaning:
             case External(name=qualified):
-                return (External(f"{qualified}.{name}"),)
+                return (External(public(f"{qualified}.{name}")),)
             case Folder():
                 return self._submodule(meaning, name) or (External(_joined(meaning.name, name)),)
             case ModuleFile(file=file):
@@ -372,7 +373,7 @@ class Names:
         stars = self._stars(file)
         known = next((one for one in stars if self._knows(f"{one.name}.{name}")), None)
         if known is not None or len(stars) == 1:
-            return (External(f"{(known or stars[0]).name}.{name}"),)
+            return (External(public(f"{(known or stars[0]).name}.{name}")),)
         return (External(f"{UNSEEN}{file.module}.{name}"),)
 
     def _submodule(self, package: ModuleFile | Folder, name: str) -> tuple[Meaning, ...]:

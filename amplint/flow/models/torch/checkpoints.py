@@ -31,7 +31,6 @@ models = Registry()
 
 SAVES = {
     "torch.save": "obj",
-    "torch.serialization.save": "obj",
     "torch_xla.core.xla_model.save": "data",
     "torch.distributed.checkpoint.save": "state_dict",
     "torch.distributed.checkpoint.save_state_dict": "state_dict",

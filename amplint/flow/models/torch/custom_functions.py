@@ -47,7 +47,7 @@ from amplint.source.project import ProjectFile
 
 models = Registry()
 
-FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
+FUNCTIONS = ("torch.autograd.Function",)
 CONTEXT = "context of a Function"
 """The kind of ``ctx``."""
 MOST_WRAPPERS = 2

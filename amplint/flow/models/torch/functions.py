@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from amplint.amp import ops
+from amplint.amp.reexports import inner_modules, public
 from amplint.amp.scalers import COMBINES, JOINS, MULTIPLIES
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
@@ -129,6 +130,12 @@ def _training(api: Api, name: str, arguments: Arguments, node: Node) -> Value | 
 def _internal(api: Api, base: Value, name: str, node: Node | None) -> Value:
     """``torch._C._nn.gelu`` is the function behind ``torch.nn.functional.gelu``."""
     return External("torch.nn.functional." + name.rpartition(".")[2])
+
+
+@models.into(models.externals, *(f"{module}." for module in inner_modules()))
+def _inner(api: Api, base: Value, name: str, node: Node | None) -> Value:
+    """``torch.optim.sgd.SGD`` after ``import torch.optim.sgd``."""
+    return External(public(name))
 
 
 # ops -------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ _INFERENCE = frozenset(name for name in GRAD_OFF if name.endswith("inference_mod
 _SET = (
     "torch.set_grad_enabled",
     "torch.autograd.set_grad_enabled",
-    "torch.autograd.grad_mode.set_grad_enabled",
 )
 _CALLABLE = (FunctionValue, BoundMethod, Decorated, Partial, ClassValue)
 

@@ -34,7 +34,7 @@ from amplint.lowering.program import Node
 
 models = Registry()
 
-_TENSORS = ("torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter")
+_TENSORS = ("torch.Tensor", "torch.nn.Parameter")
 _OTHER_THINGS = (Constant, Sequence, Mapping, Number, Text, DTypeValue, DeviceValue, Scaler)
 
 
@@ -76,7 +76,7 @@ def _is_device(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return FALSE if known else _asked(api, value, name, node)
 
 
-@models.call(*_check("torch.nn.Module", "torch.nn.modules.Module"))
+@models.call(*_check("torch.nn.Module"))
 def _is_module(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     value = arguments.positional[0]
     if is_module(api, value):

@@ -44,13 +44,6 @@ _CELL_OF_TWO = frozenset({"lstm_cell"})
 _ATTENTION = frozenset({"multi_head_attention_forward", "multi_head_attention"})
 
 
-@models.into(models.externals, "torch.nn.modules.")
-def _canonical(api: Api, base: Value, name: str, node: Node | None) -> Value | None:
-    """``torch.nn.modules.conv.Conv2d`` is ``torch.nn.Conv2d``."""
-    last = name.rpartition(".")[2]
-    return External(f"torch.nn.{last}") if last[:1].isupper() else None
-
-
 @models.namespace("torch.nn.")
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
     """``nn.Linear(2, 2)``."""

@@ -35,9 +35,8 @@ _ALIKE = frozenset({"cpu", "cuda", "detach", "view", "flatten"})
 
 @models.call(
     "torch.nn.Parameter",
-    "torch.nn.parameter.Parameter",
     "torch.nn.UninitializedParameter",
-    "torch.nn.parameter.UninitializedParameter",
+    "torch.nn.UninitializedParameter",
 )
 def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``nn.Parameter(torch.zeros(2))``."""

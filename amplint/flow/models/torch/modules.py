@@ -76,7 +76,7 @@ _OTHERS = MODULE_ATTRIBUTES - {
     "zero_grad",
 }
 
-models.members["torch.nn.Module"] = models.members["torch.nn.modules.module.Module"] = frozenset(
+models.members["torch.nn.Module"] = frozenset(
     # what wraps a module, ``DistributedDataParallel(model)``, is that module here
     {*MODULE_ATTRIBUTES, "module", "_orig_mod"}
 )
@@ -86,7 +86,7 @@ models.kinds.append(Kind(MODULE, one_of=_ALSO_OF_OTHERS, all_of=frozenset({"__ca
 _METHODS = _OTHERS | _COLLECTIONS | _ADDING | {"state_dict", "zero_grad"}
 
 
-@models.into(models.annotations, "torch.nn.Module", "torch.nn.modules.module.Module")
+@models.into(models.annotations, "torch.nn.Module")
 def _annotated(api: Api, own: Symbol) -> Value:
     """``model: nn.Module``."""
     return Unknown(own, MODULE)

@@ -13,7 +13,6 @@ models = Registry()
 
 WRAPPERS = (
     "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
     "fairscale.nn.FullyShardedDataParallel",
     "fairscale.nn.data_parallel.FullyShardedDataParallel",
     "fairscale.nn.data_parallel.fully_sharded_data_parallel.FullyShardedDataParallel",
