@@ -15,6 +15,8 @@ _DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 STAR = re.compile(rb"\bfrom[\s\\]+([.\w]+)[\s\\]+import[\s\\]*\*")
 """A file with one may hand on names of the module that do not occur in it."""
+_ASKED = re.compile(rb"\w+(?=\(?\Z)")
+"""The word in what is asked for."""
 
 
 @dataclass
@@ -53,13 +55,11 @@ def defined_names(data: bytes) -> set[str]:
 def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]]) -> bool:
     """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
     folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``. A name with a dot before it
-    is that of an attribute, one with a bracket behind it has to be called, one with a bracket before it given. A star
-    import hands on what its module has, written or not."""
+    is that of an attribute, one with a bracket behind it has to be called, and whatever else stands before or
+    behind a name, ``= name``, has to stand there. A star import hands on what its module has, written or not."""
     words = identifiers(data)
-    words |= {name for name in wanted if name.startswith(b".") and name[1:] in words and _stands(name, data)}
-    words |= {name for name in wanted if name.endswith(b"(") and name[:-1] in words and _stands(name, data)}
-    words |= {name for name in wanted if name.startswith(b"(") and name[1:] in words and _stands(name, data)}
-    met = words & wanted.keys()
+    asked = ((name, _ASKED.findall(name)[0]) for name in wanted)
+    met = {name for name, word in asked if word in words and (word == name or _stands(name, data))}
     folders = {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}
     places = words | folders
     if any(not places.isdisjoint(wanted[name]) for name in met):
@@ -69,16 +69,16 @@ def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]])
     return any(
         not handed.isdisjoint(modules)
         for name, modules in (wanted.items() if handed else ())
-        if not name.startswith((b".", b"(")) and not name.endswith(b"(")
+        if _ASKED.fullmatch(name)
     )
 
 
 def _stands(name: bytes, data: bytes) -> bool:
-    """Whether ``.name``, ``(name`` or ``name(`` stands in a text, and no longer name has it at its end or beginning."""
+    """Whether ``.name`` or ``name(`` stands in a text, and no longer name has it at its end or beginning."""
     at = data.find(name)
     while at >= 0:
         end = at + len(name)
-        longer = data[end : end + 1] if name.startswith((b".", b"(")) else data[at - 1 : at] if at else b""
+        longer = data[end : end + 1] if not name.endswith(b"(") else data[at - 1 : at] if at else b""
         if longer != b"_" and not longer.isalnum():
             return True
         at = data.find(name, end)

@@ -194,6 +194,22 @@ def test_files_that_make_an_object_of_a_class_that_a_package_hands_on(draw: Draw
     assert found(tree, "pack/amp.py") == ["train.py"]
 
 
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("from amp import Amp\nKINDS = {'amp': Amp, 'other': 1}", True),
+        ('from amp import Amp\nKINDS = {"amp": Amp}', True),
+        ("from amp import Amp\nkind = Amp\n", True),
+        ("from amp import Amp\ndef kind(): return Amp", True),
+        ("from amp import Amp\nKINDS = {'amp': Ampere}\nkind = Ampere", False),
+        ("from amp import Amp\ndef go(amp: Amp): ...", False),
+    ],
+)
+def test_files_that_hand_a_class_on_as_a_value(draw: Draw, text: str, more: bool) -> None:
+    files = {"amp.py": "import torch\nclass Amp:\n  def region(self): torch.autocast()", "kinds.py": text}
+    assert found(draw(files), "amp.py") == (["kinds.py"] if more else [])
+
+
 def test_files_that_cannot_matter_are_not_parsed(draw: Draw) -> None:
     tree = draw(
         {

@@ -36,6 +36,9 @@ from amplint.source.words import mentions
 
 MOST_ROUNDS = 10
 """So many files may hand a name on to each other."""
+_OF_CLASSES = ("{}(", '": {}', "': {}", "= {}", "return {}")
+"""Where code makes an object of a class, or hands the class on: under a key of a dict, by which somebody chooses it, or
+as what a name or function stands for."""
 _OWN = "torch"
 """Of this package the last parts of names are enough: files of a project hand them on by star imports."""
 
@@ -134,7 +137,10 @@ def _wanted(
         names = {(name, module) for name in entry_names(effects, file, sure=sure)} | methods
         packages = file.module.split(".")  # one of which may hand a class on
         names |= {
-            (f"{name}(", place) for name in entry_classes(effects, file, sure=sure) for place in packages
+            (form.format(name), place)
+            for name in entry_classes(effects, file, sure=sure)
+            for form in _OF_CLASSES
+            for place in packages
         }
         if not sure:
             # an object may be handed to a file that names no class
