@@ -518,6 +518,16 @@ CALLS = {
             with torch.autocast("cuda"):
                 step(loss)
     """,
+    "arguments behind a star of which nobody knows the number": """
+        def step(kind, first, *others):
+            first.backward()  # in
+            for other in others:
+                other.backward()  # in
+
+        def main(losses, loss):
+            with torch.autocast("cuda"):
+                step("own", loss, *losses, loss)
+    """,
     "a decorator of one's own that opens a region": """
         def mixed(function):
             def wrapper(*args, **kwargs):

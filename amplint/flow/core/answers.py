@@ -193,15 +193,16 @@ class Answers(Paths):
         if all(map(is_, held, given.all)):
             return function(given)
         count = len(given.positional)
+        named = held[count : count + len(given.keywords)]
         return function(
             Arguments(
                 tuple(held[:count]),
-                tuple((name, value) for (name, _), value in zip(given.keywords, held[count:], strict=True)),
+                tuple((name, value) for (name, _), value in zip(given.keywords, named, strict=True)),
                 given.nodes,
                 given.keyword_nodes,
                 given.unclear,
                 given.receiver,
-                given.starred,
+                tuple(held[count + len(named) :]),
             )
         )
 

@@ -33,8 +33,8 @@ N = TypeVar("N", bound=Note)
 class Arguments:
     """The arguments of a call. ``unclear`` says that a star hides some. ``nodes`` and ``keyword_nodes`` are the
     expressions; arguments that a partial or a model adds have that of the call. ``receiver`` is the object of a
-    method that is known by a qualified name. ``starred`` is what a star holds of which it is not known how often:
-    ``nn.Sequential(*[Block() for _ in range(depth)])``."""
+    method that is known by a qualified name. ``starred`` is what a star holds of which it is not known how often,
+    ``nn.Sequential(*[Block() for _ in range(depth)])``, and what stands behind it."""
 
     positional: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
@@ -90,8 +90,8 @@ class Arguments:
 
     @property
     def all(self) -> tuple[Value, ...]:
-        """All values."""
-        return (*self.positional, *(value for _, value in self.keywords))
+        """All values, those of which it is not known how often they are there or where at the end."""
+        return (*self.positional, *(value for _, value in self.keywords), *self.starred)
 
 
 class Dead(Exception):  # noqa: N818

@@ -76,7 +76,9 @@ def bind_parameters(m: Machine, program: Program, given: Arguments) -> None:
         match parameter.kind:
             case "*":
                 rest = given.positional[position:]
-                m.state.bind(parameter.name, Sequence(rest, not given.unclear, kind=tuple))
+                prefix = len(rest) if given.unclear else 0
+                held = Sequence((*rest, *given.starred), not given.unclear, prefix, kind=tuple)
+                m.state.bind(parameter.name, held)
                 position = len(given.positional)
             case "**":
                 items = tuple(named.items())

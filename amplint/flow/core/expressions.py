@@ -165,7 +165,7 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
             m.meet(node, value, "argument")
         if argument.star == "*":
             value = m.contents(value)
-            if isinstance(value, Sequence) and value.exact:
+            if isinstance(value, Sequence) and value.exact and not starred:
                 positional.extend(value.items)
                 nodes.extend([argument.value] * len(value.items))
             else:
@@ -183,6 +183,8 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
         elif argument.keyword is not None:
             keywords.append((argument.keyword, value))
             keyword_nodes.append((argument.keyword, argument.value))
+        elif starred:
+            starred.append(value)  # nobody knows at which position
         else:
             positional.append(value)
             nodes.append(argument.value)

@@ -16,6 +16,7 @@ from amplint.events import (
     FrameworkScaled,
     FrameworkUnscaled,
     Op,
+    OptimizerMade,
     OptimizerStepped,
     RegionEntered,
     ScalerUsed,
@@ -93,6 +94,15 @@ def test_an_accelerator_scales_in_float16_alone(
     assert all(event.unclear for event in events if isinstance(event, Backward))
     (saved,) = (event for event in events if isinstance(event, StateSaved))
     assert bool(saved.prepared) is prepared
+
+
+def test_what_stands_before_a_star_keeps_its_place(tmp_path: Path) -> None:
+    """What ``prepare`` gives back of loaders of which nobody knows how many there are comes behind the optimizer."""
+    given = ACCELERATED.replace("model, optimizer = ", "model, optimizer, *loader = ")
+    given = given.replace("(model, optimizer)", "(model, optimizer, *loader)")
+    events = told(tmp_path, given.format(precision='"fp16"'))
+    made = {event.optimizer for event in events if isinstance(event, OptimizerMade)}
+    assert {event.optimizer for event in events if isinstance(event, OptimizerStepped)} == made
 
 
 def test_a_precision_that_was_asked_for_is_known(tmp_path: Path) -> None:

@@ -240,9 +240,9 @@ def owner_of(api: Api, value: Value) -> Symbol | None:
 def handed_back(arguments: Arguments) -> Value:
     """What a method gives that gives its arguments back: one, or all of them in a tuple."""
     values = arguments.all
-    return (
-        values[0] if len(values) == 1 and not arguments.unclear else Sequence(values, not arguments.unclear)
-    )
+    if len(values) == 1 and not arguments.unclear:
+        return values[0]
+    return Sequence(values, not arguments.unclear, len(arguments.positional) if arguments.unclear else 0)
 
 
 def optimizer_of(api: Api, arguments: Arguments, node: Node) -> Value:
