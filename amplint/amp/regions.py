@@ -103,6 +103,9 @@ NO_DEVICES = {"gpu": "cuda", "tpu": "xla", "rocm": "cuda", "hip": "cuda", "meta"
 """Strings that name no device for autocast, with the one that is meant. Names that are not known may belong
 to a backend of another package."""
 
+NO_TYPES_OF_DEVICES = frozenset({"gpu", "tpu", "rocm"})
+"""Those of them that ``torch.device`` refuses, too."""
+
 
 def default_dtype(device: str | None) -> str:
     """The type that a region runs matrix products in when nobody says. CPU and XLA default to bfloat16."""

@@ -104,6 +104,11 @@ def test_what_is_inherited_from_out_of_sight_may_load_it(tmp_path: Path) -> None
     assert said(tmp_path, training=TRAINING + FOREIGN, serving=SERVING)
 
 
+def test_what_loads_something_else_itself_leaves_nothing_to_what_is_inherited(tmp_path: Path) -> None:
+    loads = "\n    def load(self, thing, saved):\n        thing.load_state_dict(saved['best'])\n"
+    assert not said(tmp_path, training=TRAINING + FOREIGN + loads, serving=SERVING)
+
+
 EPOCHS = """
 import torch
 

@@ -231,6 +231,13 @@ CORRELATED = {
             if not None:
                 loss.backward()  # out
     """,
+    "a type of device that torch does not have": """
+        def main(loss, kind):
+            if kind == "gpu:0":
+                device = torch.device(kind)
+                loss.backward()  # never
+            loss.backward()  # out
+    """,
     "early return": """
         def main(loss, use_amp):
             if use_amp:

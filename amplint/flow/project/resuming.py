@@ -53,7 +53,8 @@ class Resuming:
     def may_be(self, event: StateSaved, *, foreign: bool) -> bool:
         """Whether the state of an optimizer that is saved may be loaded by code on the way or, where that does not load
         models alone, by other code of the project. Where nobody loads anything, whoever does is out of sight.
-        ``foreign``: objects on the way inherit methods that are out of sight, which may load it."""
+        ``foreign``: objects on the way inherit methods that are out of sight, which may load it where the code on the
+        way loads nothing."""
         stack = self._stacks.at(event.place)
         parts = {(file, part) for file in self._stacks.files(stack) for part in scopes_in(file)}
         for led_to in self._stacks.reached(self._stacks.definitions(stack)):
@@ -62,7 +63,7 @@ class Resuming:
         loads = {load for file, part in parts for load in self._loads_in(file, part)}
         if loads and all(load.kind == _MODULE for load in loads):
             return False
-        if foreign or any(load.resumes(event.optimizer_keys) for load in loads):
+        if (foreign and not loads) or any(load.resumes(event.optimizer_keys) for load in loads):
             return True
         loads = self._everywhere
         return not loads or any(load.resumes(event.optimizer_keys) for load in loads)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.amp.regions import ABOUT_THE_MACHINE
+from amplint.amp.regions import ABOUT_THE_MACHINE, NO_TYPES_OF_DEVICES
 from amplint.events import Place
-from amplint.flow.core.api import Api, Arguments
+from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.notes import ComparedAsText, UsedAsType
 from amplint.flow.models.torch.values import DeviceValue
@@ -34,7 +34,10 @@ def _made(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None
         return None
     given = arguments.get(0, "type")
     tell_device(api, given)
-    return device_of(api, given)
+    made = device_of(api, given)
+    if made.device in NO_TYPES_OF_DEVICES:
+        raise Dead
+    return made
 
 
 def device_of(api: Api, value: Value | None) -> DeviceValue:
