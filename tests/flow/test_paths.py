@@ -233,8 +233,8 @@ CORRELATED = {
     """,
     "a type of device that torch does not have": """
         def main(loss, kind):
-            if kind == "gpu:0":
-                device = torch.device(kind)
+            if kind:
+                device = torch.device("gpu:0")
                 loss.backward()  # never
             loss.backward()  # out
     """,
