@@ -20,10 +20,10 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.losses import MAYBE_SCALED, UnitScale, scaled_by
 from amplint.flow.models.torch.parameters import parameters_in
-from amplint.flow.models.torch.values import Gradient, Parameters, Scale, ScaledGradient, Tensor
-from amplint.flow.models.torch.weights import modules_below
+from amplint.flow.models.torch.values import MODULE, Gradient, Parameters, Scale, ScaledGradient, Tensor
+from amplint.flow.models.torch.weights import is_module, modules_below
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, TRUE, Constant, Note, Number, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, TRUE, Constant, Instance, Note, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -170,11 +170,32 @@ def _clip(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     of, whole = parameters_in(api, given), isinstance(given, Parameters) and not given.one
     if isinstance(given, Parameters) and whole:
         of |= modules_below(api, given.module)
-    read = GradientsRead(
-        api.place(node), regions(api), name.rpartition(".")[2], of, op.clips, _number(limit), whole
-    )
+    return _limited(api, name.rpartition(".")[2], of, limit, node, clips=op.clips, whole=whole)
+
+
+@models.method(MODULE, "clip_grad_norm_", weight=Weight.EFFECT)
+@models.method(Instance, "clip_grad_norm_", weight=Weight.EFFECT)
+def _clip_split(api: Api, module: Value, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``module.clip_grad_norm_(max_norm)``, which modules have whose parameters are split among processes."""
+    identity = api.identity_of(module) if is_module(api, module) else None
+    if identity is None:
+        return None
+    of = modules_below(api, identity)
+    return _limited(api, name, of, arguments.get(0, "max_norm"), node, clips=True, whole=True)
+
+
+def _limited(
+    api: Api,
+    how: str,
+    of: frozenset[Symbol],
+    limit: Value | None,
+    node: Node,
+    *,
+    clips: bool,
+    whole: bool,
+) -> Value:
     if not isinstance(limit, Scale):  # a limit in proportion to the scale fits the gradients
-        api.emit(read)
+        api.emit(GradientsRead(api.place(node), regions(api), how, of, clips, _number(limit), whole))
     return api.unknown(node)
 
 

@@ -6,6 +6,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.notes import ShardedNote
 from amplint.flow.models.torch.values import MODULE
+from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import NONE, External, Unknown, Value
 from amplint.lowering.program import Node
 
@@ -19,6 +20,12 @@ WRAPPERS = (
 )
 """Classes that split the parameters of a module among processes, so that each sees its own gradients only.
 ``fully_shard`` (FSDP2) is none of them: its gradients are DTensors, whose infs all processes see."""
+
+
+@models.into(models.annotations, *WRAPPERS)
+def _annotated(api: Api, own: Symbol) -> Value:
+    """``model: FullyShardedDataParallel``."""
+    return Unknown(own, MODULE)
 
 
 @models.call(*WRAPPERS)
