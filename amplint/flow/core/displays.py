@@ -18,7 +18,9 @@ from amplint.flow.state.values import (
     Constant,
     Instance,
     Mapping,
+    Number,
     Sequence,
+    Unknown,
     Value,
 )
 from amplint.lowering import program as ir
@@ -94,9 +96,18 @@ def comprehension(m: Machine, node: ir.Comprehension) -> Value:
         m.each(m.evaluate(node.clauses[0].source), lambda one: with_keys(m.contents(one), one))
     )
     rows = list(leaves(apply(_row_of_keys, source)))
-    if 1 < len(rows) <= MOST_ITEMS and all(isinstance(row, Sequence) and row.exact for row in rows):
+    if 1 < len(rows) <= MOST_ITEMS and (all(map(_is_exact, rows)) or not any(map(_is_plain, rows))):
         return m.each(source, lambda one: _comprehended(m, node, _row_of_keys(m.contents(one))))
     return _comprehended(m, node, apply(_row_of_keys, m.contents(source)))
+
+
+def _is_exact(row: Value) -> bool:
+    return isinstance(row, Sequence) and row.exact
+
+
+def _is_plain(row: Value) -> bool:
+    """Whether it is a collection of Python, or nothing is known of it: no parameters of a module, for example."""
+    return isinstance(row, (Sequence, Mapping, Unknown, Number))
 
 
 def _row_of_keys(source: Value) -> Value:

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 from amplint.amp.ops import minding_regions
 from amplint.amp.packages import WITHOUT_TENSORS
-from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF, TO_HALF
 from amplint.flow.core.registry import BARE, About, Registry, Weight
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, Edges, Steps, definitions_in
@@ -141,14 +141,22 @@ class Effects:
         """Whether a walk of a definition can meet an ENTRY key. A method that is called on something out of sight is
         among what it can meet if its class is named on the way (rapid type analysis): where nothing makes such an
         object, the walk does not know whose method that is."""
-        if self.weight(definition) < Weight.ENTRY and _BY_TYPE not in self.tags(definition):
-            return False
         found = self._enters.get(definition)
         if found is None:
-            sure = self.sure_weight(definition) >= Weight.ENTRY
-            found = self._enters[definition] = sure or self._enters_by_type(definition)
+            sure = self.sure_weight(definition) >= Weight.ENTRY or self._trains_what_was_cast(definition)
+            may = self.weight(definition) >= Weight.ENTRY or _BY_TYPE in self.tags(definition)
+            found = self._enters[definition] = sure or (may and self._enters_by_type(definition))
             self._node(definition).enters = found
         return found
+
+    def _trains_what_was_cast(self, definition: Definition) -> bool:
+        """Whether it is a method that trains what the constructor of its class may have cast: ``self.net.half()``."""
+        owner = _owner(definition)
+        if owner is None or BESIDE_HALF not in self._sure.of(definition).tags:
+            return False
+        constructor = self.edges.classes.find_method(owner, "__init__")
+        casts = self._sure.of(constructor).tags if constructor not in (None, definition) else frozenset()
+        return not casts.isdisjoint((HALF, TO_HALF))
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()
@@ -378,7 +386,7 @@ def _weight(effect: Effect) -> Weight:
     return Weight.ENTRY if {HALF, BESIDE_HALF} <= effect.tags else effect.weight
 
 
-def _owner(method: Definition) -> Definition | None:
+def _owner(method: Definition) -> ClassValue | None:
     """The class of a method."""
     if isinstance(method, FunctionValue) and method.outline is not None and method.outline.owner is not None:
         return ClassValue(method.file, method.outline.owner)

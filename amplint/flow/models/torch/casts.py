@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from amplint.amp.tokens import BESIDE_HALF, HALF
+from amplint.amp.tokens import BESIDE_HALF, HALF, TO_HALF
 from amplint.events import Cast, Certainty, DType, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -39,7 +39,7 @@ CASTS = {
 MOVES = frozenset({"cpu", "cuda", "xpu", "npu", "pin_memory"})
 """Methods that change the device alone."""
 
-models.about(".half", weight=Weight.ENTRY)
+models.about(".half", weight=Weight.ENTRY, tags=(TO_HALF,))
 models.about(".bfloat16", weight=Weight.ENTRY, tags=(HALF,))
 models.about(".data=", weight=Weight.EFFECT)
 models.about(".backward", ".numpy", "torch.optim.", tags=(BESIDE_HALF,))
