@@ -25,6 +25,11 @@ def identifiers(data: bytes) -> frozenset[bytes]:
     return frozenset(data.translate(_WORDS).split())
 
 
+def last_identifier(data: bytes) -> bytes:
+    """The last of them, ``b"train"`` for ``b"= train("``."""
+    return data.translate(_WORDS).split()[-1]
+
+
 def has_words(data: bytes, gate: Gate) -> bool:
     """Whether a file that passed the gate has all tokens of a row as words: ``half`` is no ``behalf``."""
     words = identifiers(data)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from amplint.source.gate import identifiers
+from amplint.source.gate import identifiers, last_identifier
 
 _FROM_IMPORT = re.compile(rb"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*(\([^)]*|[^\n(]*)", re.MULTILINE)
 _IMPORT = re.compile(rb"^[ \t]*import[ \t]+([^\n]*)", re.MULTILINE)
@@ -15,8 +15,6 @@ _DEFINITION = re.compile(rb"\bdef[ \t]+([A-Za-z_][A-Za-z0-9_]*)")
 _IMPORTED = re.compile(rb"(?<![\w.])(\w+|\*)(?:\s+as\s+\w+)?")
 STAR = re.compile(rb"\bfrom[\s\\]+([.\w]+)[\s\\]+import[\s\\]*\*")
 """A file with one may hand on names of the module that do not occur in it."""
-_ASKED = re.compile(rb"\w+(?=\(?\Z)")
-"""The word in what is asked for."""
 
 
 @dataclass
@@ -58,7 +56,7 @@ def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]])
     is that of an attribute, one with a bracket behind it has to be called, and whatever else stands before or
     behind a name, ``= name``, has to stand there. A star import hands on what its module has, written or not."""
     words = identifiers(data)
-    asked = ((name, _ASKED.findall(name)[0]) for name in wanted)
+    asked = [(name, last_identifier(name)) for name in wanted]
     met = {name for name, word in asked if word in words and (word == name or _stands(name, data))}
     folders = {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}
     places = words | folders
@@ -69,7 +67,7 @@ def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]])
     return any(
         not handed.isdisjoint(modules)
         for name, modules in (wanted.items() if handed else ())
-        if _ASKED.fullmatch(name)
+        if name == last_identifier(name)
     )
 
 

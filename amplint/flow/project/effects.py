@@ -150,13 +150,21 @@ class Effects:
         return found
 
     def _trains_what_was_cast(self, definition: Definition) -> bool:
-        """Whether it is a method that trains what the constructor of its class may have cast: ``self.net.half()``."""
+        """Whether it is a method that trains what its object may hold in half precision: what the constructor leads to
+        casts, ``self.net.half()``, or another method of its class does, ``self.net = Net().half()``."""
         owner = _owner(definition)
         if owner is None or BESIDE_HALF not in self._sure.of(definition).tags:
             return False
         constructor = self.edges.classes.find_method(owner, "__init__")
         casts = self._sure.of(constructor).tags if constructor not in (None, definition) else frozenset()
-        return not casts.isdisjoint((HALF, TO_HALF))
+        others = (method for method in self._all_methods(owner) if method != definition)
+        return not casts.union(*(self.own(method).tags for method in others)).isdisjoint((HALF, TO_HALF))
+
+    def _all_methods(self, value: ClassValue) -> Iterator[FunctionValue]:
+        classes = self.edges.classes
+        for base in classes.bases(value):
+            if isinstance(base, ClassValue):
+                yield from (method for method in classes.methods(base).values() if method is not None)
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()
