@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from amplint.source.decoding import FOREIGN_MARKS
 
@@ -25,6 +26,7 @@ def identifiers(data: bytes) -> frozenset[bytes]:
     return frozenset(data.translate(_WORDS).split())
 
 
+@lru_cache(maxsize=4096)
 def last_identifier(data: bytes) -> bytes:
     """The last of them, ``b"train"`` for ``b"= train("``."""
     return data.translate(_WORDS).split()[-1]
