@@ -2,8 +2,8 @@
 
 ## What it does
 
-Reports `clip_grad_norm_`, `clip_grad_value_`, timm's `dispatch_clip_grad` and `adaptive_clip_grad`, and
-`p.grad.clamp_()` between `scaler.scale(loss).backward()` and the `scaler.unscale_(optimizer)` or
+Reports `clip_grad_norm_`, also that of a `FullyShardedDataParallel`, `clip_grad_value_`, timm's `dispatch_clip_grad`
+and `adaptive_clip_grad`, and `p.grad.clamp_()` between `scaler.scale(loss).backward()` and the `scaler.unscale_(optimizer)` or
 `scaler.step(optimizer)` that divides the same gradients by the scale. As a warning it reports `p.grad.norm()`
 there, and what comes to the same: `p.grad.pow(2).sum()`, `p.grad.abs().max()`. So it does between
 `accelerator.backward(loss)`, or that of Fabric, and the step of an optimizer that was prepared, where an argument
