@@ -218,8 +218,10 @@ class MissingFloat(FlowRule):
     ) -> None:
         """``reported``: a loss of which no gradients are taken is a figure to look at."""
         operand = harm.operand
+        # what is computed from the softmax shows that it matters; its operand is not in sight there
+        what = quoted(operand.place) if harm.place is None else f"the operand of {quoted(harm.place)}"
         message = (
-            f"{quoted(operand.place)} left the autocast region on {line_of(_region_place(operand), place)} in "
+            f"{what} left the autocast region on {line_of(_region_place(operand), place)} in "
             f"{_type_name(operand)} and {harm.effect}"
         )
         level = Level.ERROR if harm.raises else Level.ADVICE if reported else Level.WARNING

@@ -3,11 +3,11 @@
 ## What it does
 
 Reports `clip_grad_norm_`, also that of a `FullyShardedDataParallel`, `clip_grad_value_`, timm's `dispatch_clip_grad`
-and `adaptive_clip_grad`, and `p.grad.clamp_()` between `scaler.scale(loss).backward()` and the `scaler.unscale_(optimizer)` or
-`scaler.step(optimizer)` that divides the same gradients by the scale. As a warning it reports `p.grad.norm()`
-there, and what comes to the same: `p.grad.pow(2).sum()`, `p.grad.abs().max()`. So it does between
-`accelerator.backward(loss)`, or that of Fabric, and the step of an optimizer that was prepared, where an argument
-says in which precision to train: as a warning unless that is float16 in any case.
+and `adaptive_clip_grad`, and `p.grad.clamp_()` between `scaler.scale(loss).backward()` and the
+`scaler.unscale_(optimizer)` or `scaler.step(optimizer)` that divides the same gradients by the scale. As a warning it
+reports `p.grad.norm()` there, and what comes to the same: `p.grad.pow(2).sum()`, `p.grad.abs().max()`. So it does
+between `accelerator.backward(loss)`, or that of Fabric, and the step of an optimizer that was prepared, where an
+argument says in which precision to train: as a warning unless that is float16 in any case.
 
 Silent: `scaler.unscale_(optimizer)` before the clip, on all ways that lead there; a limit that is multiplied by the
 scale, and what comes after code that has computed with `scaler.get_scale()` in the same step (to print, log or compare
