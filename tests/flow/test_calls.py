@@ -528,6 +528,12 @@ CALLS = {
             with torch.autocast("cuda"):
                 step("own", loss, *losses, loss)
     """,
+    "a module out of sight that is given more than is known": """
+        def main(model: torch.nn.Module, batch, loss):
+            with torch.autocast("cuda"):
+                model(*batch, loss, mask=None)
+                loss.backward()  # in
+    """,
     "a decorator of one's own that opens a region": """
         def mixed(function):
             def wrapper(*args, **kwargs):

@@ -192,19 +192,7 @@ class Answers(Paths):
                     self._may_be_filled(self.contents(captured))
         if all(map(is_, held, given.all)):
             return function(given)
-        count = len(given.positional)
-        named = held[count : count + len(given.keywords)]
-        return function(
-            Arguments(
-                tuple(held[:count]),
-                tuple((name, value) for (name, _), value in zip(given.keywords, named, strict=True)),
-                given.nodes,
-                given.keyword_nodes,
-                given.unclear,
-                given.receiver,
-                tuple(held[count + len(named) :]),
-            )
-        )
+        return function(given.with_values(held))
 
     def contents(self, value: Value) -> Value:
         """A list or dict as it is now."""

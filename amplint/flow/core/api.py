@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from amplint.events import Event, Place
@@ -92,6 +92,18 @@ class Arguments:
     def all(self) -> tuple[Value, ...]:
         """All values, those of which it is not known how often they are there or where at the end."""
         return (*self.positional, *(value for _, value in self.keywords), *self.starred)
+
+    def with_values(self, values: Sequence[Value]) -> Arguments:
+        """The same arguments with other values, in the order of ``all``."""
+        count = len(self.positional)
+        after = count + len(self.keywords)
+        named = zip(self.keywords, values[count:after], strict=True)
+        return replace(
+            self,
+            positional=tuple(values[:count]),
+            keywords=tuple((name, value) for (name, _), value in named),
+            starred=tuple(values[after:]),
+        )
 
 
 class Dead(Exception):  # noqa: N818

@@ -156,14 +156,7 @@ def _forward_of(api: Api, value: Value) -> FunctionValue | None:
 
 def _each(api: Api, arguments: Arguments, function: Callable[[Arguments], Value], node: Node) -> Value:
     """Calls a function with arguments none of which depends on the path."""
-    count = len(arguments.positional)
-    names = [name for name, _ in arguments.keywords]
-
-    def call(values: tuple[Value, ...]) -> Value:
-        keywords = tuple(zip(names, values[count:], strict=True))
-        return function(replace(arguments, positional=values[:count], keywords=keywords))
-
-    return resolved(api, arguments.all, call, node)
+    return resolved(api, arguments.all, lambda values: function(arguments.with_values(values)), node)
 
 
 def _opaque(api: Api, value: Instance | Unknown, arguments: Arguments, node: Node) -> Value:
