@@ -7,6 +7,7 @@ them any more. Reports
 
 * a loss, softmax, log, exp, mean, variance or a division by a small constant that is computed on them,
 * float32 weights that they meet: a linear or convolution layer, a recurrent layer, a matrix product,
+* an op that has no kernel for half precision, such as `torch.quantile` or `torch.linalg.inv`,
 * a float32 buffer that they are written to by index.
 
 Whether a value is half is decided by torch's own op policies for the device, not by names. Silent for what
@@ -120,6 +121,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
+from amplint.amp.versions import Bounds
 from amplint.events import Backward, Certainty, DType, Event, IndexPut, Op, Operand, Place
 from amplint.findings import Level, Span
 from amplint.fixes.base import FixBuilder, NoFix
@@ -157,7 +159,7 @@ class MissingFloat(FlowRule):
 
     def about(self, event: Event) -> tuple[Hashable, ...] | None:
         if isinstance(event, Op):
-            harm = _harm_outside(event)
+            harm = _harm_outside(event, self.setting.torch)
             return (_told(harm.operand),) if harm is not None else ()
         return (_told(event.value),) if isinstance(event, IndexPut) else None
 
@@ -165,7 +167,7 @@ class MissingFloat(FlowRule):
         return frozenset()
 
     def on_op(self, state: frozenset[Hashable], event: Op, report: Report) -> Hashable:
-        harm = _harm_outside(event)
+        harm = _harm_outside(event, self.setting.torch)
         if harm is None or _told(harm.operand) in state:
             return state
         place = harm.place or event.place
@@ -239,8 +241,8 @@ class MissingFloat(FlowRule):
         )
 
 
-def _harm_outside(event: Op) -> Harm | None:
-    harm = None if event.regions else harm_of(event)
+def _harm_outside(event: Op, torch: Bounds) -> Harm | None:
+    harm = None if event.regions else harm_of(event, torch)
     return harm if harm is not None and _left(harm.operand) else None
 
 

@@ -119,7 +119,11 @@ class DisabledRegionWithoutCast(FlowRule):
 
     def about(self, event: Op) -> tuple[Hashable, ...]:
         region = innermost(event.regions)
-        harm = harm_of(event, strict=True) if region is not None and not region.enabled else None
+        harm = (
+            harm_of(event, self.setting.torch, strict=True)
+            if region is not None and not region.enabled
+            else None
+        )
         return (_told(region, harm),) if region is not None and harm is not None else ()
 
     def again(self, state: frozenset[Hashable]) -> Hashable:
@@ -129,7 +133,7 @@ class DisabledRegionWithoutCast(FlowRule):
         region = innermost(event.regions)
         if region is None or region.enabled:
             return state
-        harm = harm_of(event, strict=True)
+        harm = harm_of(event, self.setting.torch, strict=True)
         if harm is None:
             return state
         assumed = event.regions[0].assumed

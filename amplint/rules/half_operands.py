@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES, OF_TARGET_TYPE
+from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES, OF_TARGET_TYPE, lacks_kernel
+from amplint.amp.versions import Bounds
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat, float_of
 from amplint.rules.ledger import FLOAT16, Assumptions
@@ -131,9 +132,9 @@ def doubt_of(operand: Operand) -> str:
     )
 
 
-def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
-    """What the op does to an operand that autocast left in half precision, or None. ``strict``: where the code
-    itself asks for float32, even a softmax that is only looked at counts."""
+def harm_of(event: Op, torch: Bounds, *, strict: bool = False) -> Harm | None:
+    """What the op does to an operand that autocast left in half precision, or None. ``torch``: the releases that the
+    project admits. ``strict``: where the code itself asks for float32, even a softmax that is only looked at counts."""
     halves = [operand for operand in event.operands if born_half(operand)]
     if not halves or event.policy in ("view", "integer") or event.ranks:
         return None
@@ -145,6 +146,9 @@ def harm_of(event: Op, *, strict: bool = False) -> Harm | None:
         return Harm(
             operand, effect, "It raises RuntimeError: the dtypes must be the same.", remedy, raises=True
         )
+    if sure and operand.dtype is not None and lacks_kernel(event.name, operand.dtype.value, torch):
+        effect = f"`{event.name}` has no half-precision kernel"
+        return Harm(operand, effect, "It raises RuntimeError.", remedy, raises=True)
     if event.sensitivity is None:
         return _small_constant(event, operand, remedy) if sure else None
     if strict and event.sensitivity == "accumulation":
