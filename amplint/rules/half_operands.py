@@ -29,7 +29,6 @@ _EFFECTS = {
     "reduction": ("`{op}` is computed in it", _OVERFLOWS),
     "norm": ("`{op}` is computed in it", _OVERFLOWS),
     "accumulation": ("the running sum is kept in it", "Additions below a thousandth of the sum are lost."),
-    "linalg": ("`{op}` has no half-precision kernel", "It raises RuntimeError."),
     "fourier": ("`{op}` is computed in it", "It raises for most lengths, and loses digits for the others."),
     "spectrum": ("`{op}` is computed in it", _ROUNDED),
 }
@@ -146,8 +145,8 @@ def harm_of(event: Op, torch: Bounds, *, strict: bool = False) -> Harm | None:
         return Harm(
             operand, effect, "It raises RuntimeError: the dtypes must be the same.", remedy, raises=True
         )
-    if sure and operand.dtype is not None and lacks_kernel(event.name, operand.dtype.value, torch):
-        effect = f"`{event.name}` has no half-precision kernel"
+    if sure and _lacks_kernel(event, operand, torch):
+        effect = f"`{event.name.strip('_')}` has no half-precision kernel"
         return Harm(operand, effect, "It raises RuntimeError.", remedy, raises=True)
     if event.sensitivity is None:
         return _small_constant(event, operand, remedy) if sure else None
@@ -184,8 +183,14 @@ def harm_of(event: Op, torch: Bounds, *, strict: bool = False) -> Harm | None:
         )
     effect = effect.format(op=event.name.strip("_"))
     floating = event.sensitivity == "loss" and (is_input or event.name in OF_TARGET_TYPE)
-    raises = event.sensitivity == "linalg"
-    return Harm(operand, effect, why, remedy, raises, place, floating=floating, also=also)
+    return Harm(operand, effect, why, remedy, place=place, floating=floating, also=also)
+
+
+def _lacks_kernel(event: Op, operand: Operand, torch: Bounds) -> bool:
+    """Whether the op takes no half precision: as it was measured, or by its kind, since some of linalg were not."""
+    if event.sensitivity == "linalg":
+        return True
+    return operand.dtype is not None and lacks_kernel(event.name, operand.dtype.value, torch)
 
 
 def _on_cuda(operand: Operand) -> bool:

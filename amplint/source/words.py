@@ -53,11 +53,16 @@ def defined_names(data: bytes) -> set[str]:
 def mentions(path: Path, data: bytes, wanted: Mapping[bytes, Collection[bytes]]) -> bool:
     """Whether a file may use one of some names; each is given with the modules that have it, of which the file, or the
     folders around it, have to name one: ``mentions(path, data, {b"train": {b"engine"}})``. A name with a dot before it
-    is that of an attribute, one with a bracket behind it has to be called, and whatever else stands before or
-    behind a name, ``= name``, has to stand there. A star import hands on what its module has, written or not."""
+    is that of an attribute, one with a bracket behind it has to be called, and what else stands before a name,
+    ``=name``, has to stand there, blanks or not. A star import hands on what its module has, written or not."""
     words = identifiers(data)
-    asked = [(name, last_identifier(name)) for name in wanted]
-    met = {name for name, word in asked if word in words and (word == name or _stands(name, data))}
+    asked = [(name, word) for name in wanted if (word := last_identifier(name)) in words]
+    text = data.translate(None, b" \t") if any(name != word for name, word in asked) else data
+    met = {
+        name
+        for name, word in asked
+        if word == name or _stands(name, data if b" " in name or name.endswith(b"(") else text)
+    }
     folders = {part.encode("utf-8", "surrogateescape") for part in path.parent.parts}
     places = words | folders
     if any(not places.isdisjoint(wanted[name]) for name in met):

@@ -199,6 +199,8 @@ def test_files_that_make_an_object_of_a_class_that_a_package_hands_on(draw: Draw
     [
         ("from amp import Amp\nKINDS = {'amp': Amp, 'other': 1}", True),
         ('from amp import Amp\nKINDS = {"amp": Amp}', True),
+        ("from amp import Amp\nKINDS = {'amp' :  Amp}", True),
+        ("from amp import Amp\ndef go(kind=Amp): ...", True),
         ("from amp import Amp\nkind = Amp\n", True),
         ("from amp import Amp\ndef kind(): return Amp", True),
         ("from amp import Amp\nKINDS = {'amp': Ampere}\nkind = Ampere", False),

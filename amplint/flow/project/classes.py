@@ -231,6 +231,12 @@ class Classes:
                     known[name] = method
         return known
 
+    def all_methods(self, value: ClassValue) -> Iterator[FunctionValue]:
+        """The methods of a class and then those of its bases, overridden ones, too."""
+        for base in self.bases(value):
+            if isinstance(base, ClassValue):
+                yield from self.methods(base).values()
+
     def _made_method(self, value: ClassValue, name: str, bindings: Bindings) -> FunctionValue | None:
         """A function that becomes a method by its name in the body of a class: ``forward = _forward``,
         ``from .steps import train_step``."""

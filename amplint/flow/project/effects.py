@@ -157,14 +157,8 @@ class Effects:
             return False
         constructor = self.edges.classes.find_method(owner, "__init__")
         casts = self._sure.of(constructor).tags if constructor not in (None, definition) else frozenset()
-        others = (method for method in self._all_methods(owner) if method != definition)
+        others = (method for method in self.edges.classes.all_methods(owner) if method != definition)
         return not casts.union(*(self.own(method).tags for method in others)).isdisjoint((HALF, TO_HALF))
-
-    def _all_methods(self, value: ClassValue) -> Iterator[FunctionValue]:
-        classes = self.edges.classes
-        for base in classes.bases(value):
-            if isinstance(base, ClassValue):
-                yield from (method for method in classes.methods(base).values() if method is not None)
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()

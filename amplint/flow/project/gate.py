@@ -36,7 +36,7 @@ from amplint.source.words import mentions
 
 MOST_ROUNDS = 10
 """So many files may hand a name on to each other."""
-_OF_CLASSES = ("{}(", '": {}', "': {}", "= {}", "return {}")
+_OF_CLASSES = ("{}(", '":{}', "':{}", "={}", "return {}")
 """Where code makes an object of a class, or hands the class on: under a key of a dict, by which somebody chooses it, or
 as what a name or function stands for."""
 _OWN = "torch"
@@ -190,16 +190,9 @@ def training_classes(effects: Effects, file: ProjectFile) -> set[str]:
         for outline in facts_of(file.outline).classes
         if any(
             SCALES_LOSSES in effects.tags(method) and effects.weight(method) >= Weight.ENTRY
-            for method in _own_and_inherited(effects, ClassValue(file, outline))
+            for method in effects.edges.classes.all_methods(ClassValue(file, outline))
         )
     }
-
-
-def _own_and_inherited(effects: Effects, value: ClassValue) -> Iterator[FunctionValue]:
-    classes = effects.edges.classes
-    for base in classes.bases(value):
-        if isinstance(base, ClassValue):
-            yield from (method for method in classes.methods(base).values() if method is not None)
 
 
 def _methods(effects: Effects, value: ClassValue, *, sure: bool) -> Iterator[str]:

@@ -80,10 +80,8 @@ class Registrations:
         if not isinstance(made, ClassValue):
             return False
         return any(
-            method is not None and method.outline is not None and _may_decorate(method.file, method.outline)
-            for base in self._edges.classes.bases(made)
-            if isinstance(base, ClassValue)
-            for method in self._edges.classes.methods(base).values()
+            method.outline is not None and _may_decorate(method.file, method.outline)
+            for method in self._edges.classes.all_methods(made)
         )
 
     def _files(self, file: ProjectFile, names: list[str]) -> list[ProjectFile]:

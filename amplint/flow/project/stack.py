@@ -80,9 +80,7 @@ class Stacks:
         stack = tuple(stack)
         found: dict[Definition, None] = dict.fromkeys(self.definitions(stack))
         for owner in self.owners(stack):
-            for base in self.classes.bases(owner):
-                if isinstance(base, ClassValue):
-                    found.update(dict.fromkeys(self.classes.methods(base).values()))
+            found.update(dict.fromkeys(self.classes.all_methods(owner)))
         return tuple(found)
 
     def outside_bases(self, stack: Iterable[StackFrame]) -> tuple[str, ...]:

@@ -167,11 +167,9 @@ class Uses:
                 yield file, outer, name
 
     def _in_methods(self, value: ClassValue, name: str) -> Iterator[Spot]:
-        for base in self._edges.classes.bases(value):
-            if isinstance(base, ClassValue):
-                for part in self._edges.classes.methods(base).values():
-                    if part.outline is not None and part.outline.parameters:
-                        yield part.file, part.outline, f"{part.outline.parameters[0]}.{name}"
+        for part in self._edges.classes.all_methods(value):
+            if part.outline is not None and part.outline.parameters:
+                yield part.file, part.outline, f"{part.outline.parameters[0]}.{name}"
 
     def _handed_on(
         self, file: ProjectFile, scope: Scope, passed: Iterable[tuple[str, int | str]], facts: Facts

@@ -279,17 +279,14 @@ class View:
     def attribute_stores(self, value: ClassValue, name: str) -> Sequence[Lines]:
         """The simple statements ``self.name = …`` in methods other than the constructor."""
         found: dict[Lines, None] = {}
-        for base in self.classes.bases(value):
-            if not isinstance(base, ClassValue):
+        for method in self.classes.all_methods(value):
+            outline = method.outline
+            if outline is None or outline.name == "__init__" or not outline.parameters:
                 continue
-            for method in self.classes.methods(base).values():
-                outline = method.outline
-                if outline is None or outline.name == "__init__" or not outline.parameters:
-                    continue
-                own = outline.parameters[0]
-                for store in facts_of(method.file.outline).of(outline).body.stores.get(f"{own}.{name}", ()):
-                    if store.simple:
-                        found[Lines(method.file, store.line, store.end_line, method=method)] = None
+            own = outline.parameters[0]
+            for store in facts_of(method.file.outline).of(outline).body.stores.get(f"{own}.{name}", ()):
+                if store.simple:
+                    found[Lines(method.file, store.line, store.end_line, method=method)] = None
         return list(found)
 
     def is_set_from_outside(self, name: str) -> bool:
