@@ -349,11 +349,13 @@ class Driver:
             self.failed.append((entry.file.display, error))
 
     def _walks_of(self, entry: FunctionValue, most: int, on: ClassValue | None) -> Iterator[Walk]:
+        left = 2 * most  # for all the classes of its objects together
         for receiver in self._on(entry) if on is None else [self.interpreter.receiver_of(on)]:
             self.interpreter.make_room()
-            walk = self.walk_of(entry, most, receiver)
+            walk = self.walk_of(entry, min(most, max(left, FEWER)), receiver)
             if walk is None:
                 return
+            left -= self.interpreter.steps
             yield walk
             self._note_calls(entry, walk.graph)
             place = _switched_off(walk.graph) if not _trains_itself(entry, walk.graph) else None

@@ -9,6 +9,7 @@ import pytest
 
 from amplint.check import CheckResult, check
 from amplint.config import Settings
+from amplint.flow import driver
 from amplint.flow.core import walks
 from amplint.flow.driver import Driver, Walk
 from amplint.flow.project import edges, view
@@ -313,6 +314,37 @@ CALLING = """
         c = b + 1
         return half(x).pow(2).sum()
 """
+
+
+@pytest.mark.parametrize(("most", "cut"), [(100, 0), (30, 1)])
+def test_the_classes_of_an_entry_point_share_a_budget(
+    most: int, cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "MOST_STEPS", most)
+    monkeypatch.setattr(driver, "FEWER", 5)
+    base = """
+        import torch
+
+
+        class Base:
+            def run(self, model, x):
+                {work}
+                with torch.autocast("cuda", dtype=torch.float16):
+                    y = model(x) @ x
+                return self.loss(y)
+    """
+    below = "".join(
+        f"""
+        class Loss{number}(Base):
+            def loss(self, y):
+                return y.pow({number}).sum()
+    """
+        for number in (2, 3, 4)
+    )
+    work = "\n                ".join(f"a{number} = {number}" for number in range(20))
+    result = checked(tmp_path, made=dedent(base.format(work=work)) + dedent(below))
+    assert result.cut == cut
+    assert len(result.findings) == 3 - cut
 
 
 @pytest.mark.parametrize(("fewest", "cut"), [(250, 0), (3, 1)])

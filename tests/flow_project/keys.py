@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from amplint.amp.tokens import BESIDE_HALF, HALF, SCALES_LOSSES
+from amplint.amp.tokens import BESIDE_HALF, HALF, SCALES_LOSSES, TO_HALF
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import BARE, Registry, Weight
 from amplint.flow.state.values import Value
@@ -30,6 +30,6 @@ def registry() -> Registry:
     models.about(".update", weight=Weight.EFFECT, tags=(BARE,))
     models.about(".numpy", tags=(BESIDE_HALF,))
     models.about("torch.float16", weight=Weight.ENTRY, tags=(HALF,))
-    models.about(".half", weight=Weight.ENTRY)
+    models.about(".half", weight=Weight.ENTRY, tags=(TO_HALF,))
     models.about(".zero_grad", weight=Weight.EFFECT)
     return models

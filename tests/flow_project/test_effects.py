@@ -243,14 +243,54 @@ def directly(): return Plain()
 def logs(x):
   logger.info(x)
   x.go()
+NEEDED = {"cuda": str}
+def add(table, key, cls): table[key] = cls
+def needs(*names):
+  def deco(cls):
+    for name in names:
+      if name not in NEEDED or not NEEDED[name](): raise ValueError(len(NEEDED))
+    return cls
+  return deco
+@needs("cuda")
+class Four:
+  def __init__(self): torch.autocast()
+def only_asks(name): return NEEDED[name]()
+HANDED, PICKED = {}, {"all": {}}
+def hands_on(cls):
+  add(HANDED, "a", cls)
+  return cls
+def picks(cls):
+  table = PICKED["all"]
+  table["a"] = cls
+  return cls
+@hands_on
+@picks
+class Five:
+  def __init__(self): torch.autocast()
+def by_helper(key): return HANDED[key]()
+def by_local_name(key): return PICKED["all"][key]()
 """
 
 
 def test_what_a_registry_holds_is_met_where_it_is_used(draw: Draw) -> None:
     tree = draw({"a.py": REGISTRIES})
-    names = ["by_decorator", "by_function", "by_item", "directly", "register", "logs"]
+    names = ["by_decorator", "by_function", "by_item", "directly", "register", "logs", "only_asks"]
+    names += ["by_helper", "by_local_name"]
     found = {name for name in names if effects(tree).enters(tree.function("a.py", name))}
-    assert found == {"by_decorator", "by_function", "by_item"}
+    assert found == {"by_decorator", "by_function", "by_item", "by_helper", "by_local_name"}
+
+
+@pytest.mark.parametrize(
+    ("method", "enters"),
+    [
+        ("def prepare(self): self.net = self.net.half()", True),
+        ("def half(self): return super().half()", False),
+    ],
+)
+def test_training_beside_a_cast_of_the_object_itself(draw: Draw, method: str, enters: bool) -> None:
+    text = f"class Trainer:\n  {method}\n  def train(self, loss): loss.backward()"
+    tree = draw({"a.py": text})
+    assert effects(tree).enters(tree.function("a.py", "Trainer.train")) is enters
 
 
 def test_components_come_after_what_they_lead_to() -> None:

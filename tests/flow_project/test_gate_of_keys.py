@@ -125,6 +125,8 @@ def found(tree: Tree, first: str) -> list[str]:
         ({"b.py": "class Run:\n  def all(self): self.kept.fit()", "c.py": "x.all()"}, ["b.py", "c.py"]),
         ({"b.py": "class Run:\n  def append(self): self.kept.fit()", "c.py": "x.append()"}, ["b.py"]),
         ({"b.py": "def go(kept): kept.plain()"}, []),
+        ({"b.py": "from a import searched\nsearched(x, y)"}, []),
+        ({"b.py": "from a import Quantized\nQuantized()"}, []),
         ({"test_b.py": "def go(kept): kept.fit()"}, []),
         ({"test_b.py": "from a import Scales\nclass C(Scales): ..."}, []),
         ({"test_b.py": "from a import Base\nBase().fit()"}, ["test_b.py"]),
@@ -166,6 +168,11 @@ def test_files_that_use_what_others_define(draw: Draw, files: Mapping[str, str],
             def __init__(self): self.scaler = torch.amp.GradScaler()
             def run(self): ...
         class Derives(torch.amp.GradScaler): ...
+        class Span:
+            def end(self): torch.autocast()
+        def searched(pattern, text): return pattern.match(text).end()
+        class Quantized(torch.nn.Module):
+            def half(self): return super().half()
     """
     assert found(draw({"a.py": text, **files}), "a.py") == more
 

@@ -5,6 +5,7 @@ from drawing import Draw, Tree
 
 from amplint.flow.core.machine import Binding, Lines
 from amplint.flow.core.registry import Registry
+from amplint.flow.project.choices import Choices
 from amplint.flow.project.effects import Effects
 from amplint.flow.project.view import View
 from amplint.flow.state.values import FunctionValue, Unknown, Value
@@ -255,13 +256,18 @@ def test_kinds_of_methods(draw: Draw) -> None:
         ("Half", ["Three"]),
         ("Alone", ["Alone"]),
         ("Open", ["Last"]),
+        ("Calls", ["Fills"]),
+        ("Asks", ["Asks"]),
+        ("Sets", ["Sets"]),
+        ("Derived", ["Derived"]),
+        ("Anything", ["Anything"]),
     ],
 )
 def test_classes_that_fill_in_an_abstract_one(draw: Draw, name: str, concrete: list[str]) -> None:
     tree = draw(
         {
             "a.py": """
-            import abc
+            import abc, lib
             class Plain: ...
             class Kind(Plain): ...
             class Base:
@@ -279,6 +285,28 @@ def test_classes_that_fill_in_an_abstract_one(draw: Draw, name: str, concrete: l
                 def step(self): raise NotImplementedError
             class Next(Open): ...
             class Last(Next): ...
+            class Calls(abc.ABC):
+                def run(self): return self.loss()
+            class Fills(Calls):
+                def loss(self): ...
+            class Asks:
+                def run(self): return self.loss() if hasattr(self, "loss") else None
+            class Answers(Asks):
+                def loss(self): ...
+            class Sets:
+                def __init__(self, loss): self.loss = loss
+                def run(self): return self.loss()
+            class SetsAgain(Sets):
+                def loss(self): ...
+            class Derived(lib.Trainer):
+                def run(self): return self.loss()
+            class DerivedAgain(Derived):
+                def loss(self): ...
+            class Anything:
+                def __getattr__(self, name): ...
+                def run(self): return self.loss()
+            class More(Anything):
+                def loss(self): ...
             """,
             "b.py": """
             from a import Base, Half, One
@@ -316,3 +344,12 @@ def test_statements_are_lowered_once(draw: Draw) -> None:
         assert isinstance(lines, Lines)
         assert seen.lines(lines).body
         assert seen.lines(lines) is seen.lines(lines)
+
+
+def test_no_more_is_read_than_is_chosen_among(draw: Draw) -> None:
+    files = {f"models/m{number}.py": f"class Net{number}: ..." for number in range(9)}
+    stars = "".join(f"from .m{number} import *\n" for number in range(9))
+    tree = draw({"models/__init__.py": stars, **files})
+    package = tree.file("models/__init__.py")
+    assert Choices(tree.names).of(package, 3) == ["Net0", "Net1", "Net2"]
+    assert [name for name in files if tree.project.is_loaded(tree.root / name)] == [*files][:3]

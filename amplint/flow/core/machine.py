@@ -180,7 +180,7 @@ class ProjectView(Protocol):
     def methods_called(self, function: FunctionValue) -> Set[str]:
         """The names of the methods that a function calls on what its text does not tell."""
 
-    def choices(self, file: ProjectFile) -> Sequence[str]:
+    def choices(self, file: ProjectFile, most: int) -> Sequence[str]:
         """The names that a setting may choose among in a module."""
 
     def stored_by(self, function: FunctionValue) -> frozenset[str]:

@@ -216,7 +216,7 @@ class Names(Answers):
 
     def choices(self, module: ModuleFile) -> dict[str, Value]:
         """What a name that is not known may be in a module: ``getattr(models, args.arch)``. Not all of it."""
-        names = self.project.choices(module.file)[:MOST_CHOSEN]
+        names = self.project.choices(module.file, MOST_CHOSEN)
         found = ((name, self.member(module, name)) for name in names)
         return {name: value for name, value in found if value is not None}
 

@@ -21,7 +21,7 @@ from amplint.flow.core.registry import About, Weight
 from amplint.flow.project.classes import Base
 from amplint.flow.project.components import components
 from amplint.flow.project.edges import Definition, definitions_in
-from amplint.flow.project.effects import Effects
+from amplint.flow.project.effects import OF_PYTHON, Effects
 from amplint.flow.project.signatures import takes
 from amplint.flow.state.values import ClassValue, FunctionValue
 from amplint.source.facts import facts_of
@@ -29,10 +29,6 @@ from amplint.source.project import ProjectFile
 
 MOST_FILES = 200
 """A method that is defined in more files has a name that says nothing."""
-OF_PYTHON = frozenset(
-    name for kind in (object, str, bytes, list, dict, set, tuple, int, float, type) for name in dir(kind)
-)
-"""The methods of Python's own types."""
 
 
 class CallGraph:

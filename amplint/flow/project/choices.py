@@ -1,13 +1,14 @@
 """What a name that a setting computes may be in a module: ``getattr(models, args.arch)``, ``models.__dict__[name]``.
 
-``choices.of(file)`` are the names of the functions and classes that the module offers and does not use itself: what a
-helper is to it, no setting names.
+``choices.of(file, 4)`` are the first names of the functions and classes that the module offers and does not use
+itself: what a helper is to it, no setting names.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
@@ -24,20 +25,24 @@ class Choices:
 
     def __init__(self, names: Names) -> None:
         self._names = names
-        self._known: dict[ProjectFile, list[str]] = {}
+        self._known: dict[tuple[ProjectFile, int], list[str]] = {}
         self._used: dict[ProjectFile, frozenset[str]] = {}
 
-    def of(self, file: ProjectFile) -> list[str]:
-        """The names, in the order of the text, each definition once."""
-        known = self._known.get(file)
+    def of(self, file: ProjectFile, most: int) -> list[str]:
+        """The first of the names, in the order of the text, each definition once: no file of a package that hands on
+        hundreds of modules is read for the others."""
+        known = self._known.get((file, most))
         if known is None:
-            found: dict[FunctionValue | ClassValue, str] = {}
-            for name in self._bound(file, _DEEPEST):
-                meaning = self._meaning(file, name)
-                if meaning is not None and name not in self._used_in(meaning.file):
-                    found.setdefault(meaning, name)
-            known = self._known[file] = list(found.values())
+            known = self._known[(file, most)] = list(islice(self._offered(file), most))
         return known
+
+    def _offered(self, file: ProjectFile) -> Iterator[str]:
+        seen: set[FunctionValue | ClassValue] = set()
+        for name in self._bound(file, _DEEPEST):
+            meaning = self._meaning(file, name)
+            if meaning is not None and meaning not in seen and name not in self._used_in(meaning.file):
+                seen.add(meaning)
+                yield name
 
     def _bound(self, file: ProjectFile, depth: int) -> Iterator[str]:
         bindings = facts_of(file.outline).bindings

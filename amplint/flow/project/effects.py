@@ -7,10 +7,14 @@ graph, without depth or order: recursive functions share what any of them meets.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from io import TextIOWrapper
+from logging import Logger
+from pathlib import Path
 
 from amplint.amp.ops import minding_regions
 from amplint.amp.packages import WITHOUT_TENSORS
@@ -27,6 +31,27 @@ _NOTHING = About()
 _NOWHERE = Steps()
 _BY_TYPE = "enters by type"
 """The tag of what calls a method of which there are too many, some of them with an ENTRY key."""
+OF_PYTHON = frozenset(
+    name
+    for kind in (
+        object,
+        str,
+        bytes,
+        list,
+        dict,
+        set,
+        tuple,
+        int,
+        float,
+        type,
+        re.Match,
+        TextIOWrapper,
+        Path,
+        Logger,
+    )
+    for name in dir(kind)
+)
+"""The methods of Python's own types."""
 _COMPUTES = "computes"
 """The tag of what may run an op of torch."""
 
@@ -124,6 +149,7 @@ class Effects:
         self.keys = keys_of(registry)
         self._judged = judged
         self._possible = _Closed(self._possibly, self._after)
+        self._told = _Closed(self.own, self._after_telling)
         self._sure = _Closed(self.own, self._surely_after)
         self._enters: dict[Definition, bool] = {}
         self._nodes: dict[Definition, _Node] = {}
@@ -136,6 +162,11 @@ class Effects:
     def sure_weight(self, definition: Definition) -> Weight:
         """The greatest weight of what the text names."""
         return _weight(self._sure.of(definition))
+
+    def told_weight(self, definition: Definition) -> Weight:
+        """The greatest weight of what the text names, and of methods whose names tell something: ``match.end()`` is no
+        call of ``Trainer.end``."""
+        return _weight(self._told.of(definition))
 
     def enters(self, definition: Definition) -> bool:
         """Whether a walk of a definition can meet an ENTRY key. A method that is called on something out of sight is
@@ -157,7 +188,13 @@ class Effects:
             return False
         constructor = self.edges.classes.find_method(owner, "__init__")
         casts = self._sure.of(constructor).tags if constructor not in (None, definition) else frozenset()
-        others = (method for method in self.edges.classes.all_methods(owner) if method != definition)
+        others = (
+            method
+            for method in self.edges.classes.all_methods(owner)
+            # its own ``half`` calls the inherited one and casts nothing that it holds
+            if method != definition
+            and self.keys.of_method(_name(method) or "").tags.isdisjoint((HALF, TO_HALF))
+        )
         return not casts.union(*(self.own(method).tags for method in others)).isdisjoint((HALF, TO_HALF))
 
     def _enters_by_type(self, definition: Definition) -> bool:
@@ -291,6 +328,11 @@ class Effects:
         steps = self.steps(definition)
         return [*steps.sure, *steps.possible, *self._built(definition)]
 
+    def _after_telling(self, definition: Definition) -> list[Definition]:
+        steps = self.steps(definition)
+        methods = (part for part in steps.possible if _name(part) not in OF_PYTHON)
+        return [*steps.sure, *methods, *self._built(definition)]
+
     def _built(self, definition: Definition) -> Iterator[Definition]:
         """What the registries that a definition uses hold: ``LOSSES.build(name)`` may be each of the losses. What puts
         something into one, or is in it by its decorator, builds nothing by that."""
@@ -382,6 +424,10 @@ class _Closed:
                     effect = effect.and_of(self._known[after])
         for part in component:
             self._known[part] = effect
+
+
+def _name(method: Definition) -> str | None:
+    return method.outline.name if isinstance(method, FunctionValue) and method.outline is not None else None
 
 
 def _weight(effect: Effect) -> Weight:

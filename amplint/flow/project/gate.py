@@ -23,10 +23,9 @@ from pathlib import Path
 
 from amplint.amp.tokens import BESIDE_HALF, HALF, SCALES_LOSSES
 from amplint.flow.core.registry import About, Registry, Weight
-from amplint.flow.project.callgraph import OF_PYTHON
 from amplint.flow.project.classes import Classes
 from amplint.flow.project.edges import CALLED, Edges
-from amplint.flow.project.effects import Effects, keys_of
+from amplint.flow.project.effects import OF_PYTHON, Effects, keys_of
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.names import Names
 from amplint.flow.state.values import ClassValue, External, FunctionValue
@@ -206,9 +205,16 @@ def _methods(effects: Effects, value: ClassValue, *, sure: bool) -> Iterator[str
                 if (
                     not name.startswith("_")
                     and name not in CALLED
+                    and not _is_token(effects.keys.of_method(name))
                     and (made or _leads(effects, method, sure=sure))
                 ):
                     yield name
+
+
+def _is_token(about: About) -> bool:
+    """Whether the gate asks for a method by itself, ``half``: a class that has one of its own, and calls the inherited
+    one there, is no reason to read what makes its objects."""
+    return about.weight >= Weight.ENTRY or HALF in about.tags
 
 
 def entry_names(effects: Effects, file: ProjectFile, *, sure: bool = False) -> frozenset[str]:
@@ -246,7 +252,7 @@ def _leads(effects: Effects, meaning: object, *, sure: bool = False) -> bool:
         case External(name=name):
             return effects.keys.of_name(name).weight >= Weight.ENTRY
         case FunctionValue():
-            return (effects.sure_weight if sure else effects.weight)(meaning) >= Weight.ENTRY
+            return (effects.sure_weight if sure else effects.told_weight)(meaning) >= Weight.ENTRY
         case Assigned():
             value = Assigned(meaning.file, meaning.name)
             named = (*effects.edges.of(value).sure, *effects.held.get(value, ()))

@@ -11,6 +11,11 @@ from amplint.flow.state.values import ClassValue, FunctionValue
 from amplint.source.facts import facts_of
 from amplint.source.project import ProjectFile
 
+_WITHOUT_METHODS = frozenset(
+    {"builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol", "typing_extensions.Protocol"}
+)
+"""Bases outside that bring no method of a name that somebody would choose."""
+
 
 class Hierarchy:
     """The classes of some files, in the order of the files and their lines."""
@@ -56,7 +61,8 @@ class Hierarchy:
 
 class Concrete:
     """What an object may be that is said to be one of a class, those of tests and the like left out: of
-    ``class Trainer(ABC)`` with one ``class GANTrainer(Trainer)`` in sight, one of the latter."""
+    ``class Trainer(ABC)`` with one ``class GANTrainer(Trainer)`` in sight, one of the latter. A class is abstract, too,
+    if it calls a method of its object that only classes below have."""
 
     def __init__(self, hierarchy: Hierarchy, in_passing: Callable[[Path], bool]) -> None:
         """``in_passing`` tells the files of tests and the like."""
@@ -88,4 +94,32 @@ class Concrete:
             if self._classes.is_abstract(method)
         }
         found = (self._classes.find_method(value, name) for name in names)
-        return any(method is not None and self._classes.is_abstract(method) for method in found)
+        if any(method is not None and self._classes.is_abstract(method) for method in found):
+            return True
+        return any(self._is_left_open(value, name) for name in sorted(self._called_on_self(value)))
+
+    def _is_left_open(self, value: ClassValue, name: str) -> bool:
+        """Whether classes below have a method that the class itself lacks, whatever it inherits."""
+        bases = self._classes.bases(value)
+        return (
+            bool(self._hierarchy.overriding(value, name))
+            and self._classes.find_method(value, name) is None
+            and self._classes.find_method(value, "__getattr__") is None
+            and self._classes.attribute(value, name) is None
+            and all(isinstance(base, ClassValue) or base.name in _WITHOUT_METHODS for base in bases)
+        )
+
+    def _called_on_self(self, value: ClassValue) -> set[str]:
+        """What methods call on their object, ``self.loss(y)``, and neither set nor ask for."""
+        called: set[str] = set()
+        known: set[str] = set()
+        for method in self._classes.all_methods(value):
+            if method.outline is None or self._classes.kind(method) == "staticmethod":
+                continue
+            body = facts_of(method.file.outline).of(method.outline).body
+            own = f"{method.outline.parameters[0]}." if method.outline.parameters else "."
+            called |= {
+                call.name for call in body.calls if call.name is not None and call.name.startswith(own)
+            }
+            known |= body.loads | body.stores.keys()
+        return {name.partition(".")[2] for name in called - known if name.count(".") == 1}

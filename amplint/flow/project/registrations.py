@@ -24,6 +24,7 @@ from amplint.flow.core.machine import Lines
 from amplint.flow.project.edges import Definition, Edges
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.state.values import ClassValue, External, FunctionValue
+from amplint.source.bodies import Body
 from amplint.source.facts import Scope, facts_of
 from amplint.source.outline import ClassOutline, FunctionOutline, dotted
 from amplint.source.project import ProjectFile
@@ -32,6 +33,9 @@ MOST_REGISTERED = 100
 """What holds more is left alone: none of so many is likelier than the others."""
 MOST_FILES = 100
 """A name that more files import is no registry."""
+
+_READING = frozenset({"get", "keys", "values", "items"})
+"""Methods of a dict that put nothing into it."""
 
 Registered = ClassValue | FunctionValue | Lines
 
@@ -69,8 +73,9 @@ class Registrations:
         for part in facts_of(file.outline).functions:
             if part.owner is None and "." not in part.qualified and _may_decorate(file, part):
                 function = self._edges.names.function(file, part)
-                parts = [function, *(one for one in self._edges.of(function).sure if one.file is file)]
-                if any(registry in self._edges.of(one).sure for one in parts):
+                within = (one for one in self._edges.of(function).sure if one.file is file)
+                parts = [function, *(one for one in within if isinstance(one, FunctionValue))]
+                if any(registry in filled_in(self._edges, one) for one in parts):
                     found[part.name] = function
         return found
 
@@ -161,8 +166,32 @@ def _filled_by(edges: Edges, file: ProjectFile, name: str) -> Iterator[Assigned]
                     yield Assigned(owner, of)
             case FunctionValue() if decorates(meaning):
                 within = [one for one in edges.of(meaning).sure if isinstance(one, FunctionValue)]
-                used = (one for part in (meaning, *within) for one in edges.of(part).sure)
-                yield from (one for one in used if isinstance(one, Assigned) and _is_of_project(edges, one))
+                filled = {one: None for part in (meaning, *within) for one in filled_in(edges, part)}
+                yield from (one for one in filled if _is_of_project(edges, one))
+
+
+def filled_in(edges: Edges, function: FunctionValue) -> list[Assigned]:
+    """The names of modules into whose values a function may put something: under a key, by a method, or by a function
+    that it hands them to. What is only looked up in, ``LOSSES[name]``, ``name in LOSSES``, is not filled."""
+    if function.outline is None:
+        return []
+    body = facts_of(function.file.outline).of(function.outline).body
+    names = {name for name, _ in body.puts}
+    for call in body.calls:
+        owner, dot, method = (call.name or "").rpartition(".")
+        if dot and method not in _READING:
+            names.add(owner)
+        handed = [*call.node.args, *(word.value for word in call.node.keywords)]
+        if handed and call.name is not None and not _is_outside(edges, function, call.name):
+            names |= {name for value in handed if (name := dotted(value)) is not None}
+    for name in names & body.stores.keys():  # ``table = TABLES[kind]``
+        names |= Body([store.value for store in body.stores[name] if store.value is not None]).loads
+    found = (one for name in sorted(names) for one in edges.named(function.file, name, function.outline))
+    return list(dict.fromkeys(Assigned(one.file, one.name) for one in found if isinstance(one, Assigned)))
+
+
+def _is_outside(edges: Edges, function: FunctionValue, name: str) -> bool:
+    return any(isinstance(one, External) for one in edges.named(function.file, name, function.outline))
 
 
 def _is_of_project(edges: Edges, value: Assigned) -> bool:

@@ -155,9 +155,9 @@ class View:
             return found.file, found.name
         return self._value(file, found)
 
-    def choices(self, file: ProjectFile) -> Sequence[str]:
-        """The names that a setting may choose among in a module."""
-        return self._choices.of(file)
+    def choices(self, file: ProjectFile, most: int) -> Sequence[str]:
+        """The first names that a setting may choose among in a module."""
+        return self._choices.of(file, most)
 
     def resolve(self, file: ProjectFile, dotted: str) -> Value | None:
         """What a dotted name means in a file, where no statement has to be walked for it."""
