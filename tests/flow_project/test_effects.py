@@ -267,6 +267,14 @@ def picks(cls):
 @picks
 class Five:
   def __init__(self): torch.autocast()
+where = {}
+def holds(cls, where=None):
+  where["a"] = cls
+  return cls
+@holds
+class Six:
+  def __init__(self): torch.autocast()
+def by_parameter(key): return where[key]()
 def by_helper(key): return HANDED[key]()
 def by_local_name(key): return PICKED["all"][key]()
 """
@@ -275,7 +283,7 @@ def by_local_name(key): return PICKED["all"][key]()
 def test_what_a_registry_holds_is_met_where_it_is_used(draw: Draw) -> None:
     tree = draw({"a.py": REGISTRIES})
     names = ["by_decorator", "by_function", "by_item", "directly", "register", "logs", "only_asks"]
-    names += ["by_helper", "by_local_name"]
+    names += ["by_helper", "by_local_name", "by_parameter"]
     found = {name for name in names if effects(tree).enters(tree.function("a.py", name))}
     assert found == {"by_decorator", "by_function", "by_item", "by_helper", "by_local_name"}
 

@@ -96,17 +96,22 @@ class Concrete:
         found = (self._classes.find_method(value, name) for name in names)
         if any(method is not None and self._classes.is_abstract(method) for method in found):
             return True
-        return any(self._is_left_open(value, name) for name in sorted(self._called_on_self(value)))
-
-    def _is_left_open(self, value: ClassValue, name: str) -> bool:
-        """Whether classes below have a method that the class itself lacks, whatever it inherits."""
-        bases = self._classes.bases(value)
-        return (
-            bool(self._hierarchy.overriding(value, name))
+        return self._is_whole(value) and any(
+            self._hierarchy.overriding(value, name)
             and self._classes.find_method(value, name) is None
-            and self._classes.find_method(value, "__getattr__") is None
             and self._classes.attribute(value, name) is None
-            and all(isinstance(base, ClassValue) or base.name in _WITHOUT_METHODS for base in bases)
+            for name in sorted(self._called_on_self(value))
+        )
+
+    def _is_whole(self, value: ClassValue) -> bool:
+        """Whether others inherit from a class, and it has no methods but those in sight."""
+        return (
+            value in self._hierarchy.below
+            and self._classes.find_method(value, "__getattr__") is None
+            and all(
+                isinstance(base, ClassValue) or base.name in _WITHOUT_METHODS
+                for base in self._classes.bases(value)
+            )
         )
 
     def _called_on_self(self, value: ClassValue) -> set[str]:

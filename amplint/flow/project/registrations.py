@@ -182,7 +182,7 @@ def filled_in(edges: Edges, function: FunctionValue) -> list[Assigned]:
         if dot and method not in _READING:
             names.add(owner)
         handed = [*call.node.args, *(word.value for word in call.node.keywords)]
-        if handed and call.name is not None and not _is_outside(edges, function, call.name):
+        if handed and call.name is not None and not _is_builtin(edges, function, call.name):
             names |= {name for value in handed if (name := dotted(value)) is not None}
     for name in names & body.stores.keys():  # ``table = TABLES[kind]``
         names |= Body([store.value for store in body.stores[name] if store.value is not None]).loads
@@ -190,8 +190,9 @@ def filled_in(edges: Edges, function: FunctionValue) -> list[Assigned]:
     return list(dict.fromkeys(Assigned(one.file, one.name) for one in found if isinstance(one, Assigned)))
 
 
-def _is_outside(edges: Edges, function: FunctionValue, name: str) -> bool:
-    return any(isinstance(one, External) for one in edges.named(function.file, name, function.outline))
+def _is_builtin(edges: Edges, function: FunctionValue, name: str) -> bool:
+    found = edges.named(function.file, name, function.outline)
+    return any(isinstance(one, External) and one.name.startswith("builtins.") for one in found)
 
 
 def _is_of_project(edges: Edges, value: Assigned) -> bool:
