@@ -10,7 +10,7 @@ from keys import registry
 from amplint.amp.tokens import BESIDE_HALF, HALF
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.project.effects import Effects
-from amplint.flow.project.gate import entry_names, tokens, users
+from amplint.flow.project.gate import Leading, tokens, users
 from amplint.source.gate import has_words, identifiers, passes
 
 
@@ -240,7 +240,7 @@ def test_names_that_lead_to_amp(draw: Draw) -> None:
         }
     )
     effects = Effects(tree.edges(), registry())
-    assert entry_names(effects, tree.file("a.py")) == {"autocast", "f", "h"}
+    assert Leading(effects).names(tree.file("a.py")) == {"autocast", "f", "h"}
 
 
 def test_names_that_stars_give(draw: Draw) -> None:
@@ -254,5 +254,5 @@ def test_names_that_stars_give(draw: Draw) -> None:
         }
     )
     effects = Effects(tree.edges(), registry())
-    assert entry_names(effects, tree.file("a.py")) == {"h", "l", "m", "_h"}
-    assert entry_names(effects, tree.file("d.py")) == {"h", "l", "m", "_h"}
+    assert Leading(effects).names(tree.file("a.py")) == {"h", "l", "m", "_h"}
+    assert Leading(effects).names(tree.file("d.py")) == {"h", "l", "m", "_h"}

@@ -168,6 +168,10 @@ class Effects:
         call of ``Trainer.end``."""
         return _weight(self._told.of(definition))
 
+    def told_tags(self, definition: Definition) -> frozenset[str]:
+        """All tags of that."""
+        return self._told.of(definition).tags
+
     def enters(self, definition: Definition) -> bool:
         """Whether a walk of a definition can meet an ENTRY key. A method that is called on something out of sight is
         among what it can meet if its class is named on the way (rapid type analysis): where nothing makes such an

@@ -129,22 +129,23 @@ def _wanted(
     """The names that lead to ENTRY keys, each with the modules or classes that have it, but for those that were asked
     for. ``sure``: the text shows that they do, and the class or module has to be named."""
     wanted: dict[bytes, set[bytes]] = {}
+    leading = Leading(effects, sure=sure)
     judged = {file.path for file in effects.edges.files}
     for file in effects.edges.files:
         module = module_of(file.display)
-        methods = entry_methods(effects, file, sure=sure)
-        names = {(name, module) for name in entry_names(effects, file, sure=sure)} | methods
+        methods = leading.methods(file)
+        names = {(name, module) for name in leading.names(file)} | methods
         packages = file.module.split(".")  # one of which may hand a class on
         names |= {
             (form.format(name), place)
-            for name in entry_classes(effects, file, sure=sure)
+            for name in leading.classes(file)
             for form in _OF_CLASSES
             for place in packages
         }
         if not sure:
             # an object may be handed to a file that names no class
             names |= {(name, name[1:]) for name, _ in methods if _is_telling(effects, name[1:], judged)}
-            names |= {(f"({name}", place) for name in training_classes(effects, file) for place in packages}
+            names |= {(f"({name}", place) for name in leading.training_classes(file) for place in packages}
         for name, place in ((name.encode(), place.encode()) for name, place in names):
             if (name, place) not in asked:
                 asked.add((name, place))
@@ -160,107 +161,129 @@ def _is_telling(effects: Effects, method: str, judged: Collection[Path]) -> bool
     return all(path in judged for path in effects.edges.names.project.files_defining(method))
 
 
-def entry_methods(effects: Effects, file: ProjectFile, *, sure: bool = False) -> set[tuple[str, str]]:
-    """The methods that may lead to an ENTRY key, inherited ones included, each with its class:
-    ``{(".fit", "Trainer")}``; all of them where the constructor does."""
-    return {
-        (f".{name}", outline.name)
-        for outline in facts_of(file.outline).classes
-        for name in _methods(effects, ClassValue(file, outline), sure=sure)
-    }
+class Leading:
+    """What of some files leads to ENTRY keys. ``sure``: the text shows that it does."""
 
+    def __init__(self, effects: Effects, *, sure: bool = False) -> None:
+        self._effects = effects
+        self._classes = effects.edges.classes
+        self._weight = effects.sure_weight if sure else effects.told_weight
+        self._own_methods: dict[ClassValue, tuple[frozenset[str], frozenset[str]]] = {}
+        self._scaling: dict[ClassValue, bool] = {}
 
-def entry_classes(effects: Effects, file: ProjectFile, *, sure: bool = False) -> set[str]:
-    """The classes of a module whose objects do something with AMP: whoever makes one may hand it to what calls a
-    method of it."""
-    return {
-        outline.name
-        for outline in facts_of(file.outline).classes
-        if _leads(effects, ClassValue(file, outline))
-        or any(_methods(effects, ClassValue(file, outline), sure=sure))
-    }
+    def methods(self, file: ProjectFile) -> set[tuple[str, str]]:
+        """The methods that may lead to an ENTRY key, inherited ones included, each with its class:
+        ``{(".fit", "Trainer")}``; all of them where the constructor does."""
+        return {
+            (f".{name}", outline.name)
+            for outline in facts_of(file.outline).classes
+            for name in self._methods(ClassValue(file, outline))
+        }
 
+    def classes(self, file: ProjectFile) -> set[str]:
+        """The classes of a module whose objects do something with AMP: whoever makes one may hand it to what calls a
+        method of it."""
+        return {
+            outline.name
+            for outline in facts_of(file.outline).classes
+            if self._leads(ClassValue(file, outline)) or self._methods(ClassValue(file, outline))
+        }
 
-def training_classes(effects: Effects, file: ProjectFile) -> set[str]:
-    """The classes of a module that have or inherit a method which scales losses: what derives from one may fill in what
-    the others call."""
-    return {
-        outline.name
-        for outline in facts_of(file.outline).classes
-        if any(
-            SCALES_LOSSES in effects.tags(method) and effects.weight(method) >= Weight.ENTRY
-            for method in effects.edges.classes.all_methods(ClassValue(file, outline))
-        )
-    }
+    def training_classes(self, file: ProjectFile) -> set[str]:
+        """The classes of a module that have or inherit a method which scales losses: what derives from one may fill in
+        what the others call."""
+        return {
+            outline.name
+            for outline in facts_of(file.outline).classes
+            if any(
+                isinstance(base, ClassValue) and self._scales(base)
+                for base in self._classes.bases(ClassValue(file, outline))
+            )
+        }
 
+    def _scales(self, value: ClassValue) -> bool:
+        """Whether a method of the class itself scales losses."""
+        if value not in self._scaling:
+            self._scaling[value] = any(
+                SCALES_LOSSES in self._effects.told_tags(method) and self._weight(method) >= Weight.ENTRY
+                for method in self._classes.methods(value).values()
+            )
+        return self._scaling[value]
 
-def _methods(effects: Effects, value: ClassValue, *, sure: bool) -> Iterator[str]:
-    """The methods of a class that lead to an ENTRY key, or all where the constructor does. None of them are those that
-    Python or torch calls, since most files that name a model only use it, and those that a class keeps to itself."""
-    classes = effects.edges.classes
-    made = _leads(effects, classes.find_method(value, "__init__"), sure=sure)
-    for base in classes.bases(value):
-        if isinstance(base, ClassValue):
-            for name, method in classes.methods(base).items():
-                if (
-                    not name.startswith("_")
-                    and name not in CALLED
-                    and not _is_token(effects.keys.of_method(name))
-                    and (made or _leads(effects, method, sure=sure))
-                ):
-                    yield name
+    def _methods(self, value: ClassValue) -> set[str]:
+        """The methods of a class that lead to an ENTRY key, or all where the constructor does."""
+        made = self._leads(self._classes.find_method(value, "__init__"))
+        found: set[str] = set()
+        for base in self._classes.bases(value):
+            if isinstance(base, ClassValue):
+                every, leading = self._methods_of(base)
+                found |= every if made else leading
+        return found
+
+    def _methods_of(self, value: ClassValue) -> tuple[frozenset[str], frozenset[str]]:
+        """The methods that a class defines itself, and those of them that lead to an ENTRY key. None of them are those
+        that Python or torch calls, since most files that name a model only use it, and those that a class keeps to
+        itself."""
+        known = self._own_methods.get(value)
+        if known is None:
+            every = {
+                name: method
+                for name, method in self._classes.methods(value).items()
+                if not name.startswith("_")
+                and name not in CALLED
+                and not _is_token(self._effects.keys.of_method(name))
+            }
+            leading = frozenset(name for name, method in every.items() if self._leads(method))
+            known = self._own_methods[value] = (frozenset(every), leading)
+        return known
+
+    def names(self, file: ProjectFile) -> frozenset[str]:
+        """The names of functions and values of a module that may lead to an ENTRY key: its own, and those of the
+        project that it hands on. Of what stars give each module is asked once, and not each name of each star."""
+        found = set(self._own_names(file))
+        seen, pending = {file.path}, [file]
+        while pending:
+            inner = pending.pop()
+            for star in facts_of(inner.outline).bindings.stars:
+                source = self._effects.edges.names.starred(inner, star)
+                if source is None or source.path in seen:
+                    continue
+                seen.add(source.path)
+                pending.append(source)
+                exports = facts_of(source.outline).exports
+                found |= {
+                    name
+                    for name in self._own_names(source)
+                    if (not name.startswith("_") if exports is None else name in exports)
+                }
+        return frozenset(found)
+
+    def _own_names(self, file: ProjectFile) -> Iterator[str]:
+        """Those of them that the module itself binds."""
+        names = self._effects.edges.names
+        for name in facts_of(file.outline).bindings.all:
+            if any(map(self._leads, names.global_meanings(file, name))):
+                yield name
+
+    def _leads(self, meaning: object) -> bool:
+        effects = self._effects
+        match meaning:
+            case External(name=name):
+                return effects.keys.of_name(name).weight >= Weight.ENTRY
+            case FunctionValue():
+                return self._weight(meaning) >= Weight.ENTRY
+            case Assigned():
+                value = Assigned(meaning.file, meaning.name)
+                named = (*effects.edges.of(value).sure, *effects.held.get(value, ()))
+                held = (one for one in named if isinstance(one, ClassValue))
+                return effects.sure_weight(value) >= Weight.ENTRY or any(map(self._methods, held))
+            case ClassValue():  # of a framework's trainer: whoever names it may train with it
+                bases = (base.name for base in self._classes.bases(meaning) if isinstance(base, External))
+                return any(effects.keys.of_name(base).weight >= Weight.ENTRY for base in bases)
+        return False
 
 
 def _is_token(about: About) -> bool:
     """Whether the gate asks for a method by itself, ``half``: a class that has one of its own, and calls the inherited
     one there, is no reason to read what makes its objects."""
     return about.weight >= Weight.ENTRY or HALF in about.tags
-
-
-def entry_names(effects: Effects, file: ProjectFile, *, sure: bool = False) -> frozenset[str]:
-    """The names of functions and values of a module that may lead to an ENTRY key: its own, and those of the project
-    that it hands on. Of what stars give each module is asked once, and not each name of each star."""
-    found = set(_own_entry_names(effects, file, sure))
-    seen, pending = {file.path}, [file]
-    while pending:
-        inner = pending.pop()
-        for star in facts_of(inner.outline).bindings.stars:
-            source = effects.edges.names.starred(inner, star)
-            if source is None or source.path in seen:
-                continue
-            seen.add(source.path)
-            pending.append(source)
-            exports = facts_of(source.outline).exports
-            found |= {
-                name
-                for name in _own_entry_names(effects, source, sure)
-                if (not name.startswith("_") if exports is None else name in exports)
-            }
-    return frozenset(found)
-
-
-def _own_entry_names(effects: Effects, file: ProjectFile, sure: bool) -> Iterator[str]:
-    """Those of them that the module itself binds."""
-    names = effects.edges.names
-    for name in facts_of(file.outline).bindings.all:
-        if any(_leads(effects, meaning, sure=sure) for meaning in names.global_meanings(file, name)):
-            yield name
-
-
-def _leads(effects: Effects, meaning: object, *, sure: bool = False) -> bool:
-    match meaning:
-        case External(name=name):
-            return effects.keys.of_name(name).weight >= Weight.ENTRY
-        case FunctionValue():
-            return (effects.sure_weight if sure else effects.told_weight)(meaning) >= Weight.ENTRY
-        case Assigned():
-            value = Assigned(meaning.file, meaning.name)
-            named = (*effects.edges.of(value).sure, *effects.held.get(value, ()))
-            held = (one for one in named if isinstance(one, ClassValue))
-            return effects.sure_weight(value) >= Weight.ENTRY or any(
-                any(_methods(effects, one, sure=sure)) for one in held
-            )
-        case ClassValue():  # of a framework's trainer: whoever names it may train with it
-            bases = (base.name for base in effects.edges.classes.bases(meaning) if isinstance(base, External))
-            return any(effects.keys.of_name(base).weight >= Weight.ENTRY for base in bases)
-    return False
