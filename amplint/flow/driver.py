@@ -352,7 +352,8 @@ class Driver:
         left = 2 * most  # for all the classes of its objects together
         for receiver in self._on(entry) if on is None else [self.interpreter.receiver_of(on)]:
             self.interpreter.make_room()
-            walk = self.walk_of(entry, min(most, max(left, FEWER)), receiver)
+            given = min(most, max(left, FEWER))
+            walk = self.walk_of(entry, given, receiver)
             if walk is None:
                 return
             left -= self.interpreter.steps
@@ -361,7 +362,7 @@ class Driver:
             place = _switched_off(walk.graph) if not _trains_itself(entry, walk.graph) else None
             if place is not None:
                 around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
-                assumed = self.interpreter.walk_function(entry, receiver, around, most)
+                assumed = self.interpreter.walk_function(entry, receiver, around, given)
                 if assumed is not None:
                     yield self._walked(entry, assumed)
 

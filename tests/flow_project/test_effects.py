@@ -292,6 +292,8 @@ def test_what_a_registry_holds_is_met_where_it_is_used(draw: Draw) -> None:
     ("method", "enters"),
     [
         ("def prepare(self): self.net = self.net.half()", True),
+        ("def setup(self):\n    super().setup()\n    self.net = self.net.half()", True),
+        ("def half(self): self.net = self.net.half()", True),
         ("def half(self): return super().half()", False),
     ],
 )

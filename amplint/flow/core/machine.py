@@ -181,7 +181,7 @@ class ProjectView(Protocol):
         """The names of the methods that a function calls on what its text does not tell."""
 
     def choices(self, file: ProjectFile, most: int) -> Sequence[str]:
-        """The names that a setting may choose among in a module."""
+        """The first names that a setting may choose among in a module."""
 
     def stored_by(self, function: FunctionValue) -> frozenset[str]:
         """The attributes of its first parameter that a method sets, what it calls of the same object included."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from io import TextIOWrapper
 from logging import Logger
-from pathlib import Path
 
 from amplint.amp.ops import minding_regions
 from amplint.amp.packages import WITHOUT_TENSORS
@@ -25,32 +24,15 @@ from amplint.flow.project.edges import Definition, Edges, Steps, definitions_in
 from amplint.flow.project.meanings import Assigned
 from amplint.flow.project.registrations import decorates, held
 from amplint.flow.state.values import ClassValue, FunctionValue
+from amplint.source.facts import facts_of
 from amplint.source.project import ProjectFile
 
 _NOTHING = About()
 _NOWHERE = Steps()
 _BY_TYPE = "enters by type"
 """The tag of what calls a method of which there are too many, some of them with an ENTRY key."""
-OF_PYTHON = frozenset(
-    name
-    for kind in (
-        object,
-        str,
-        bytes,
-        list,
-        dict,
-        set,
-        tuple,
-        int,
-        float,
-        type,
-        re.Match,
-        TextIOWrapper,
-        Path,
-        Logger,
-    )
-    for name in dir(kind)
-)
+_TYPES = (object, str, bytes, list, dict, set, tuple, int, float, type, re.Match, TextIOWrapper, Logger)
+OF_PYTHON = frozenset(name for kind in _TYPES for name in dir(kind))
 """The methods of Python's own types."""
 _COMPUTES = "computes"
 """The tag of what may run an op of torch."""
@@ -169,7 +151,7 @@ class Effects:
         return _weight(self._told.of(definition))
 
     def told_tags(self, definition: Definition) -> frozenset[str]:
-        """All tags of that."""
+        """All tags of what the text names, and of methods whose names tell something."""
         return self._told.of(definition).tags
 
     def enters(self, definition: Definition) -> bool:
@@ -195,11 +177,18 @@ class Effects:
         others = (
             method
             for method in self.edges.classes.all_methods(owner)
-            # its own ``half`` calls the inherited one and casts nothing that it holds
-            if method != definition
-            and self.keys.of_method(_name(method) or "").tags.isdisjoint((HALF, TO_HALF))
+            if method != definition and not self._is_cast(method)
         )
         return not casts.union(*(self.own(method).tags for method in others)).isdisjoint((HALF, TO_HALF))
+
+    def _is_cast(self, method: FunctionValue) -> bool:
+        """Whether a method stands for an inherited one that casts its object, and calls that: ``def half(self): return
+        super().half()`` casts nothing that the object holds."""
+        outline = method.outline
+        if outline is None or self.keys.of_method(outline.name).tags.isdisjoint((HALF, TO_HALF)):
+            return False
+        calls = facts_of(method.file.outline).of(outline).body.calls
+        return any(call.receiver == "super" and call.method == outline.name for call in calls)
 
     def _enters_by_type(self, definition: Definition) -> bool:
         met = Effect()
