@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -14,10 +15,14 @@ from amplint.confirm.patches import UNCOUNTED
 
 
 @contextlib.contextmanager
-def imported(name: str, then: Callable[[], None]) -> Iterator[None]:
+def imported(
+    name: str,
+    then: Callable[[], None],
+    during: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+) -> Iterator[None]:
     """Calls ``then`` when the module of this name has been imported, before its importer goes on. What it raises, the
-    import raises."""
-    finder = _Finder(name, then)
+    import raises. The module is run in the context ``during()``."""
+    finder = _Finder(name, then, during)
     sys.meta_path.insert(0, finder)
     try:
         yield
@@ -28,9 +33,12 @@ def imported(name: str, then: Callable[[], None]) -> Iterator[None]:
 class _Finder(MetaPathFinder):
     """Has the others find a module, and its loader call back."""
 
-    def __init__(self, name: str, then: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, then: Callable[[], None], during: Callable[[], AbstractContextManager[object]]
+    ) -> None:
         self._name = name
         self._then = then
+        self._during = during
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -42,7 +50,7 @@ class _Finder(MetaPathFinder):
         for finder in sys.meta_path:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
-                _call_back(spec.loader, self._then)
+                _call_back(spec.loader, self._then, self._during)
                 return spec
         return None
 
@@ -52,12 +60,15 @@ class _Finder(MetaPathFinder):
             sys.meta_path.remove(self)
 
 
-def _call_back(loader: Any, then: Callable[[], None]) -> None:
+def _call_back(
+    loader: Any, then: Callable[[], None], during: Callable[[], AbstractContextManager[object]]
+) -> None:
     original = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
         del loader.exec_module
-        original(module)
+        with during():
+            original(module)
         then()
 
     # a traceback or warning out of the module looks as ever

@@ -8,9 +8,10 @@ called for each function that runs, whosever it is: it goes once all that is ask
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -86,6 +87,19 @@ class LineCounts:
             monitoring.free_tool_id(monitoring.COVERAGE_ID)
         else:
             self._let_go()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Counts nothing of this thread meanwhile: importing torch calls a trace function a million times."""
+        if sys.gettrace() != self._trace:
+            yield
+            return
+        sys.settrace(None)
+        try:
+            yield
+        finally:
+            if self.active and sys.gettrace() is None:
+                sys.settrace(self._trace)
 
     @property
     def _is_content(self) -> bool:

@@ -109,14 +109,15 @@ class Session:
             self._begin()
             self._waiting = True
             Session.current = self
-            self._stop.enter_context(imported("torch", self._start_now))
+            self._stop.enter_context(imported("torch", self._start_now, self.lines.paused))
         self.release()
 
     def _start_now(self) -> None:
         if os.getpid() != self.process:
             self.go_on()
         try:
-            self.start()
+            with self.lines.paused():
+                self.start()
         except Unusable as error:
             self._waiting = False  # there is nothing to record
             sys.stderr.write(f"amplint: error: {error}\n")

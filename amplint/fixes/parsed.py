@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
-from libcst.metadata import CodeRange, PositionProvider
-from libcst.metadata.position_provider import PositionProvidingCodegenState
 
 from amplint.findings import Claim, Edit, Span
 from amplint.source.cells import line_name
 from amplint.source.decoding import split_lines
+from amplint.source.positions import Writing
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 T = TypeVar("T")
@@ -39,12 +38,11 @@ class Refusal(Exception):  # noqa: N818
 _STATEMENTS = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
 
 
-class _Writing(PositionProvidingCodegenState):
-    """Gives back the text of a module and notes all nodes on the way, in the order of the text, with their
-    places and parents. LibCST's metadata wrapper would walk the tree once for each of these and twice more."""
+class _Writing(Writing):
+    """Notes all nodes on the way as well, in the order of the text, and their parents."""
 
-    def __init__(self, indent: str, newline: str, places: PositionProvider) -> None:
-        super().__init__(indent, newline, places)
+    def __init__(self, module: cst.Module) -> None:
+        super().__init__(module)
         self.nodes: list[cst.CSTNode] = []
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.statements: dict[cst.CSTNode, tuple[int, int]] = {}
@@ -79,10 +77,9 @@ class ParsedFile:
             self.module = cst.parse_module(text)
         except cst.ParserSyntaxError as error:
             raise Refusal("LibCST cannot parse the whole file") from error
-        places = PositionProvider()
-        writing = _Writing(self.module.default_indent, self.module.default_newline, places)
+        writing = _Writing(self.module)
         self.module._codegen(writing)
-        self._positions = cast("dict[cst.CSTNode, CodeRange]", places._computed)
+        self._positions = writing.positions
         self._nodes = writing.nodes
         self._parents = writing.parents
         self._known_places: dict[_Block, dict[int, int]] = {}
@@ -126,7 +123,7 @@ class ParsedFile:
         """The smallest node of this class that holds a span."""
         best: Node | None = None
         for node in self._instances(kind):
-            if self._positions[node].start.line <= span.line:
+            if self._positions[id(node)].line <= span.line:
                 place = self.span(node)
                 if _within(span, place) and (best is None or _within(place, self.span(best))):
                     best = node
@@ -150,11 +147,11 @@ class ParsedFile:
 
     def span(self, node: cst.CSTNode) -> Span:
         """Where a node of ``module`` stands in the text; a statement without the comments above it."""
-        found = self._positions[node]
-        if not self._shifts and found.end.line <= len(self._code_lines):
-            return Span(found.start.line, found.start.column + 1, found.end.line, found.end.column + 1)
-        start = self._place(self._text_offset(self._offset_in_code(found.start.line, found.start.column)))
-        end = self._place(self._text_offset(self._offset_in_code(found.end.line, found.end.column)))
+        line, column, end_line, end_column = self._positions[id(node)]
+        if not self._shifts and end_line <= len(self._code_lines):
+            return Span(line, column + 1, end_line, end_column + 1)
+        start = self._place(self._text_offset(self._offset_in_code(line, column)))
+        end = self._place(self._text_offset(self._offset_in_code(end_line, end_column)))
         return Span(*start, *end)
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -298,7 +295,7 @@ class ParsedFile:
         """The nodes by the line on which they begin, the outer ones before those that they hold."""
         places: dict[int, list[cst.CSTNode]] = {}
         for node in self._nodes:
-            line = self.span(node).line if self._shifts else self._positions[node].start.line
+            line = self.span(node).line if self._shifts else self._positions[id(node)].line
             places.setdefault(line, []).append(node)
         return places
 

@@ -102,7 +102,7 @@ class AutocastBadDtype(FlowRule):
                 self._raises(dtype, "a number", NoFix("a number names no type"), report)
             case "torch.dtype" if isinstance(dtype.value, DType) and dtype.value.is_half:
                 # who chooses the type has the region run in float32 on purpose, where it does
-                report.withdraw(self, dtype.place.extent)
+                report.withdraw(self, dtype.place)
             case "torch.dtype" if isinstance(dtype.value, DType):
                 self._switched_off(event, dtype, dtype.value, report)
         return state
@@ -134,6 +134,6 @@ class AutocastBadDtype(FlowRule):
                 why="Torch prints a warning and the region is disabled.",
                 help="Write `torch.bfloat16`, or `enabled=False` if that is meant.",
                 level=Level.WARNING,
-                subject=dtype.place.extent if value is DType.FLOAT32 else None,
+                subject=dtype.place if value is DType.FLOAT32 else None,
                 builder=builder,
             )

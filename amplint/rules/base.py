@@ -83,11 +83,15 @@ class Report:
 
     def stands(self, draft: Draft) -> bool:
         """Whether nothing has refuted a draft."""
-        name = draft.rule.name
-        return (name, draft.subject) not in self.withdrawn and (name, draft.part_of) not in self.withdrawn
+        name, subject = draft.rule.name, draft.subject
+        if isinstance(subject, Place):  # the extents of places that nobody asks about are never worked out
+            places = (one for rule, one in self.withdrawn if rule == name and isinstance(one, Place))
+            return all(one.extent != subject.extent for one in places)
+        return (name, subject) not in self.withdrawn and (name, draft.part_of) not in self.withdrawn
 
     def withdraw(self, rule: Rule, subject: Hashable) -> None:
-        """Takes back what a rule says of a subject, at whatever entry point it was or will be said."""
+        """Takes back what a rule says of a subject, at whatever entry point it was or will be said. A place stands for
+        the piece of text."""
         self.withdrawn.add((rule.name, subject))
 
     def leave(self, rule: Rule, place: Place, reason: str) -> None:

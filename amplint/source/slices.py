@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
 
 from amplint.findings import Span
+from amplint.source.positions import Position, positions_of
 from amplint.source.quoting import on_one_line
 
 _NEWLINES = ("\r\n", "\n", "\r")
@@ -31,7 +31,7 @@ class Slice:
             text = f"if True:{newline}{text}"
             self._shift -= 1
         self.module = cst.parse_module(text)
-        self._positions: dict[cst.CSTNode, object] | None = None
+        self._positions: dict[int, Position] | None = None
 
     @property
     def body(self) -> list[cst.BaseStatement]:
@@ -44,15 +44,9 @@ class Slice:
     def span(self, node: cst.CSTNode) -> Span:
         """Where a node of this slice stands in the file. Positions are computed on the first call."""
         if self._positions is None:
-            wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
-            self._positions = dict(wrapper.resolve(PositionProvider))
-        found = self._positions[node]
-        return Span(
-            found.start.line + self._shift,  # type: ignore[attr-defined]
-            found.start.column + 1,  # type: ignore[attr-defined]
-            found.end.line + self._shift,  # type: ignore[attr-defined]
-            found.end.column + 1,  # type: ignore[attr-defined]
-        )
+            self._positions = positions_of(self.module)
+        line, column, end_line, end_column = self._positions[id(node)]
+        return Span(line + self._shift, column + 1, end_line + self._shift, end_column + 1)
 
     def code(self, node: cst.CSTNode) -> str:
         """The text of a node on one line, shortened."""

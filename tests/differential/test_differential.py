@@ -12,7 +12,7 @@ import pytest
 from generator import program
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "differential.py"
-PROGRAMS = int(os.environ.get("AMPLINT_PROGRAMS", "500"))
+PROGRAMS = int(os.environ.get("AMPLINT_PROGRAMS", "200"))
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 

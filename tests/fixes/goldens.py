@@ -13,14 +13,18 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from amplint.catalog import UNUSED_SUPPRESSION
+from amplint.check import CheckResult, check_views
 from amplint.config import Settings
 from amplint.findings import Finding
 from amplint.fixing import fix
-from amplint.scope import alone
+from amplint.scope import View, alone
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RULES = (
@@ -111,21 +115,48 @@ def assembled(program: Path, kind: str, folder: Path) -> Path:
     return folder / program.name if program.is_file() else folder
 
 
+Fixed = tuple[dict[str, str], list[Finding], list[str]]
+"""The texts after fixing, what is left of the findings of the rule, and what amplint says of itself."""
+
+
+def fixed(program: Path, *, unsafe: bool) -> Fixed:
+    """What fixing makes of a fixture."""
+    return _runs(program)[0 if unsafe else 1]
+
+
+def fixed_again(program: Path) -> Fixed:
+    """What fixing makes of the goldens of a fixture."""
+    return _runs(program)[2]
+
+
 @cache
-def fixed(program: Path, *, unsafe: bool) -> tuple[dict[str, str], list[Finding], list[str]]:
-    """The texts after fixing a copy of a fixture, what is left of the findings of its rule, and what amplint
-    says of itself."""
-    with tempfile.TemporaryDirectory() as name:
+def _runs(program: Path) -> tuple[Fixed, Fixed, Fixed]:
+    rule = rule_of(program)
+    with tempfile.TemporaryDirectory() as name, patch("amplint.fixing.check_views", _each_text_once()):
         folder = Path(name)
         for source in sources(program):
             shutil.copy(source, folder)
-        return fix_folder(folder, rule_of(program), unsafe=unsafe)
+        every, safe = (fix_folder(folder, rule, unsafe=unsafe, write=False) for unsafe in (True, False))
+        assembled(program, ".fixed", folder)
+        return every, safe, fix_folder(folder, rule, unsafe=True, write=False)
 
 
-def fix_folder(
-    folder: Path, rule: str, *, unsafe: bool, line_length: int = 0
-) -> tuple[dict[str, str], list[Finding], list[str]]:
-    """As ``fixed``, for the files in a folder, which are changed."""
+def _each_text_once() -> Callable[..., CheckResult]:
+    """Lints each state of the files of a project once."""
+    known: dict[object, CheckResult] = {}
+
+    def check(views: Sequence[View], *, changed: Mapping[str, bytes], **others: Any) -> CheckResult:
+        paths = [path for view in views for path in view.project]
+        state = tuple((path, changed.get(path) or Path(path).read_bytes()) for path in paths)
+        if state not in known:
+            known[state] = check_views(views, changed=changed, **others)
+        return known[state]
+
+    return check
+
+
+def fix_folder(folder: Path, rule: str, *, unsafe: bool, line_length: int = 0, write: bool = True) -> Fixed:
+    """What fixing makes of the files in a folder, which are changed if that is not kept from them."""
     select = ("ALL",) if rule == UNUSED_SUPPRESSION[1] else (rule,)  # it judges comments for rules that ran
     settings = Settings(
         root=folder,
@@ -136,10 +167,12 @@ def fix_folder(
         line_length=line_length,
     )
     fixing = fix([alone([str(folder)], settings)], unsafe=unsafe, jobs=1)
-    fixing.write()
+    if write:
+        fixing.write()
     problems = [crash.reason for crash in fixing.result.crashes] + list(fixing.skipped.values())
     problems += [finding.fix_note for finding in fixing.unmade]
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+    texts |= {Path(change.path).name: change.after.decode() for change in fixing.changes}
     return texts, [finding for finding in fixing.result.findings if finding.name == rule], problems
 
 

@@ -9,13 +9,11 @@ from goldens import (
     FIXTURES,
     KINDS,
     RULES,
-    assembled,
     expected,
-    fix_folder,
     fixed,
+    fixed_again,
     golden,
     programs,
-    rule_of,
     sources,
 )
 
@@ -48,9 +46,8 @@ def test_what_is_left_has_no_fix_but_a_reason(program: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ALL, ids=_id)
-def test_fixing_twice_changes_nothing(program: Path, tmp_path: Path) -> None:
-    assembled(program, ".fixed", tmp_path)
-    texts, _, problems = fix_folder(tmp_path, rule_of(program), unsafe=True)
+def test_fixing_twice_changes_nothing(program: Path) -> None:
+    texts, _, problems = fixed_again(program)
     assert problems == []
     assert texts == expected(program, ".fixed")
 
