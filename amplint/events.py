@@ -218,6 +218,8 @@ class Operand:
     element: tuple[Hashable, ...] = ()
     """Which part of a module's output it comes from, where only the whole is known to be half: keys, positions, names
     of attributes. Only the flow tells."""
+    constant: bool = False
+    """Whether it is no tensor: a number, text, None, or several of these. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def harm_of(event: Op, torch: Bounds, *, strict: bool = False) -> Harm | None:
         also = tuple(other.place for other in event.operands[:2] if other in halves and other is not operand)
     elif _promotes(event, others):
         return None
-    if not sure and event.sensitivity != "loss":
+    if not sure and not _is_of_a_loss(event):
         return None
     if event.name in OF_LOG_PROBABILITIES and _on_cuda(operand):
         return None  # log-probabilities leave a region in float32; what is half here belongs to another way
@@ -186,6 +186,15 @@ def harm_of(event: Op, torch: Bounds, *, strict: bool = False) -> Harm | None:
     return Harm(operand, effect, why, remedy, place=place, floating=floating, also=also)
 
 
+def _is_of_a_loss(event: Op) -> bool:
+    """Whether the op is a loss, or the part of one by which it is computed in half precision: cross entropy is the
+    logarithm of a softmax, and a choice. Where no gradients are taken, that is as often a figure to look at."""
+    if event.sensitivity == "softmax":
+        return event.gradients and event.name not in _PROBABILITIES
+    is_logarithm = event.sensitivity == "exponential" and event.softened is not None
+    return event.sensitivity == "loss" or (event.gradients and is_logarithm)
+
+
 def _lacks_kernel(event: Op, operand: Operand, torch: Bounds) -> bool:
     """Whether the op takes no half precision: as it was measured, or by its kind, since some of linalg were not."""
     if event.sensitivity == "linalg":
@@ -209,7 +218,7 @@ def _promotes(event: Op, others: list[Operand]) -> bool:
     """Whether another operand lifts the op to float32, or may do so."""
     if event.name in INTEGER_TARGETS or event.sensitivity not in ("loss", "norm"):
         return any(other.dtype is DType.FLOAT32 for other in others) and event.name not in INTEGER_TARGETS
-    return any(other.dtype is None or not other.dtype.is_half for other in others)
+    return any(not other.constant and (other.dtype is None or not other.dtype.is_half) for other in others)
 
 
 def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from amplint.amp.ops import INTEGERS
 from amplint.amp.tokens import HALF
 from amplint.events import DType
@@ -93,6 +95,13 @@ def dtype_in(value: Value | None) -> DTypeValue | None:
             known = TENSOR_TYPES.get(name.rpartition(".")[2])
             return DTypeValue(known) if known is not None and name.startswith("torch.") else None
     return None
+
+
+def asked_of(arguments: Arguments, others: Iterable[Value]) -> Value | None:
+    """The type that an op is asked to compute in: ``dtype=torch.float32``, or the one among its other operands, as in
+    ``torch.log_softmax(x, 1, torch.float32)``."""
+    asked = arguments.keyword("dtype")
+    return asked if asked is not None else next((one for one in others if isinstance(one, DTypeValue)), None)
 
 
 def default_dtype(api: Api) -> DType | None:

@@ -12,7 +12,7 @@ from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.devices import about_the_machine, device_of, tell_device, tell_type
-from amplint.flow.models.torch.dtypes import TENSOR_TYPES, default_dtype, dtype_in
+from amplint.flow.models.torch.dtypes import TENSOR_TYPES, asked_of, default_dtype, dtype_in
 from amplint.flow.models.torch.indexing import fill, put
 from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.operations import (
@@ -178,7 +178,7 @@ def function(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
         # an overload of its own, which autocast does not know
         dtype = dtype_in(wider)
         return Tensor(dtype.dtype if dtype is not None else None)
-    asked = arguments.keyword("dtype")
+    asked = asked_of(arguments, given.positional[1:])
     dtype = dtype_in(asked)
     if asked is not None and dtype is None and asked != NONE:
         tell_type(api, asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from amplint.amp import ops
 from amplint.events import DType, Forward, ObjectMade, enabled_region
@@ -16,9 +17,20 @@ from amplint.flow.models.torch.notes import ParametersCast, WithoutWeights
 from amplint.flow.models.torch.operations import Run, apply, meets_half, policy_of
 from amplint.flow.models.torch.recomputation import runs_again
 from amplint.flow.models.torch.shapes import tell_sizes
-from amplint.flow.models.torch.values import Tensor
+from amplint.flow.models.torch.values import MODULE, Tensor
 from amplint.flow.models.torch.weights import is_module, note_cast, takes_gradients, weight_dtype
-from amplint.flow.state.values import FALSE, NONE, TRUE, ClassValue, External, Instance, Sequence, Value
+from amplint.flow.state.symbols import Symbol
+from amplint.flow.state.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    ClassValue,
+    External,
+    Instance,
+    Sequence,
+    Unknown,
+    Value,
+)
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -42,6 +54,15 @@ _PAIR = frozenset({"gru", "rnn", "rnn_tanh", "rnn_relu"})
 _STATE_OF_TWO = frozenset({"lstm"})
 _CELL_OF_TWO = frozenset({"lstm_cell"})
 _ATTENTION = frozenset({"multi_head_attention_forward", "multi_head_attention"})
+
+
+def _annotated(name: str, api: Api, own: Symbol) -> Value:
+    """``criterion: nn.CrossEntropyLoss``, which has no weights: it is as one that is made here."""
+    is_loss = ops.sensitivity_of(ops.MODULES.get(name, "")) == "loss"
+    return Instance(own, None, name) if is_loss else Unknown(own, MODULE)
+
+
+models.annotations.update((name, partial(_annotated, name)) for name in (*CONTAINERS, *ops.MODULES))
 
 
 @models.namespace("torch.nn.")

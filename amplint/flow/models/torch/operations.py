@@ -128,7 +128,11 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
             value.trait,
             value.element,
         )
-    return Operand(place, parameter=isinstance(value, Parameters))
+    return Operand(place, parameter=isinstance(value, Parameters), constant=_is_constant(value))
+
+
+def _is_constant(value: Value) -> bool:
+    return isinstance(value, Constant) or (isinstance(value, Sequence) and all(map(_is_constant, value.items)))
 
 
 def _is_of_another_path(api: Api, value: Tensor) -> bool:
@@ -145,9 +149,8 @@ def _is_of_another_path(api: Api, value: Tensor) -> bool:
 
 def apply(api: Api, run: Run, node: Node) -> Value:
     """Runs an op: says what type the result has and tells the listeners."""
-    run = replace(
-        run, values=tuple(with_numbers(api, parameters.current(api, value)) for value in run.values)
-    )
+    values = (with_numbers(api, parameters.current(api, value)) for value in run.values)
+    run = replace(run, values=tuple(_in_asked_type(value, run.dtype) for value in values))
     around = regions_for(api, run.tensors)
     region = enabled_region(around)
     policy = policy_of(api, run.plain, innermost(around))
@@ -178,6 +181,13 @@ def apply(api: Api, run: Run, node: Node) -> Value:
     if _is_told(run, policy, around, region):
         result = _told(api, run, policy, around, result, node)
     return result if result is not None else api.unknown(node)
+
+
+def _in_asked_type(value: Value, dtype: DType | None) -> Value:
+    """What an op computes with that is asked for a type, ``x.sum(dtype=torch.float32)``: torch casts its input first.
+    A cast to half precision is told of as such."""
+    is_cast = isinstance(value, Tensor) and value.is_half and dtype is not None and not dtype.is_half
+    return Tensor(dtype) if is_cast else value
 
 
 def name_of_result(op: str, values: Iterable[Value | None]) -> Symbol | None:

@@ -13,7 +13,7 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.averages import changed
 from amplint.flow.models.torch.casts import CASTS, MOVES
-from amplint.flow.models.torch.dtypes import dtype_in
+from amplint.flow.models.torch.dtypes import asked_of, dtype_in
 from amplint.flow.models.torch.indexing import fill, put
 from amplint.flow.models.torch.losses import MAYBE_SCALED
 from amplint.flow.models.torch.notes import Frozen
@@ -393,8 +393,10 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
         apply(api, Run(name, (base,), (receiver,)), node)
         return replace(INTEGER_TENSOR, trait="scalar")
     more = tuple(value for key, value in arguments.keywords if key in ("other", "mat2", "exponent"))
-    asked = arguments.keyword("dtype")
+    asked = asked_of(arguments, arguments.positional)
     dtype = dtype_in(asked)
+    if asked is not None and dtype is None and asked != NONE:
+        return Tensor()
     run = Run(
         name,
         (base, *arguments.positional, *more),
@@ -404,8 +406,6 @@ def method(api: Api, base: Value, name: str, arguments: Arguments, node: Node) -
         dtype=dtype.dtype if dtype is not None else None,
     )
     result = apply(api, run, node)
-    if asked is not None and asked != NONE and dtype is None:
-        return Tensor()
     if name in WHOLE and not arguments.all and isinstance(result, Tensor):
         result = replace(result, trait="scalar")
     guarded = plain is not name and isinstance(result, Tensor) and isinstance(result.trait, Guard)
