@@ -132,7 +132,9 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
 
 
 def _is_constant(value: Value) -> bool:
-    return isinstance(value, Constant) or (isinstance(value, Sequence) and all(map(_is_constant, value.items)))
+    return isinstance(value, Constant) or (
+        isinstance(value, Sequence) and all(map(_is_constant, value.items))
+    )
 
 
 def _is_of_another_path(api: Api, value: Tensor) -> bool:
