@@ -134,10 +134,14 @@ def saved(api: Api, value: Value, node: Node, place: Place | None = None) -> Non
 
 
 def _prepared(api: Api, optimizers: tuple[Symbol, ...]) -> tuple[Place | None, ...]:
-    """For each optimizer, where the framework was made whose scaler steps it; empty if there is none."""
+    """For each optimizer, where the framework was made whose scaler steps it, and can be saved; empty if there is
+    none."""
+
+    def place_of(note: Prepared) -> Place | None:
+        return note.place if note.framework is not None and note.framework.scaler else None
+
     places = tuple(
-        next((note.place for note in api.notes(optimizer, Prepared) if note.place is not None), None)
-        for optimizer in optimizers
+        next(filter(None, map(place_of, api.notes(optimizer, Prepared))), None) for optimizer in optimizers
     )
     return places if any(place is not None for place in places) else ()
 
