@@ -43,9 +43,10 @@ def _call_other(api: Api, value: Instance, name: str, arguments: Arguments, node
     return call_module(api, value, arguments, node) if is_module(api, value) else None
 
 
-@models.method(MODULE, "__call__")
-def _call_unknown(api: Api, value: Unknown, name: str, arguments: Arguments, node: Node) -> Value:
-    """``model(x)`` of a module from out of sight."""
+@models.method(OF_TORCH, "forward")
+@models.method(MODULE, "__call__", "forward")
+def _call_unknown(api: Api, value: Instance | Unknown, name: str, arguments: Arguments, node: Node) -> Value:
+    """``model(x)``, or ``model.forward(x)``, of a module from out of sight; ``layer.forward(x)``."""
     return call_module(api, value, arguments, node)
 
 
