@@ -133,7 +133,7 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
 
 def _is_constant(value: Value) -> bool:
     return isinstance(value, Constant) or (
-        isinstance(value, Sequence) and all(map(_is_constant, value.items))
+        isinstance(value, Sequence) and value.exact and all(map(_is_constant, value.items))
     )
 
 
@@ -186,8 +186,7 @@ def apply(api: Api, run: Run, node: Node) -> Value:
 
 
 def _in_asked_type(value: Value, dtype: DType | None) -> Value:
-    """What an op computes with that is asked for a type, ``x.sum(dtype=torch.float32)``: torch casts its input first.
-    A cast to half precision is told of as such."""
+    """What an op computes with that is asked for a type: ``x.sum(dtype=torch.float32)`` casts its input first."""
     is_cast = isinstance(value, Tensor) and value.is_half and dtype is not None and not dtype.is_half
     return Tensor(dtype) if is_cast else value
 
