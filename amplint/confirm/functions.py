@@ -297,6 +297,7 @@ class FunctionMode(TorchFunctionMode):
         weights, weights_raise = self._weights(call)
         if function.weights is not None:
             operands = tuple(part for part in operands if not part.parameter)
+        operands = _in_asked_type(operands, _written_type(call.args, call.kwargs))
         interesting = any(part.dtype is not None and part.dtype.is_half for part in operands)
         interesting = interesting or policy is Policy.BANNED
         if not interesting and not any(part.raised for part in operands):
@@ -549,10 +550,24 @@ def _asked(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """The type that a cast was asked for; None where it was asked for a device alone."""
     if function.name in CASTS:
         return CASTS[function.name]
-    asked = kwargs.get("dtype") or next((value for value in args[1:] if isinstance(value, torch.dtype)), None)
-    if asked is None and len(args) > 1 and isinstance(args[1], Tensor):
-        asked = args[1].dtype
-    return asked if isinstance(asked, torch.dtype) else None
+    asked = _written_type(args, kwargs)
+    return args[1].dtype if asked is None and len(args) > 1 and isinstance(args[1], Tensor) else asked
+
+
+def _written_type(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.dtype | None:
+    """The type among the arguments of a function."""
+    given = (kwargs.get("dtype"), *args[1:])
+    return next((value for value in given if isinstance(value, torch.dtype)), None)
+
+
+def _in_asked_type(operands: tuple[Operand, ...], asked: torch.dtype | None) -> tuple[Operand, ...]:
+    """What an op computes with that is asked for a type: ``x.sum(dtype=torch.float32)`` casts its input first."""
+    if asked is None or asked in HALF:
+        return operands
+    return tuple(
+        Operand(part.place, named(asked)) if part.dtype is not None and part.dtype.is_half else part
+        for part in operands
+    )
 
 
 def _indexes(index: Any) -> bool:
