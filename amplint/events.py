@@ -558,8 +558,8 @@ class Framework:
     """The method of the user's in which it has divided the gradients, where none of its own does so."""
     backward: str = ""
     """The method that scales a loss and computes its gradients."""
-    scaler: str = ""
-    """What hands out its gradient scaler, if it does; a Fabric keeps its own to itself."""
+    gives_scaler: bool = False
+    """Whether it hands out its gradient scaler: a Fabric keeps its own to itself."""
 
 
 @dataclass(frozen=True, slots=True)

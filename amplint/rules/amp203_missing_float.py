@@ -12,8 +12,10 @@ them any more. Reports
 
 Whether a value is half is decided by torch's own op policies for the device, not by names. Silent for what
 autocast returns in float32 (losses; on CUDA also softmax, norms, sums, `exp`, `log`, `pow`), for integers
-and booleans (`argmax`, comparisons), for `.item()` and `.tolist()`, after `.float()`, and for
-`out.sum().backward()`, where nobody looks at the sum.
+and booleans (`argmax`, comparisons), for `.item()` and `.tolist()`, after `.float()`, for ops that are asked for
+another type (`log_softmax(out, 1, dtype=torch.float32)`), and for `out.sum().backward()`, where nobody looks at the
+sum. Of a model that is not in sight, whose last op most often runs in half, a loss is told of, or the logarithm of
+a softmax where gradients are taken.
 
 It is an error where torch raises, advice for a loss that is computed with gradients switched off, as in a validation:
 that is a figure to look at, with three digits. Else it is a warning.

@@ -15,7 +15,8 @@ and scaler.
 An `Accelerator` of accelerate has a scaler of its own if it runs in fp16. A checkpoint that the code writes
 itself, with `torch.save` or `accelerator.save`, does not hold it either, while `accelerator.save_state` does. The
 rule speaks where the `Accelerator` is made with `mixed_precision="fp16"`, or with arguments that are not known,
-and no file on the way mentions `.scaler` or `save_state`.
+and no file on the way mentions `.scaler` or `save_state`. It is silent for a `Fabric` of Lightning, which hands its
+scaler out nowhere.
 
 Silent: checkpoints without an optimizer, which are not for resuming, and those of projects that load the weights of
 models and never the state of an optimizer, as the object that gets it and the key of what it gets show; a scaler whose

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from amplint.check import check
-from amplint.config import Settings
+from one_rule import said
 
 PROGRAM = """
 import torch
@@ -37,11 +35,7 @@ OPS = (
 
 
 def found(folder: Path, loss: str) -> list[int]:
-    (folder / "program.py").write_text(PROGRAM.format(loss=loss), encoding="utf-8")
-    settings = Settings(root=folder, select=("missing-float",), torch=((2, 4), None), torch_from="the tests")
-    result = check([str(folder)], settings, jobs=1)
-    assert result.crashes == ()
-    return [one.span.line for one in result.findings]
+    return [one.span.line for one in said(folder, "missing-float", PROGRAM.format(loss=loss))]
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from one_rule import said
 
-from amplint.check import check
-from amplint.config import Settings
 from amplint.findings import Level
 
 PROGRAM = """
@@ -44,11 +43,7 @@ OTHERS = (
 
 
 def found(folder: Path, text: str) -> list[tuple[Level, int]]:
-    (folder / "program.py").write_text(text, encoding="utf-8")
-    settings = Settings(root=folder, select=("missing-float",), torch=((2, 4), None), torch_from="the tests")
-    result = check([str(folder)], settings, jobs=1)
-    assert result.crashes == ()
-    return [(one.level, one.span.line) for one in result.findings]
+    return [(one.level, one.span.line) for one in said(folder, "missing-float", text)]
 
 
 @pytest.mark.parametrize("loss", CROSS_ENTROPIES)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from amplint.check import check
-from amplint.config import Settings
+from one_rule import said
 
 PROGRAM = """
 import torch
@@ -30,11 +28,7 @@ def train({parameters}, x, y):
 
 def found(folder: Path, parameters: str, made: str, call: str, loss: str = "F.cross_entropy") -> list[int]:
     text = PROGRAM.format(parameters=parameters, made=made, call=call, loss=loss)
-    (folder / "program.py").write_text(text, encoding="utf-8")
-    settings = Settings(root=folder, select=("missing-float",), torch=((2, 4), None), torch_from="the tests")
-    result = check([str(folder)], settings, jobs=1)
-    assert result.crashes == ()
-    return [one.span.line for one in result.findings]
+    return [one.span.line for one in said(folder, "missing-float", text)]
 
 
 @pytest.mark.parametrize("call", ["model(x)", "model.forward(x)"])

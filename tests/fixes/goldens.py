@@ -147,7 +147,7 @@ def _each_text_once() -> Callable[..., CheckResult]:
 
     def check(views: Sequence[View], *, changed: Mapping[str, bytes], **others: Any) -> CheckResult:
         paths = [path for view in views for path in view.project]
-        state = tuple((path, changed.get(path) or Path(path).read_bytes()) for path in paths)
+        state = tuple((path, changed[path] if path in changed else Path(path).read_bytes()) for path in paths)
         if state not in known:
             known[state] = check_views(views, changed=changed, **others)
         return known[state]

@@ -58,7 +58,7 @@ _FRAMEWORK = Framework(
         ("clip_grad_value_", ("parameters", "clip_value")),
     ),
     backward="accelerator.backward",
-    scaler="accelerator.scaler",
+    gives_scaler=True,
 )
 _TYPES: dict[object, DType] = {"fp16": DType.FLOAT16, "bf16": DType.BFLOAT16}
 """What regions run matrix products in, by ``mixed_precision``."""

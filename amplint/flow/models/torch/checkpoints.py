@@ -138,7 +138,7 @@ def _prepared(api: Api, optimizers: tuple[Symbol, ...]) -> tuple[Place | None, .
     none."""
 
     def place_of(note: Prepared) -> Place | None:
-        return note.place if note.framework is not None and note.framework.scaler else None
+        return note.place if note.framework is not None and note.framework.gives_scaler else None
 
     places = tuple(
         next(filter(None, map(place_of, api.notes(optimizer, Prepared))), None) for optimizer in optimizers
