@@ -387,18 +387,6 @@ def _to_numpy(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return api.unknown(node)
 
 
-@models.call("einops.rearrange", "einops.repeat", "einops.pack", "einops.unpack")
-def _rearranged(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    first = arguments.positional[0] if arguments.positional else None
-    return first.moved() if isinstance(first, Tensor) else api.unknown(node)
-
-
-@models.call("einops.einsum")
-def _einsum(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    values = tuple(value for value in arguments.positional if not isinstance(value, Constant))
-    return apply(api, Run("einsum", values, arguments.nodes[: len(values)]), node)
-
-
 @models.namespace("torch.nn.init.")
 def _initialised(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """``nn.init.zeros_(weight)`` writes in place."""
