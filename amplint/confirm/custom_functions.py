@@ -70,7 +70,12 @@ class _Watcher:
     def apply(self, original: Any) -> Any:
         def apply(kind: Any, *args: Any, **kwargs: Any) -> Any:
             self.watch.guarded(self._applied, kind, args)
-            return original(kind, *args, **kwargs)
+            here = self.watch.here
+            here.functions += 1
+            try:
+                return original(kind, *args, **kwargs)
+            finally:
+                here.functions -= 1
 
         return apply
 

@@ -108,8 +108,9 @@ class _Watcher:
 
         def _engine_run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
             self.watch.wake()
-            # a backward pass within another one is torch's own: checkpoints run their part again
-            if here.backward == 0 and kwargs.get("accumulate_grad"):
+            # a backward pass within another one is torch's own: checkpoints run their part again; in the forward of a
+            # Function it is a part of that of the Function
+            if here.backward == 0 and here.functions == 0 and kwargs.get("accumulate_grad"):
                 guarded(tell, outputs, bool(len(args) > 3 and args[3]))
             here.backward += 1
             try:

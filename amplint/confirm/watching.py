@@ -67,6 +67,7 @@ class ThreadState(threading.local):
         self.entered: list[tuple[int, Region]] = []
         self.regions: Regions = ()
         self.backward = 0
+        self.functions = 0
         self.forward = 0
         self.scaler: Hashable = None
         self.quiet = 0

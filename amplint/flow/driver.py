@@ -311,7 +311,8 @@ class Driver:
         self.interpreter.make_room()
         regions = OpenRegions(tuple(replace(region, through=call) for region in event.regions))
         defaults = left_out(method, given)
-        receiver = self.receiver(self.interpreter, method)
+        # an object that is made with an option which nobody in sight sets would be one guess more
+        receiver = self.receiver(self.interpreter, method, usual=True)
         graph = self.interpreter.walk_function(method, receiver, regions, FEWER, left_out=defaults)
         if graph is not None:
             yield self._walked(method, graph)
@@ -419,8 +420,9 @@ class Driver:
     def _device(self) -> str:
         return self.interpreter.settings.device
 
-    def receiver(self, interpreter: Walks, entry: FunctionValue) -> Value | None:
-        """The object or class on which a method is walked that nobody in sight calls."""
+    def receiver(self, interpreter: Walks, entry: FunctionValue, *, usual: bool = False) -> Value | None:
+        """The object or class on which a method is walked that nobody in sight calls. ``usual``: an object that is made
+        with the defaults of its class."""
         owner = entry.outline.owner if entry.outline is not None else None
         if owner is None:
             return None
@@ -430,7 +432,7 @@ class Driver:
                 return None
             case "class method":
                 return value
-        return interpreter.receiver_of(value)
+        return interpreter.receiver_of(value, usual=usual)
 
 
 def _switched_off(graph: Graph) -> Place | None:

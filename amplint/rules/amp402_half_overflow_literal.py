@@ -92,7 +92,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import LimitOfType
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, made_half, surely_half, type_name
-from amplint.rules.ledger import FLOAT16, of_operand
+from amplint.rules.ledger import FLOAT16, of_float16, of_operand
 from amplint.rules.wording import quoted
 
 
@@ -115,7 +115,7 @@ class HalfOverflowLiteral(FlowRule):
             f"`{event.name}` with {event.value:g} overflows: {quoted(target.place)} is {'in ' if unsure else ''}"
             f"{type_name(target)}{made}{condition}"
         )
-        assumes = (*((FLOAT16,) if unsure else ()), *of_operand(target, event.place))
+        assumes = (*of_float16(target), *of_operand(target, event.place))
         builder = LimitOfType(event.place, event.name, target.place, event.value < 0)
         report.add(
             self,

@@ -101,7 +101,7 @@ from amplint.findings import Level
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import VANISHING, birth, born_half, made_half, surely_half
-from amplint.rules.ledger import FLOAT16, LIKELY, of_operand
+from amplint.rules.ledger import FLOAT16, LIKELY, of_float16, of_operand
 from amplint.rules.wording import line_of
 
 _DIVIDES = frozenset({"__truediv__", "div", "true_divide", "divide"})
@@ -158,7 +158,7 @@ class HalfUnderflowEps(FlowRule):
             f"{what}{'' if unsure else ', the dtype here'} ({made_half(operand, guard.place)}"
             f"{'' if sure else f', {LIKELY.text}'}), so it guards nothing{f' {FLOAT16.text}' if unsure else ''}"
         )
-        assumes = (*((FLOAT16,) if unsure else ()), *of_operand(operand, guard.place))
+        assumes = (*(of_float16(operand) if unsure else ()), *of_operand(operand, guard.place))
         builder = CastOperands((guard.tensor,), FLOAT32_RESULT) if guard.tensor is not None else None
         trail = (*birth(operand), (event.place, "used here"))
         report.add(

@@ -99,7 +99,7 @@ from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.numerics import FLOAT32_RESULT, CastOperands
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.half_operands import birth, born_half, made_half, surely_half, type_name
-from amplint.rules.ledger import FLOAT16, Assumptions, of_operand, of_regions
+from amplint.rules.ledger import FLOAT16, Assumptions, of_float16, of_operand, of_regions
 from amplint.rules.wording import quoted
 
 _SUMS = frozenset({"sum", "mean", "nansum", "nanmean"})
@@ -149,7 +149,7 @@ class UnprotectedOpInHalf(FlowRule):
             return state
         effect, level, guesses = harm.effect, harm.level, harm.guesses
         if operand.dtype is DType.HALF and level is Level.WARNING and event.name in _OVERFLOW:
-            guesses = (*guesses, FLOAT16)
+            guesses = (*guesses, *of_float16(operand))
             effect = f"{effect} {FLOAT16.text}"
         protection = "Autocast does not cast it here." if region is not None else "It is not cast here."
         if innermost(event.regions) is not None and region is None:

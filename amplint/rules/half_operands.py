@@ -9,7 +9,7 @@ from amplint.amp.ops import INTEGER_TARGETS, OF_LOG_PROBABILITIES, OF_TARGET_TYP
 from amplint.amp.versions import Bounds
 from amplint.events import Certainty, DType, Op, Operand, Place
 from amplint.fixes.casts import AddFloat, float_of
-from amplint.rules.ledger import FLOAT16, Assumptions
+from amplint.rules.ledger import FLOAT16, Assumptions, of_float16
 from amplint.rules.wording import line_of
 
 MISMATCH = r"same dtype|[Dd]types?\b.*\b(match|same)|expected .* but (got|found)|not implemented for '(Half|BFloat16)'"
@@ -231,4 +231,4 @@ def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:
     where = f" {FLOAT16.text}" if unsure else ""
     effect = f"the guard {small:g} rounds to zero in float16{where}"
     why = "The division gives inf or nan."
-    return Harm(operand, effect, why, remedy, assumes=(FLOAT16,) if unsure else ())
+    return Harm(operand, effect, why, remedy, assumes=of_float16(operand) if unsure else ())

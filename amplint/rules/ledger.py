@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from amplint.amp.versions import Version, compare
 from amplint.bounds import TorchBounds
-from amplint.events import Certainty, Operand, Place, Region, Regions, ScalerUsed
+from amplint.events import Certainty, DType, Operand, Place, Region, Regions, ScalerUsed
 from amplint.findings import Assumed, Assumption, Level
 from amplint.rules.wording import line_of
 
@@ -20,6 +20,7 @@ Assumptions = tuple[Assumption, ...]
 
 LIKELY = Assumption(Assumed.LIKELY, "if the model's last op runs in it")
 FLOAT16 = Assumption(Assumed.TYPE, "where the region runs in float16")
+ON_THE_CPU = Assumption(Assumed.TYPE, "where float16 is asked for on the CPU")
 CALLER = Assumption(Assumed.CALLER, "when the caller runs under autocast")
 CUT = Assumption(Assumed.CUT, "if what was too much to follow on the way changes nothing")
 SCALER = Assumption(Assumed.FLAG, "if the flag of the gradient scaler is set")
@@ -85,6 +86,15 @@ def of_operand(operand: Operand, seen_from: Place) -> Assumptions:
     """That a value has the type that it is taken to have."""
     likely = (LIKELY,) if operand.certainty is Certainty.LIKELY else ()
     return (*likely, *of_regions(operand.born_in, seen_from=seen_from))
+
+
+def of_float16(operand: Operand) -> Assumptions:
+    """That a half precision of which no more is known is float16. Regions on the CPU run in bfloat16 unless they are
+    told otherwise, so it takes one guess more there."""
+    if operand.dtype is not DType.HALF:
+        return ()
+    region = operand.born_in
+    return (FLOAT16, ON_THE_CPU) if region is not None and region.device == "cpu" else (FLOAT16,)
 
 
 def of_torch(bounds: TorchBounds, sign: str, version: Version) -> Assumptions:

@@ -151,6 +151,18 @@ def test_a_class_that_names_itself_is_no_part(tmp_path: Path) -> None:
     assert finding.name == "unprotected-op-in-half"
 
 
+@pytest.mark.parametrize(("parameters", "count"), [("", 1), (", exact=True", 1), (", exact=False", 0)])
+def test_a_guessed_model_is_made_as_it_is_by_default(tmp_path: Path, parameters: str, count: int) -> None:
+    """That it is this one is a guess; that somebody sets an option of it would be another."""
+    net = NET.replace("def __init__(self):", f"def __init__(self{parameters}):").replace(
+        "return self.head(x)", "return self.head(x) if self.exact else x"
+    )
+    kept = "exact" if parameters else "True"
+    before, found, after = net.rpartition("super().__init__()\n")
+    net = f"{before}{found}        self.exact = {kept}\n{after}"
+    assert len(findings(tmp_path, **registered(net))) == count
+
+
 def test_what_nobody_names_is_no_candidate(tmp_path: Path) -> None:
     assert findings(tmp_path, train=TRAIN, __init__=NAMED, net=NET) == []
 

@@ -34,7 +34,8 @@ class Arguments:
     """The arguments of a call. ``unclear`` says that a star hides some. ``nodes`` and ``keyword_nodes`` are the
     expressions; arguments that a partial or a model adds have that of the call. ``receiver`` is the object of a
     method that is known by a qualified name. ``starred`` is what a star holds of which it is not known how often,
-    ``nn.Sequential(*[Block() for _ in range(depth)])``, and what stands behind it."""
+    ``nn.Sequential(*[Block() for _ in range(depth)])``, and what stands behind it. ``usual``: parameters that are not
+    given have their defaults, whatever a star may hide."""
 
     positional: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
@@ -43,6 +44,7 @@ class Arguments:
     unclear: bool = False
     receiver: Value | None = None
     starred: tuple[Value, ...] = ()
+    usual: bool = False
 
     def keyword(self, name: str) -> Value | None:
         """A keyword argument."""
@@ -66,27 +68,11 @@ class Arguments:
 
     def after(self, first: Value, node: Node) -> Arguments:
         """With one more argument in front."""
-        return Arguments(
-            (first, *self.positional),
-            self.keywords,
-            (node, *self.nodes),
-            self.keyword_nodes,
-            self.unclear,
-            self.receiver,
-            self.starred,
-        )
+        return replace(self, positional=(first, *self.positional), nodes=(node, *self.nodes))
 
     def rest(self, count: int) -> Arguments:
         """Without the first positional arguments."""
-        return Arguments(
-            self.positional[count:],
-            self.keywords,
-            self.nodes[count:],
-            self.keyword_nodes,
-            self.unclear,
-            self.receiver,
-            self.starred,
-        )
+        return replace(self, positional=self.positional[count:], nodes=self.nodes[count:])
 
     @property
     def all(self) -> tuple[Value, ...]:

@@ -114,7 +114,7 @@ def _value(
     m: Machine, program: Program, parameter: Parameter, value: Value | None, given: Arguments
 ) -> Value:
     name = parameter.name
-    if value is None and not given.unclear and parameter.default is not None:
+    if value is None and (given.usual or not given.unclear) and parameter.default is not None:
         return m.evaluate_default(parameter)
     if value is None:
         own = symbol("parameter", program.path, *program.root, program.number, name)

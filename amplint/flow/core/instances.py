@@ -198,10 +198,11 @@ class Instances(Definitions):
         value = self.of_class(kind, own) if kind is not None else None
         return value if value is not None else Unknown(own)
 
-    def receiver_of(self, value: ClassValue) -> Instance:
-        """The object on which a method is walked that nobody in sight calls."""
-        identity = symbol("self", value.file.display, value.outline.qualified)
-        self._pending.setdefault(identity, Arguments(unclear=True))
+    def receiver_of(self, value: ClassValue, *, usual: bool = False) -> Instance:
+        """The object on which a method is walked that nobody in sight calls. ``usual``: it is made with what its
+        constructor takes by default, as far as that says."""
+        identity = symbol("self", value.file.display, value.outline.qualified, *("usual",) * usual)
+        self._pending.setdefault(identity, Arguments(unclear=True, usual=usual))
         return self._of_unknown_age.setdefault(identity, Instance(identity, value))
 
     def is_of_unknown_age(self, value: Instance) -> bool:

@@ -148,10 +148,12 @@ def _forward(
     node: Node,
 ) -> Value:
     """``forward``, in the regions around, without gradients."""
-    switch = GradientSwitch(False)
+    switch, around = GradientSwitch(False), api.ambient(InFunction)
+    api.surround(replace(around, forward=True))
     api.enter(switch, node)
     result = api.call(forward, given if described.setup_context else given.after(context, node), node)
     api.leave(switch, node)
+    api.surround(around)
     return result
 
 

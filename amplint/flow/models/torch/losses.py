@@ -11,7 +11,7 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
-from amplint.flow.models.torch.recomputation import in_backward
+from amplint.flow.models.torch.recomputation import in_function
 from amplint.flow.models.torch.values import (
     SCALER,
     Gradient,
@@ -119,8 +119,9 @@ def backward(
     api: Api, loss: Value | None, node: Node, how: str, *, unclear: bool = False, partial: bool = False
 ) -> None:
     """Tells that the gradients of a loss are computed here. ``unclear``: by code that may scale it first;
-    ``partial``: those of given inputs alone. Inside the backward of a Function it is a part of the pass around."""
-    if in_backward(api):
+    ``partial``: those of given inputs alone. Inside a Function it is a part of the pass around, which multiplies what
+    comes of it."""
+    if in_function(api):
         return
     scalers, hidden = scaled_by(loss)
     start = loss.loss if isinstance(loss, ScaledLoss) else loss

@@ -33,6 +33,7 @@ class InFunction(Ambient):
 
     applied: Applied | None = None
     backward: bool = False
+    forward: bool = False
 
     @property
     def matters(self) -> bool:  # type: ignore[override]
@@ -50,9 +51,10 @@ class Lowered(Note):
 models = Registry(ambients=[InFunction()])
 
 
-def in_backward(api: Api) -> bool:
-    """Whether what is being walked is the backward of a Function."""
-    return api.ambient(InFunction).backward
+def in_function(api: Api) -> bool:
+    """Whether what is being walked is the forward or the backward of a Function."""
+    inside = api.ambient(InFunction)
+    return inside.forward or inside.backward
 
 
 def runs_again(api: Api, layer: Symbol, node: Node) -> bool:

@@ -132,7 +132,7 @@ def _deepcopy(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     first = arguments.get(0, "x")
     if first is None:
         return api.unknown(node)
-    if _holds_modules(api, first):
+    if _holds_modules(api, first, set()):
         return _copied(api, first, api.fresh(node, "copy"), {})
     return copied(api, first, node, deep=True)
 
@@ -146,8 +146,9 @@ def _copy(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     return first if is_module(api, first) else copied(api, first, node, deep=False)
 
 
-def _holds_modules(api: Api, value: Value) -> bool:
-    """Whether a value is a module, a parameter, or a collection with one in it."""
+def _holds_modules(api: Api, value: Value, seen: set[Symbol]) -> bool:
+    """Whether a value is a module, a parameter, or a collection, an object of the project or a method of one, with such
+    in it. ``seen``: the objects that were looked into."""
     parts: list[Value] = []
     match value:
         case Tensor():
@@ -156,7 +157,14 @@ def _holds_modules(api: Api, value: Value) -> bool:
             parts = list(value.items)
         case Mapping():
             parts = [*(item for _, item in value.items), *value.rest]
-    return is_module(api, value) or any(_holds_modules(api, one) for part in parts for one in leaves(part))
+        case BoundMethod():
+            parts = [value.receiver]
+        case Instance() if value.made_of is not None and value.identity not in seen:
+            seen.add(value.identity)
+            parts = [] if is_module(api, value) else list(api.attributes_of(value).values())
+    return is_module(api, value) or any(
+        _holds_modules(api, one, seen) for part in parts for one in leaves(part)
+    )
 
 
 def _copied(api: Api, value: Value, by: Symbol, done: dict[Symbol, Value]) -> Value:
@@ -179,8 +187,10 @@ def _copied(api: Api, value: Value, by: Symbol, done: dict[Symbol, Value]) -> Va
             made = Unknown(symbol("copy", value.symbol, by), MODULE)
             _copy_notes(api, value.symbol, made.symbol)
             return made
-        case Instance() if is_module(api, value):
-            return _copied_module(api, value, by, done)
+        case Instance() if is_module(api, value) or _holds_modules(api, value, set()):
+            return _copied_object(api, value, by, done)
+        case BoundMethod():
+            return replace(value, receiver=_each(api, value.receiver, by, done))
     return value
 
 
@@ -189,7 +199,7 @@ def _each(api: Api, value: Value, by: Symbol, done: dict[Symbol, Value]) -> Valu
     return apply(lambda one: _copied(api, one, by, done), value)
 
 
-def _copied_module(api: Api, value: Instance, by: Symbol, done: dict[Symbol, Value]) -> Value:
+def _copied_object(api: Api, value: Instance, by: Symbol, done: dict[Symbol, Value]) -> Value:
     known = done.get(value.identity)
     if known is not None:
         return known
