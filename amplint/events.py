@@ -750,6 +750,8 @@ class StateSaved(Event):
     hidden: tuple[Hashable, ...] = ()
     """Parts of which nothing is known: in each the state of a scaler may hide that was there before it. A run knows all
     of its parts."""
+    through: Call | None = field(default=None, compare=False)
+    """The call of a method, on an object of which nothing is known, that is taken to get here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -801,10 +803,12 @@ class AmpHidden(Event):
 
 @dataclass(frozen=True, slots=True)
 class CalledByName(Event):
-    """A method was called on an object of which nothing is known. Only the flow tells of it."""
+    """A method was called on an object of which nothing is known. Only the flow tells of it. ``handed``: by position,
+    the objects of the project that it is given, ``callback.on_end(self)``."""
 
     method: str
     given: GivenArguments
+    handed: tuple[tuple[int, Hashable], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

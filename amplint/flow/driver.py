@@ -54,6 +54,7 @@ from amplint.flow.project.names import Names
 from amplint.flow.project.questions import Questions
 from amplint.flow.project.ranks import Ranks
 from amplint.flow.project.receivers import Receivers
+from amplint.flow.project.savers import Savers
 from amplint.flow.project.signatures import left_out
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions
@@ -321,7 +322,11 @@ class Driver:
         for event in graph.different(_HEARD):
             if _opened_by_code(event):
                 self._inside.setdefault(event.place.path, set()).add(event.place.line)
-            if isinstance(event, CalledByName) and event.method not in self._known_by_name:
+            if (
+                isinstance(event, CalledByName)
+                and _opened_by_code(event)
+                and event.method not in self._known_by_name
+            ):
                 self._known_by_name.add(event.method)
                 self._called[event.method] = event
             elif isinstance(event, Forward) and event.given is not None and _is_trained(event):
@@ -387,24 +392,12 @@ class Driver:
         # what is forgotten in a checkpoint is no error, which is all that tests and the like are asked for
         if not isinstance(receiver, Instance) or not trains(graph) or entry.file in self._in_passing:
             return walk
-        return replace(walk, graph=self._with_savers(graph, receiver))
-
-    def _with_savers(self, graph: Graph, receiver: Instance) -> Graph:
-        """The same events, then what methods of an object save that were not reached: whoever calls them is out of
-        sight. What else they do is theirs."""
+        made = partial(self.receiver, self.interpreter, usual=True)
+        savers = Savers(only_saved, self.interpreter, self.view, self.effects, self.calls, made)
+        before = only_saved(graph).items if is_a_step(graph) else []  # before the next step
         whole = Graph()
-        whole.items = list(graph.items)
-        if is_a_step(graph):
-            whole.items += only_saved(graph).items  # before the next one
-        judged = set(self.interpreter.reached)
-        for owner in self.view.bases(receiver.made_of) if receiver.made_of is not None else ():
-            for saver in self.view.classes.methods(owner).values() if isinstance(owner, ClassValue) else ():
-                reached = id(saver.outline) in self.interpreter.reached
-                if not reached and self.effects.weight(saver) >= Weight.EFFECT:
-                    saved = self.interpreter.walk_function(saver, receiver)
-                    whole.items += only_saved(saved).items if saved is not None else ()
-        self.interpreter.reached = judged  # of the savers nothing else was heard
-        return whole
+        whole.items = [*graph.items, *before, *savers.of(graph, receiver).items]
+        return replace(walk, graph=whole)
 
     def _on(self, entry: FunctionValue) -> Iterator[Value | None]:
         """On what an entry point is walked."""

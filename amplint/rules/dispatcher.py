@@ -171,7 +171,11 @@ class Dispatcher:
 
     def _by_name(self, before: int, event: Event) -> None:
         """Has what was drafted inside a method that was called by its name alone say so."""
-        assumption = of_call(innermost(event.regions[:1]), event.place)
+        region = innermost(event.regions[:1])
+        call = region.through if region is not None else None
+        if isinstance(event, events.StateSaved):
+            call = call or event.through
+        assumption = of_call(call, event.place)
         drafts = self.report.drafts
         if assumption is None:
             return

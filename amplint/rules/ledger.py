@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from amplint.amp.versions import Version, compare
 from amplint.bounds import TorchBounds
-from amplint.events import Certainty, DType, Operand, Place, Region, Regions, ScalerUsed
+from amplint.events import Call, Certainty, DType, Operand, Place, Region, Regions, ScalerUsed
 from amplint.findings import Assumed, Assumption, Level
 from amplint.rules.wording import line_of
 
@@ -61,9 +61,8 @@ def of_regions(*regions: Region | None, seen_from: Place) -> Assumptions:
     return tuple(found)
 
 
-def of_call(region: Region | None, seen_from: Place) -> Assumption | None:
-    """That a call gets here from inside a region, of which the name alone is known, or that of an unknown model."""
-    call = region.through if region is not None else None
+def of_call(call: Call | None, seen_from: Place) -> Assumption | None:
+    """That a call gets here of which the name alone is known, or that of an unknown model."""
     if call is None:
         return None
     where = f"on {line_of(call.place, seen_from)}"

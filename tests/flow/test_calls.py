@@ -17,6 +17,23 @@ HEAD = dedent("""
 """)
 
 CALLS = {
+    "with defaults that have the names of the parameters": """
+        half = torch.ones(2, dtype=torch.float16)
+
+        def of_the_file(half=half):
+            half.numpy()  # float16
+
+        def main(model, x):
+            plain = torch.ones(2)
+
+            def inner(plain=plain, half=torch.ones(2)):
+                plain.numpy()  # float32
+                half.numpy()  # float32
+
+            of_the_file()
+            inner()
+            (lambda plain=plain.half(): plain.numpy())()  # float16
+    """,
     "methods of objects that are asked of their class": """
         class Net(nn.Module):
             def __init__(self):

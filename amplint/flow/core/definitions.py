@@ -127,10 +127,7 @@ class Definitions(Names):
 
     def decorate(self, function: FunctionValue, node: ir.Define) -> Value:
         """A function that is defined here, with its decorators applied."""
-        plain = FunctionValue(
-            function.file, None, function.program, function.closure, function.receiver, undecorated=True
-        )
-        return self._apply(plain, node.program.decorators)
+        return self._apply(function, node.program.decorators)
 
     def _apply(self, function: FunctionValue | ClassValue, decorators: tuple[ir.Decorator, ...]) -> Value:
         value: Value = function

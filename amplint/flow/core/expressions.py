@@ -340,14 +340,7 @@ def lambda_(m: Machine, node: ir.Lambda) -> Value:
 
 def nested(m: Machine, program: ir.Program) -> FunctionValue:
     """A function that is defined here."""
-    return FunctionValue(
-        m.frame.file,
-        None,
-        program,
-        m.scope(),
-        m.frame.receiver,
-        undecorated=not program.decorators,
-    )
+    return FunctionValue(m.frame.file, None, program, m.scope(), m.frame.receiver, undecorated=True)
 
 
 def walrus(m: Machine, node: ir.Walrus) -> Value:

@@ -347,7 +347,11 @@ class Interpreter(Instances):
     def evaluate_default(self, parameter: ir.Parameter) -> Value:
         """The default of a parameter that is not given."""
         assert parameter.default is not None
-        return self.evaluate(parameter.default)
+        frame, self.frame.outside = self.frame, True
+        try:
+            return self.evaluate(parameter.default)
+        finally:
+            frame.outside = False
 
     def default_of_unknown(self, parameter: ir.Parameter, own: Symbol) -> Value:
         """A parameter of which nothing is known: a number, if its default is one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
@@ -37,6 +37,14 @@ from amplint.source.outline import ClassOutline
 from amplint.source.project import ProjectFile
 
 M = TypeVar("M")
+
+
+class Defined(NamedTuple):
+    """A function that is defined in another one. ``value``: what its decorators make of it."""
+
+    program: Program
+    file: ProjectFile
+    value: Value
 
 
 @dataclass(slots=True, eq=False)
@@ -76,8 +84,10 @@ class Frame:
     """How many conditions and handlers stand between the present statement and the innermost loop."""
     fallback: bool = False
     """Whether a handler is walked that runs if a call was given arguments which its function does not take."""
-    defined: dict[Symbol, FunctionValue] = field(default_factory=dict)
-    """Functions that were defined in it and not called yet."""
+    defined: dict[Symbol, Defined] = field(default_factory=dict)
+    """Functions that were defined in it, or in what it has called, and not called yet."""
+    outside: bool = False
+    """Whether the default of a parameter is evaluated: its names are those of the code around the function."""
     scope: Closure | None = None
     """This frame as functions that are defined in it see it."""
 

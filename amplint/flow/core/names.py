@@ -68,8 +68,10 @@ class Names(Answers):
         frame = self.frame
         if name in frame.globals or name in frame.program.global_names:
             return self._global(frame.file, name)
-        if name in frame.program.nonlocal_names and frame.closure is not None:
+        if frame.closure is not None and (frame.outside or name in frame.program.nonlocal_names):
             return self._free(name, frame.closure)
+        if frame.outside:
+            return self._global(frame.file, name)
         shared = self.read((frame.context, name)) if frame.scope is not None else None
         value = shared if shared is not None else self.state.names.get(name)
         if value is not None:

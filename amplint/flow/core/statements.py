@@ -15,7 +15,7 @@ from amplint.flow.core.api import Arguments
 from amplint.flow.core.comparisons import compare
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.loops import for_, is_number, while_
-from amplint.flow.core.machine import Machine
+from amplint.flow.core.machine import Defined, Machine
 from amplint.flow.state.conditions import asked, both, either, negation
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
@@ -24,7 +24,9 @@ from amplint.flow.state.values import (
     NONE,
     TRUE,
     Constant,
+    Decorated,
     External,
+    FunctionValue,
     Sequence,
     Unknown,
     Value,
@@ -314,9 +316,11 @@ def _fits(m: Machine, node: ir.Match, case: ir.Case, index: int, subject: Value)
 
 def define(m: Machine, node: ir.Define) -> None:
     made = nested(m, node.program)
+    value = m.decorate(made, node) if node.program.decorators else made
+    called = value if isinstance(value, (FunctionValue, Decorated)) else made
     key = symbol("defined", m.frame.context, node.number)
-    m.frame.defined[key] = made
-    m.state.bind(node.program.name, m.decorate(made, node) if node.program.decorators else made)
+    m.frame.defined[key] = Defined(node.program, made.file, called)
+    m.state.bind(node.program.name, value)
 
 
 def define_class(m: Machine, node: ir.DefineClass) -> None:

@@ -188,7 +188,9 @@ def _walked(
         (m.reached if m.cuts == cuts else m.cut_short).add(id(function.outline))
     made = _definition(function)
     if made is not None:
-        caller.defined.pop(made, None)
+        _called(made, caller)
+    # whoever gets them may call them
+    caller.defined.update(frame.defined)
     frame.graph.end = after.condition
     end = _seen_outside(after.condition, context, program)
     writes = after.written_since(before)
@@ -229,6 +231,13 @@ def run_generator(
     summary = _walked(m, function, program, given, node, context, situation)
     rest = summary.graph.without_late()
     return _apply(m, summary, node), rest
+
+
+def _called(made: Symbol, frame: Frame | None) -> None:
+    """A function is called that was defined in one of the frames."""
+    while frame is not None:
+        frame.defined.pop(made, None)
+        frame = frame.caller
 
 
 def _definition(function: FunctionValue) -> Symbol | None:

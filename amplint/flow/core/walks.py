@@ -22,7 +22,7 @@ from amplint.flow.state.conditions import Condition, asked
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import NONE, ClassValue, Decorated, External, FunctionValue, Value
+from amplint.flow.state.values import NONE, TRUE, ClassValue, Decorated, External, FunctionValue, Value
 from amplint.lowering import program as ir
 from amplint.source.outline import dotted
 from amplint.source.project import ProjectFile
@@ -121,10 +121,9 @@ class Walks(Interpreter):
             named = (*(given or {}).items(), *defaults)
             nodes = tuple((name, program.node) for name, _ in named)
             arguments = Arguments(first, named, (program.node,) * len(first), nodes, unclear=True)
-            self.attempt(lambda: bind_parameters(self.machine, program, arguments))
-            run_body(self.machine, program)
+            self._run_decorated(function, program, arguments)
 
-        return self._walk(frame, lambda: self._decorated_run(function, program, run), around, most)
+        return self._walk(frame, run, around, most)
 
     def truth_of(self, file: ProjectFile, program: ir.Program) -> Condition:
         """The condition under which an expression is true that stands alone in a program."""
@@ -219,8 +218,9 @@ class Walks(Interpreter):
                 model(self.machine, value)
                 return
 
-    def _decorated_run(self, function: FunctionValue, program: ir.Program, run: Callable[[], None]) -> None:
-        """Runs a function inside the contexts that decorate it."""
+    def _run_decorated(self, function: FunctionValue, program: ir.Program, given: Arguments) -> None:
+        """Runs a function inside the contexts that decorate it, and through what a decorator of the project has made of
+        it, if that calls it."""
         contexts: list[tuple[Value, ir.Node]] = []
         value = self.decorated(function)
         while isinstance(value, Decorated):
@@ -228,9 +228,26 @@ class Walks(Interpreter):
             value = value.function
         for context, node in contexts:
             self.attempt(partial(self._entered, context, node))
-        run()
+        wrapped = isinstance(value, FunctionValue) and value.program is not None
+        if not wrapped or not self._is_called_by(function, value, given, program.node):
+            self.attempt(lambda: bind_parameters(self.machine, program, given))
+            run_body(self.machine, program)
         for context, node in reversed(contexts):
             self.attempt(partial(self.leave, context, node))
+
+    def _is_called_by(self, function: FunctionValue, wrapper: Value, given: Arguments, node: ir.Node) -> bool:
+        """Calls what a decorator has made of a function, and tells whether that came to the function."""
+        key, graph = id(function.outline), self.frame.graph
+        kept, state = len(graph.items), self.state.fork()
+        self.reached.discard(key)
+        self.cut_short.discard(key)
+        self.attempt(partial(self._call_unknown, wrapper, given, node))
+        if key in self.reached or key in self.cut_short:
+            return True
+        self.reached.add(key)
+        self.state = state
+        del graph.items[kept:]
+        return False
 
     def _entered(self, context: Value, node: ir.Node) -> None:
         self.each(context, partial(self._enter, node))
@@ -264,23 +281,21 @@ class Walks(Interpreter):
         return frame.graph
 
     def _walk_defined(self, frame: Frame) -> None:
-        """Walks the functions that were defined inside and never called: whoever got them may do anything before."""
-        for function in list(frame.defined.values()):
-            if function.program is None or self.dead():
-                continue
-            plain = FunctionValue(
-                function.file, None, function.program, function.closure, function.receiver, undecorated=True
-            )
-            head = function.program.node
-            before = self.state
-            self.state = before.fork()
+        """Walks the functions that were defined inside and never called, and those that are defined in them: whoever
+        got them may do anything before."""
+        while frame.defined:
+            program, file, function = frame.defined.pop(next(iter(frame.defined)))
+            before, head = self.state, program.node
+            # the program may end meanwhile
+            self.state = before.fork(TRUE) if self.dead() else before.fork()
             self.state.ambient = {type(value): value for value in self.registry.ambients}
+            self.frame = Frame(program, file, frame.context, graph=frame.graph, defined=frame.defined)
             self.opaque(Arguments(), head)
-            self.attempt(partial(self._call_unknown, plain, head))
-            self.state = before
+            self.attempt(partial(self._call_unknown, function, Arguments(unclear=True), head))
+            self.state, self.frame = before, frame
 
-    def _call_unknown(self, function: FunctionValue, node: ir.Node) -> None:
-        self.call_function(function, Arguments(unclear=True), node)
+    def _call_unknown(self, function: Value, given: Arguments, node: ir.Node) -> None:
+        self.call(function, given, node)
 
     @property
     def lost(self) -> int:

@@ -37,6 +37,15 @@ def left_out(method: FunctionValue, given: GivenArguments) -> frozenset[str]:
     return frozenset(rest - given.keywords)
 
 
+def parameter_at(method: FunctionValue, position: int | None) -> str | None:
+    """The parameter of a method that gets the argument at a position, if one of its own does."""
+    arguments = method.outline.arguments if method.outline is not None else None
+    if arguments is None or position is None:
+        return None
+    names = [part.arg for part in (*arguments.posonlyargs, *arguments.args)][1:]
+    return names[position] if position < len(names) else None
+
+
 def may_be(method: FunctionValue, call: Call, *, kept: bool) -> bool:
     """Whether a call of something out of sight may be one of this method: ``may_be(method, call, kept=True)``.
     ``kept``: the result gets a name, which is done with methods that return something. What a decorator has made of it

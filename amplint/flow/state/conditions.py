@@ -27,7 +27,7 @@ MOST_ATOMS = 10
 """A value depends on so many questions."""
 MOST_ASKED = 128
 """A condition under which something happens is made of so many."""
-MOST_NODES = 1024
+MOST_NODES = 2048
 """A condition under which something happens has so many nodes."""
 
 

@@ -98,11 +98,17 @@ class _Lifecycle(Hooks):
             api.surround(mode)
 
     def unresolved(self, api: Api, method: str, given: Arguments, node: Node) -> None:
-        """A method is called by its name alone: what it does in a region that is open is judged with it. Every module
-        has a ``forward``: that name says nothing."""
+        """A method is called by its name alone: what it does in a region that is open is judged with it, and what it
+        saves of the object that it is handed. Every module has a ``forward``: that name says nothing."""
         region = enabled_region(regions(api))
-        if method != "forward" and region is not None and not region.assumed and region.through is None:
-            api.emit(CalledByName(api.place(node), regions(api), method, given_by(given)))
+        inside = region is not None and not region.assumed and region.through is None
+        handed = tuple(
+            (index, value.identity)
+            for index, value in enumerate(given.positional)
+            if isinstance(value, Instance) and value.made_of is not None
+        )
+        if method != "forward" and (inside or handed):
+            api.emit(CalledByName(api.place(node), regions(api), method, given_by(given), handed))
 
     def opaque(self, api: Api, arguments: Arguments, effects: bool, node: Node) -> Value | None:
         """A call is not followed."""

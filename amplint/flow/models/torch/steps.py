@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
-from amplint.events import LoopEnded, LoopIterated, OptimizerStepped, ScalerMade, ScalerUsed, StateSaved
+from amplint.events import Call, LoopEnded, LoopIterated, OptimizerStepped, ScalerMade, ScalerUsed, StateSaved
 from amplint.flow.state.graph import Calls, Graph, Happens
 
 _OF_STATES = ("state_dict", "given")
@@ -38,16 +39,16 @@ def is_a_step(graph: Graph) -> bool:
     return False
 
 
-def only_saved(graph: Graph) -> Graph:
-    """What is saved in a graph, and which states are asked for."""
+def only_saved(graph: Graph, through: Call | None = None) -> Graph:
+    """What is saved in a graph, and which states are asked for. ``through``: the call that is taken to get there."""
     found = Graph()
     for item in graph.items:
         if isinstance(item, Calls):
-            inner = only_saved(item.graph)
+            inner = only_saved(item.graph, through)
             if inner.items:
                 found.items.append(Calls(item.condition, inner, item.place))
-        elif isinstance(item.event, StateSaved) or (
-            isinstance(item.event, ScalerUsed) and item.event.act in _OF_STATES
-        ):
+        elif isinstance(item.event, StateSaved):
+            found.items.append(replace(item, event=replace(item.event, through=through)))
+        elif isinstance(item.event, ScalerUsed) and item.event.act in _OF_STATES:
             found.items.append(item)
     return found
