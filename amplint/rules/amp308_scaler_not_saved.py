@@ -10,7 +10,8 @@ Reports `optimizer.load_state_dict(saved["optimizer"])` where the checkpoint hol
 the optimizer, nobody loads that, and no code on the way looks up the key under which it was saved.
 
 The method that saves need not be called by the one that trains: they share the object that holds optimizer
-and scaler.
+and scaler. Where that object hands itself to a callback of which nothing is known, `callback.on_end(self)`, any method
+of that name may save what it holds: the finding names the call.
 
 An `Accelerator` of accelerate has a scaler of its own if it runs in fp16. A checkpoint that the code writes
 itself, with `torch.save` or `accelerator.save`, does not hold it either, while `accelerator.save_state` does. The

@@ -21,6 +21,17 @@ HEAD = dedent("""
 """)
 
 DECIDED = {
+    "the items of a tuple whose class names them": """
+        class Out(typing.NamedTuple):
+            logits: int
+            aux: int = 2
+        out = Out(aux=3, logits=1)
+        first, second = out
+        yes(first == 1 and out[0] == 1)
+        yes(second == 3 and out[-1] == 3)
+        yes(Out(4)[1] == 2)
+        no(out.logits == 3)
+    """,
     "length of a list that grew": """
         items = [1, 2]
         items.append(3)

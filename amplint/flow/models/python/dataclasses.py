@@ -1,4 +1,4 @@
-"""``dataclasses``: fields with defaults, copies with changes, dicts of fields."""
+"""``dataclasses``: fields with defaults, copies with changes, dicts of fields; and tuples whose items are fields."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ def _replace(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     kept = tuple((field, api.attribute(value, field, node)) for field in names if field not in changed)
     given = Arguments((), (*kept, *arguments.keywords), unclear=arguments.unclear)
     return api.call(value.made_of, given, node)
+
+
+@models.into(models.items, "typing.NamedTuple")
+def _item(api: Api, base: Instance, keys: tuple[Value, ...], node: Node) -> Value | None:
+    """``out[0]`` and ``logits, aux = out``."""
+    names = _fields(api, base) or ()
+    return api.subscript(Sequence(tuple(api.attribute(base, name, node) for name in names)), keys, node)
 
 
 def _fields(api: Api, value: Instance) -> tuple[str, ...] | None:
