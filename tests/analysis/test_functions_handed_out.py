@@ -204,3 +204,27 @@ def test_a_method_is_run_by_what_decorates_it(tmp_path: Path, enabled: str, coun
     )
     text = f"{HEAD}{wrapper}class Trainer:\n{made}{method}"
     assert len(said(tmp_path, "backward-in-autocast", text)) == count
+
+
+LOOP = """
+def train(model, optimizer, loader):
+    for x in loader:
+        def step(enabled):
+            if enabled:
+                STEP
+        step(False)
+"""
+AGAIN = """
+def make(model, optimizer, number):
+    def step(x):
+        STEP
+        return make(model, optimizer, number + 1)
+    return step
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [(LOOP, 0), (LOOP.replace("step(False)", "on(step)"), 1), (AGAIN, 1)]
+)
+def test_one_that_is_made_again_and_again(tmp_path: Path, text: str, count: int) -> None:
+    assert len(said(tmp_path, "backward-in-autocast", _program(text))) == count

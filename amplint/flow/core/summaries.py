@@ -92,6 +92,7 @@ def summarised(m: Machine, function: FunctionValue, program: Program, given: Arg
             m.peek(key) == value for key, value in summary.reads.items()
         ):
             m.missed += not summary.whole
+            _note_called(m, function)
             return _apply(m, summary, node)
     shape = _shape_of_call(program, given)
     alike = sum(1 for known in m.active.values() if known == shape)
@@ -186,9 +187,7 @@ def _walked(
         frame.names = after.names
     if function.outline is not None:
         (m.reached if m.cuts == cuts else m.cut_short).add(id(function.outline))
-    made = _definition(function)
-    if made is not None:
-        _called(made, caller)
+    _note_called(m, function)
     # whoever gets them may call them
     caller.defined.update(frame.defined)
     frame.graph.end = after.condition
@@ -233,14 +232,12 @@ def run_generator(
     return _apply(m, summary, node), rest
 
 
-def _called(made: Symbol, frame: Frame | None) -> None:
-    """A function is called that was defined in one of the frames."""
+def _note_called(m: Machine, function: FunctionValue) -> None:
+    """A function is called that was perhaps defined in one of the frames around."""
+    if function.program is None or function.closure is None:
+        return
+    made = symbol("defined", function.closure.identity, function.program.number)
+    frame: Frame | None = m.frame
     while frame is not None:
         frame.defined.pop(made, None)
         frame = frame.caller
-
-
-def _definition(function: FunctionValue) -> Symbol | None:
-    if function.program is None or function.closure is None:
-        return None
-    return symbol("defined", function.closure.identity, function.program.number)
