@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from amplint.amp.regions import ABOUT_THE_MACHINE, NO_TYPES_OF_DEVICES
+from amplint.amp.versions import compare
 from amplint.events import Place
 from amplint.flow.core.api import Api, Arguments, Dead
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.notes import ComparedAsText, UsedAsType
+from amplint.flow.models.torch.releases import bounds_of
 from amplint.flow.models.torch.values import DeviceValue
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import asked, both, choice, negation
@@ -17,6 +19,9 @@ from amplint.flow.state.values import FALSE, TRUE, Constant, Note, Number, Text,
 from amplint.lowering.program import Node
 
 models = Registry()
+
+EMULATED_SINCE = (2, 3)
+"""Since this release CUDA devices without bfloat16 say that they have it: they compute in float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,14 @@ def _text(api: Api, base: DeviceValue, name: str, arguments: Arguments, node: No
 def _has_cuda(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
     """What is linted is the run on the device that AMP is for."""
     return TRUE if api.settings.device == "cuda" else Unknown(symbol(name))
+
+
+@models.call("torch.cuda.is_bf16_supported")
+def _has_bfloat16(api: Api, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """Since torch 2.3 each CUDA device has it, if by emulation; ``including_emulation=False`` asks for more."""
+    asks_for_more = arguments.get(0, "including_emulation") not in (None, TRUE) or arguments.unclear
+    on_all = compare(bounds_of(api), ">=", EMULATED_SINCE) is True and api.settings.device == "cuda"
+    return TRUE if on_all and not asks_for_more else about_the_machine(name, arguments)
 
 
 def about_the_machine(name: str, arguments: Arguments) -> Value | None:
