@@ -231,4 +231,4 @@ def _small_constant(event: Op, operand: Operand, remedy: str) -> Harm | None:
     where = f" {FLOAT16.text}" if unsure else ""
     effect = f"the guard {small:g} rounds to zero in float16{where}"
     why = "The division gives inf or nan."
-    return Harm(operand, effect, why, remedy, assumes=of_float16(operand) if unsure else ())
+    return Harm(operand, effect, why, remedy, assumes=of_float16(operand))

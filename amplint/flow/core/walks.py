@@ -286,7 +286,7 @@ class Walks(Interpreter):
         while frame.defined:
             program, file, function = frame.defined.pop(next(iter(frame.defined)))
             before, head = self.state, program.node
-            # the program may end meanwhile
+            # they may be called before the program ends, where it does
             self.state = before.fork(TRUE) if self.dead() else before.fork()
             self.state.ambient = {type(value): value for value in self.registry.ambients}
             self.frame = Frame(program, file, frame.context, graph=frame.graph, defined=frame.defined)
