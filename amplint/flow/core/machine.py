@@ -442,9 +442,6 @@ class Machine(Api, Protocol):
     def told_apart(self, value: Value) -> Value:
         """A list that a flag has filled in different ways: one of several lists."""
 
-    def peek(self, key: Key) -> Value | None:
-        """What the store has under a key, for a call that may be taken from a summary."""
-
     def budget_left(self, program: Program) -> bool:
         """Whether a further call of a function may be followed."""
 

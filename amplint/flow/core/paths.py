@@ -346,10 +346,6 @@ class Paths:
             frame.reads.setdefault(key, found)
         return found if found is not None else self.base.get(key)
 
-    def peek(self, key: Key) -> Value | None:
-        """What the store has under a key, for a call that may be taken from a summary."""
-        return self.state.heap.get(key)
-
     def load(self, owner: Symbol, name: str) -> Value | None:
         """An attribute that was set on an object, or None."""
         return self.read((owner, name))

@@ -16,7 +16,8 @@ from amplint.flow.core.comparisons import compare
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.loops import for_, is_number, while_
 from amplint.flow.core.machine import Defined, Machine
-from amplint.flow.state.conditions import asked, both, either, negation
+from amplint.flow.state.conditions import Condition, asked, both, either, narrowing, negation
+from amplint.flow.state.graph import repeats
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import (
@@ -32,6 +33,9 @@ from amplint.flow.state.values import (
     Value,
 )
 from amplint.lowering import program as ir
+
+Marks = tuple[int, int, int]
+"""How many returns, breaks and continues there were."""
 
 
 def evaluate(m: Machine, node: ir.Evaluate) -> None:
@@ -182,12 +186,12 @@ def _enter(m: Machine, node: ir.Node, context: Value) -> Value:
     return m.enter(context, node)
 
 
-def _marks(m: Machine) -> tuple[int, int, int]:
+def _marks(m: Machine) -> Marks:
     frame = m.frame
     return len(frame.returns), len(frame.breaks), len(frame.continues)
 
 
-def _on_exits(m: Machine, marks: tuple[int, int, int], action: Callable[[], None]) -> None:
+def _on_exits(m: Machine, marks: Marks, action: Callable[[], None]) -> None:
     """Does something on each path that has left a block early."""
     frame, present = m.frame, m.state
     for index in range(marks[0], len(frame.returns)):
@@ -215,7 +219,7 @@ def try_(m: Machine, node: ir.Try) -> None:
         before = m.state.fork()
         raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.rounds_around))
         m.frame.branches += 1
-        m.branch(negation(raised), node, lambda: _tried(m, node), lambda: _handled(m, node, before, 0))
+        m.branch(negation(raised), node, lambda: _tried(m, node, before), lambda: _handled(m, node, before, 0))
         m.frame.branches -= 1
         after = m.state
         m.state = before.fork(both(before.condition, raised))
@@ -227,10 +231,36 @@ def try_(m: Machine, node: ir.Try) -> None:
         _on_exits(m, marks, lambda: m.run(node.last))
 
 
-def _tried(m: Machine, node: ir.Try) -> None:
+def _tried(m: Machine, node: ir.Try, before: State) -> None:
+    marks, done = _marks(m), len(m.frame.graph.items)
     m.run(node.body)
+    if repeats(m.frame.graph.items[done:]):
+        _interrupt(m, node, before, marks)
     if not m.dead():
         m.run(node.other)
+
+
+def _interrupt(m: Machine, node: ir.Try, before: State, marks: Marks) -> None:
+    """Walks the handlers from the end of what was tried, too: an exception ends a loop in a late round as well as in
+    the first one. What follows is not done on that way."""
+    frame = m.frame
+    late = asked(symbol("raised", frame.context, node.number, "late", *frame.rounds_around))
+    ends = [*(state for state, _ in frame.returns[marks[0] :]), m.state]
+    frame.returns[marks[0] :] = [
+        (_where(state, negation(late)), value) for state, value in frame.returns[marks[0] :]
+    ]
+    passed = _where(m.state, negation(late))
+    exits = _marks(m)
+    m.state = m.join([_where(state, late) for state in ends], node)
+    if not m.dead():
+        m.attempt(lambda: _handled(m, node, before, 0))
+    for left, mark in zip((frame.returns, frame.breaks, frame.continues), exits, strict=True):
+        del left[mark:]
+    m.state = passed
+
+
+def _where(state: State, condition: Condition) -> State:
+    return state.fork(narrowing(state.condition, condition))
 
 
 def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from amplint.flow.core.api import Arguments, Dead
@@ -47,6 +48,20 @@ class Summary:
     """The objects that are made in it."""
     whole: bool
     """Whether all of it was followed."""
+    told_apart: Key | None = None
+    """What the last call that it did not serve found to be another."""
+
+    def serves(self, heap: Mapping[Key, Value]) -> bool:
+        """Whether a heap holds what was read."""
+        last = self.told_apart
+        if last is not None and heap.get(last) != self.reads[last]:
+            return False
+        for key, value in self.reads.items():
+            found = heap.get(key)
+            if found is not value and found != value:
+                self.told_apart = key
+                return False
+        return True
 
 
 def canonical(m: Machine, function: FunctionValue, program: Program, given: Arguments) -> Arguments:
@@ -88,9 +103,7 @@ def summarised(m: Machine, function: FunctionValue, program: Program, given: Arg
     )
     context = symbol("call", m.frame.context, node.number, program.path, *program.root, program.number)
     for summary in m.summaries.get(situation, ()):
-        if (not summary.makes or summary.context is context) and all(
-            m.peek(key) == value for key, value in summary.reads.items()
-        ):
+        if (not summary.makes or summary.context is context) and summary.serves(m.state.heap):
             m.missed += not summary.whole
             _note_called(m, function)
             return _apply(m, summary, node)

@@ -80,7 +80,7 @@ class Questions:
         """Whether code on the way may scale losses. Inside a region what the functions that are being run do themselves
         is what their author meant for training in half precision."""
         stack = self._stacks.at(event.place)
-        if not stack or self._is_foreign(stack):
+        if not stack:
             return True
         parts: tuple[Definition, ...] = self._stacks.definitions(stack)
         if enabled_region(event.regions) is None:

@@ -11,7 +11,7 @@ what is told happens on paths that exist, and some of these are not walked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -81,6 +81,14 @@ def together(some: Sequence[Happens | Calls], others: Sequence[Happens | Calls])
         found += [*rest[:index], *own, replace(rest[index], condition=condition)]
         rest, own = rest[index + 1 :], []
     return [*found, *rest, *own]
+
+
+def repeats(items: Iterable[Happens | Calls]) -> bool:
+    """Whether something happens in loops."""
+    kinds: set[type[Event]] = set()
+    for item in items:
+        kinds |= {type(item.event)} if isinstance(item, Happens) else item.graph.kinds
+    return LoopIterated in kinds and not kinds <= _SILENT
 
 
 class Graph:
