@@ -247,9 +247,10 @@ def _imports(text: str) -> bool:
 
 
 def _syntax_error(display: str, error: Unparsable) -> Finding:
-    """What a file is told of that cannot be parsed: a warning where a newer Python may see nothing wrong."""
+    """What a file is told of that cannot be parsed: a warning where a newer Python may see nothing wrong, or where only
+    its size is the reason."""
     code, name = SYNTAX_ERROR
     column = max(error.column, 1)
-    level = Level.WARNING if error.newer else Level.ERROR
+    level = Level.WARNING if error.newer or isinstance(error, TooLarge) else Level.ERROR
     place = Span(error.line, column, error.line, column)
     return Finding(code, name, level, error.message, display, place, help=error.help)

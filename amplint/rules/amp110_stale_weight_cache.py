@@ -105,8 +105,9 @@ MOST = 24
 
 @dataclass(frozen=True)
 class Cached:
-    """What the outermost region has cast so far, and what was written since."""
+    """What the outermost region, opened at ``inside``, has cast so far, and what was written since."""
 
+    inside: Place | None = None
     used: frozenset[Hashable] = frozenset()
     written: tuple[tuple[Hashable, Place, str], ...] = ()
 
@@ -136,7 +137,7 @@ class StaleWeightCache(FlowRule):
     def on_object_made(self, state: Cached, event: ObjectMade, report: Report) -> Cached:
         written = tuple(part for part in state.written if not self.context.belongs(part[0], event.identity))
         used = (owner for owner in state.used if not self.context.belongs(owner, event.identity))
-        return Cached(frozenset(used), written)
+        return replace(state, used=frozenset(used), written=written)
 
     def on_parameter_written(self, state: Cached, event: ParameterWritten, report: Report) -> Cached:
         if event.owner not in state.used or any(owner == event.owner for owner, _, _ in state.written):
@@ -155,9 +156,11 @@ class StaleWeightCache(FlowRule):
         region = enabled_region(regions)
         if region is None or not region.cache_enabled:
             return state
+        outermost = regions[0]
+        if outermost.place != state.inside:
+            state = Cached(outermost.place)
         for known, place, how in state.written:
             if known == owner:
-                outermost = regions[0]
                 trail = (opened(outermost), (use, "they are used here again"))
                 builder = SwitchCacheOff(caching(regions))
                 report.add(
@@ -173,4 +176,4 @@ class StaleWeightCache(FlowRule):
         written = tuple(part for part in state.written if part[0] != owner)
         if len(state.used) >= MOST:
             return replace(state, written=written)
-        return Cached(state.used | {owner}, written)
+        return replace(state, used=state.used | {owner}, written=written)

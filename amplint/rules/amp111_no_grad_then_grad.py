@@ -114,9 +114,10 @@ class Pending(NamedTuple):
 
 
 class State(NamedTuple):
-    """``seen``: modules whose weights the outermost region has cast, and where that was if it was without gradients.
-    ``pending``: what harms if an optimizer of these parameters steps."""
+    """``seen``: modules whose weights the outermost region, ``inside``, has cast, and where that was if it was without
+    gradients. ``pending``: what harms if an optimizer of these parameters steps."""
 
+    inside: Place | None = None
     seen: tuple[tuple[Hashable, Place | None], ...] = ()
     pending: tuple[Pending, ...] = ()
 
@@ -157,6 +158,9 @@ class NoGradThenGrad(FlowRule):
             return state
         if not event.trains or event.module is None:
             return state
+        outermost = event.regions[0].place
+        if outermost != state.inside:
+            state = state._replace(inside=outermost, seen=())
         for module, place in state.seen:
             if module == event.module:
                 if place is None or not event.gradients:

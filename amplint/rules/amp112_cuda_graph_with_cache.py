@@ -63,6 +63,7 @@ replayed with everything else. Where the call of torch that makes the region is 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 from amplint.events import (
     CacheCleared,
@@ -81,23 +82,31 @@ from amplint.rules.ledger import of_open
 from amplint.rules.wording import line_of
 
 
+class Kept(NamedTuple):
+    """A forward whose weights the outermost region keeps, which was opened at ``inside``."""
+
+    inside: Place
+    forward: Place
+
+
 class CudaGraphWithCache(FlowRule):
-    """The state is the place of a forward whose weights the open region keeps, or None."""
+    """The state is what the open region keeps, or None."""
 
     level = Level.ERROR
     never_without = (Captured,)
     needs = "a CUDA graph"
 
-    def on_forward(self, state: Place | None, event: Forward, report: Report) -> Hashable:
-        return event.place if event.trains and _caches(event.regions) else state
+    def on_forward(self, state: Kept | None, event: Forward, report: Report) -> Hashable:
+        kept = event.trains and _caches(event.regions) is not None
+        return Kept(event.regions[0].place, event.place) if kept else state
 
-    def on_region_exited(self, state: Place | None, event: RegionExited, report: Report) -> Hashable:
+    def on_region_exited(self, state: Kept | None, event: RegionExited, report: Report) -> Hashable:
         return state if event.regions else None
 
-    def on_cache_cleared(self, state: Place | None, event: CacheCleared, report: Report) -> Hashable:
+    def on_cache_cleared(self, state: Kept | None, event: CacheCleared, report: Report) -> Hashable:
         return None
 
-    def on_captured(self, state: Place | None, event: Captured, report: Report) -> Hashable:
+    def on_captured(self, state: Kept | None, event: Captured, report: Report) -> Hashable:
         region = _caches(event.regions)
         if region is None:
             return state
@@ -115,12 +124,12 @@ class CudaGraphWithCache(FlowRule):
                 builder=builder,
                 assumes=assumes,
             )
-        elif event.how == "torch.cuda.graph" and state is not None:
+        elif event.how == "torch.cuda.graph" and state is not None and state.inside == event.regions[0].place:
             message = (
                 f"the region on {where} has cast the weights before this capture, in the forward on "
-                f"{line_of(state, event.place)}"
+                f"{line_of(state.forward, event.place)}"
             )
-            trail = (opened(region), (state, "the weights are cast here"))
+            trail = (opened(region), (state.forward, "the weights are cast here"))
             report.add(
                 self,
                 event.place,

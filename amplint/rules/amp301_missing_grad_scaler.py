@@ -8,8 +8,8 @@ an optimizer, where nothing scales the loss. A CUDA region without a dtype runs 
 Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that come from
 out of sight or that a framework prepared; and everything where something that scales losses may be in reach: one of
 the functions that are being run, or what the function of the backward pass calls, uses a scaler or one of accelerate,
-Lightning, Fabric, DeepSpeed, mmengine or apex, or multiplies gradients by hand; or a base class is out of sight. Where
-the region is around the backward pass and the step, what counts is the functions that run in it.
+Lightning, Fabric, DeepSpeed, mmengine or apex, or multiplies gradients by hand. Where the region is around the backward
+pass and the step, what counts is the functions that run in it.
 
 Where the function of the backward pass could use a gradient scaler that is there, as a local name or as an attribute
 of the same object, the loss was forgotten and not the scaler: unscaled-backward says so and names it.

@@ -47,7 +47,11 @@ class Unparsable(Exception):  # noqa: N818
 
 
 class TooLarge(Unparsable):
-    """A file that is not parsed for its size."""
+    """A file that is not parsed for its size. ``size``: "1,639,777 characters"."""
+
+    def __init__(self, size: str, most: int) -> None:
+        message = f"not analysed: it has {size}, more than {most:,}"
+        super().__init__(message, 1, 1, "If a program wrote it, name it in `exclude` in the settings.")
 
 
 class ProjectFile:
@@ -100,10 +104,10 @@ def python() -> str:
 
 def _parse(text: str) -> ast.Module:
     if len(text) > MOST_CHARACTERS:
-        raise TooLarge(f"not analysed: it has {len(text):,} characters, more than {MOST_CHARACTERS:,}", 1, 1)
+        raise TooLarge(f"{len(text):,} characters", MOST_CHARACTERS)
     lines = text.count("\n")
     if lines > MOST_LINES:
-        raise TooLarge(f"not analysed: it has {lines:,} lines, more than {MOST_LINES:,}", 1, 1)
+        raise TooLarge(f"{lines:,} lines", MOST_LINES)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

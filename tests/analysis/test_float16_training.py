@@ -56,3 +56,25 @@ def test_what_was_not_differentiated_in_its_round_was_looked_at(
     (tmp_path / "main.py").write_text(PROGRAM.format(steps=steps.strip()), encoding="utf-8")
     found = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
     assert ("missing-grad-scaler" in {finding.name for finding in found}) is expected
+
+
+FOREIGN = """
+import torch
+from somewhere import Pipeline
+
+
+class Tuner(Pipeline):
+    def tune(self, loader):
+        optimizer = torch.optim.AdamW(self.model.parameters())
+        for x in loader:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = self.model(x).mean()
+            loss.backward()
+            optimizer.step()
+"""
+
+
+def test_a_base_class_out_of_sight_scales_no_loss_that_is_differentiated_here(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(FOREIGN, encoding="utf-8")
+    found = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    assert "missing-grad-scaler" in {finding.name for finding in found}

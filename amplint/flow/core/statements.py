@@ -219,7 +219,9 @@ def try_(m: Machine, node: ir.Try) -> None:
         before = m.state.fork()
         raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.rounds_around))
         m.frame.branches += 1
-        m.branch(negation(raised), node, lambda: _tried(m, node, before), lambda: _handled(m, node, before, 0))
+        m.branch(
+            negation(raised), node, lambda: _tried(m, node, before), lambda: _handled(m, node, before, 0)
+        )
         m.frame.branches -= 1
         after = m.state
         m.state = before.fork(both(before.condition, raised))
@@ -254,8 +256,7 @@ def _interrupt(m: Machine, node: ir.Try, before: State, marks: Marks) -> None:
     m.state = m.join([_where(state, late) for state in ends], node)
     if not m.dead():
         m.attempt(lambda: _handled(m, node, before, 0))
-    for left, mark in zip((frame.returns, frame.breaks, frame.continues), exits, strict=True):
-        del left[mark:]
+    del frame.returns[exits[0] :], frame.breaks[exits[1] :], frame.continues[exits[2] :]
     m.state = passed
 
 
