@@ -6,15 +6,14 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from amplint import events
 from amplint.events import Event, innermost
 from amplint.findings import Finding, TrailStep
 from amplint.flow.state.conditions import Condition
-from amplint.flow.state.graph import Calls, Graph, Happens, Run
+from amplint.flow.state.graph import Graph, Relevant, Run
 from amplint.rules.base import Draft, FlowRule, Machine, Report
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import CUT, of_call, weighed
@@ -65,22 +64,9 @@ class Listener:
         if rule is None or subjects is None:
             yield Run(self.kinds, self.hear, under=under)
             return
-        about: dict[int, Collection[Hashable] | None] = {}
-        relevant: dict[Graph, list[Happens | Calls]] = {}
+        relevant = Relevant(self.kinds, rule.about)
         for subject in subjects:
-            yield Run(
-                self.kinds, self.hear, partial(_concerns, rule, about, subject), under, relevant=relevant
-            )
-
-
-def _concerns(
-    rule: FlowRule, about: dict[int, Collection[Hashable] | None], subject: Hashable, event: Event
-) -> bool:
-    """Whether an event of a graph is about an object. ``about``: what was found before, by the event's id."""
-    if id(event) not in about:
-        about[id(event)] = rule.about(event)
-    found = about[id(event)]
-    return found is None or subject in found
+            yield Run(self.kinds, self.hear, under, relevant=relevant, subject=subject)
 
 
 class Dispatcher:

@@ -11,7 +11,7 @@ from amplint.events import Backward, CacheCleared, Event, Handled, LoopIterated,
 from amplint.findings import Span
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import Condition, asked, both, negation
-from amplint.flow.state.graph import Calls, Graph, Happens, Run, together
+from amplint.flow.state.graph import Calls, Graph, Happens, Relevant, Run, together
 from amplint.flow.state.symbols import symbol
 from amplint.flow.state.values import TRUE
 
@@ -134,10 +134,13 @@ def test_events_of_calls_say_who_called() -> None:
     assert found == [(7, 5)]
 
 
-def test_only_what_is_wanted_is_heard() -> None:
-    ear = Ear(kept)
-    run = Run(KINDS, ear.hear, lambda happened: happened.place.line != 2)
-    assert run.over(graph(happens(1), happens(2), happens(3)), ()) == [(1, 3)]
+def test_what_is_about_others_is_not_heard() -> None:
+    """Odd lines are of use to all, the others are about themselves. Runs share what is known of a graph."""
+    relevant = Relevant(KINDS, lambda happened: None if happened.place.line % 2 else (happened.place.line,))
+    told = graph(happens(1), happens(2), calls(graph(happens(4), happens(5), happens(2))), happens(3))
+    for subject, expected in ((2, (1, 2, 5, 2, 3)), (4, (1, 4, 5, 3)), (6, (1, 5, 3))):
+        run = Run(KINDS, Ear(kept).hear, relevant=relevant, subject=subject)
+        assert run.over(told, ()) == [expected]
 
 
 def test_a_call_with_nothing_but_loops_is_left_out() -> None:

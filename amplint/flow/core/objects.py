@@ -8,7 +8,7 @@ from functools import reduce
 from amplint.flow.core.api import Arguments, Dead
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
-from amplint.flow.state.conditions import apply, asked, either, leaves
+from amplint.flow.state.conditions import apply, asked, atoms, either, leaves
 from amplint.flow.state.store import keep_apart, with_kind
 from amplint.flow.state.symbols import ONE_OF_MANY, Symbol, is_one_of_many, symbol
 from amplint.flow.state.values import (
@@ -112,7 +112,7 @@ def _of_instance(m: Machine, base: Instance, name: str, node: Node) -> Value:
     if base.made_of is not None:
         found = m.class_attribute(base.made_of, name)
         if found is not None:
-            return found
+            return _alive(m, base, name, found, node)
         found = m.set_elsewhere(base, name)
         if found is not None and not isinstance(found, Unknown):
             return found
@@ -129,24 +129,33 @@ def _by_hand(m: Machine, base: Instance, owner: ClassValue, name: str, node: Nod
 
 
 def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> Value:
-    """An attribute of an object that was there before the code that is walked, which the constructor left None or set
-    to what stands in for something else: another method may have set it since."""
+    """An attribute of an object that was there before the code that is walked. Another method may have set it since the
+    constructor left it None or set it to what stands in for something else, or to what a setting is by default."""
     if not m.is_of_unknown_age(base) or (base.identity, name) in m.state.heap:
         return value
     later: list[Value] = []
 
     def since(one: Value) -> Value:
-        if not one.stands_in:
+        if not (one.stands_in or _is_default(one)):
             return one
         if not later:
             found = m.set_elsewhere(base, name)
             later.append(found if found is not None else one)
-        return later[0]
+        if one.stands_in or isinstance(later[0], Unknown):
+            return later[0]
+        if any(atom.parts[0] == "set by" for atom in atoms(later[0])):
+            return one  # several statements set it: it keeps what has happened, and is no setting
+        return keep_apart(asked(symbol("set by", base.identity, name)), later[0], one)
 
     found = m.each(value, since)
-    if value.stands_in and found != value:
+    if found != value:
         m.settle(base.identity, name, found)
     return found
+
+
+def _is_default(value: Value) -> bool:
+    """Whether a value may be that of a setting before somebody has set it."""
+    return isinstance(value, Constant) and isinstance(value.value, (bool, str))
 
 
 def _inherited(m: Machine, base: Instance, name: str, node: Node) -> Value:

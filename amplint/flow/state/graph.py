@@ -11,7 +11,7 @@ what is told happens on paths that exist, and some of these are not walked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -176,10 +176,6 @@ _SILENT = _FRAMES | {Handled}
 _Situation = tuple[Graph, S, Condition, frozenset[Symbol]]
 
 
-def _every(event: Event) -> bool:
-    return True
-
-
 def _nobody(condition: Condition) -> None:
     """Nobody wants to know."""
 
@@ -197,6 +193,43 @@ class _Part:
     """Under which a path comes to its end, where others are walked, too."""
 
 
+class Relevant:
+    """The items of graphs in which there are events of some classes, by what the events are about: runs that hear of
+    one subject each share it. ``about`` gives the subjects of an event, None if it is of use to all."""
+
+    def __init__(
+        self,
+        kinds: frozenset[type[Event]],
+        about: Callable[[Event], Collection[Hashable] | None] = lambda event: None,
+    ) -> None:
+        self._kinds = kinds
+        self._about = about
+        self._known: dict[Graph, tuple[list[int], dict[Hashable, list[int]]]] = {}
+
+    def of(self, graph: Graph, subject: Hashable) -> Iterator[Happens | Calls]:
+        """The items of a graph that are of use to all or about the subject, in order."""
+        common, own = self._known.get(graph) or self._sorted(graph)
+        return map(graph.items.__getitem__, sorted([*common, *own.get(subject, ())]))
+
+    def _sorted(self, graph: Graph) -> tuple[list[int], dict[Hashable, list[int]]]:
+        common: list[int] = []
+        own: dict[Hashable, list[int]] = {}
+        for index, item in enumerate(graph.items):
+            if isinstance(item, Calls):
+                if not self._kinds.isdisjoint(item.graph.kinds):
+                    common.append(index)
+                continue
+            kind = type(item.event)
+            about = self._about(item.event) if kind in self._kinds else () if kind is not Handled else None
+            if about is None:
+                common.append(index)
+            else:
+                for subject in dict.fromkeys(about):
+                    own.setdefault(subject, []).append(index)
+        self._known[graph] = common, own
+        return common, own
+
+
 @dataclass(slots=True)
 class Run(Generic[S]):
     """Runs a state machine over a graph, along all paths that it can tell apart:
@@ -204,15 +237,14 @@ class Run(Generic[S]):
 
     kinds: frozenset[type[Event]]
     hear: Callable[[S, Event], S]
-    wants: Callable[[Event], bool] = _every
-    """Which events of these classes it is to hear."""
     under: Callable[[Condition], None] = _nobody
     """Is told under which condition an event happens, as far as the path remembers it, before the event is heard. Once
     paths were given up it is that of the event's own function alone."""
     keep: frozenset[Symbol] = frozenset()
     """What paths remember the answers about, whether it is asked again or not."""
-    relevant: dict[Graph, list[Happens | Calls]] = field(default_factory=dict)
-    """The items of graphs in which there are events of these classes; runs for the same classes may share it."""
+    relevant: Relevant | None = None
+    """Which items of graphs are of use to it; None for all that have events of these classes."""
+    subject: Hashable = None
     cut: bool = False
     """Whether there were more paths than MOST_PATHS, or some were given up: they would have to remember more answers
     than are kept, and without one of them perhaps nothing runs along them."""
@@ -231,7 +263,7 @@ class Run(Generic[S]):
         little. Much of it would make conditions grow without end."""
         keep = frozenset(filter(wanted, self._part(graph).asks))
         few = keep if len(keep) <= MOST_KEPT else frozenset[Symbol]()
-        return Run(self.kinds, self.hear, self.wants, self.under, few, self.relevant)
+        return Run(self.kinds, self.hear, self.under, few, self.relevant, self.subject)
 
     def _part(self, graph: Graph) -> _Part:
         part = self._parts.get(graph)
@@ -261,7 +293,9 @@ class Run(Generic[S]):
         that come to the end of the function, these alone are walked: what has to hold for that need not be asked
         again and again."""
         heard: list[Happens | Calls] = []
-        for item in self._relevant(graph):
+        if self.relevant is None:
+            self.relevant = Relevant(self.kinds)
+        for item in self.relevant.of(graph, self.subject):
             if _is_handled(item):
                 # what was tried does something: that no exception was raised is taken for granted from here on
                 if any(both(one.condition, item.condition) == FALSE for one in heard):
@@ -272,23 +306,8 @@ class Run(Generic[S]):
             return heard, TRUE
         return [_within(item, graph.end) for item in heard], graph.end
 
-    def _relevant(self, graph: Graph) -> list[Happens | Calls]:
-        found = self.relevant.get(graph)
-        if found is None:
-            kinds = self.kinds | {Handled}
-            found = self.relevant[graph] = [
-                item
-                for item in graph.items
-                if (
-                    type(item.event) in kinds
-                    if isinstance(item, Happens)
-                    else not self.kinds.isdisjoint(item.graph.kinds)
-                )
-            ]
-        return found
-
     def _is_heard(self, item: Happens | Calls) -> bool:
-        return self.wants(item.event) if isinstance(item, Happens) else bool(self._part(item.graph).items)
+        return isinstance(item, Happens) or bool(self._part(item.graph).items)
 
     def _walk(
         self, graph: Graph, paths: list[_Path[S]], later: frozenset[Symbol], calls: tuple[Place, ...]
