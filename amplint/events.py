@@ -220,6 +220,8 @@ class Operand:
     of attributes. Only the flow tells."""
     constant: bool = False
     """Whether it is no tensor: a number, text, None, or several of these. Only the flow tells."""
+    was_half: bool = False
+    """Whether it was cast to float32 by hand, from half precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +254,7 @@ class RegionExited(Event):
 @dataclass(frozen=True, slots=True)
 class RegionAbandoned(Event):
     """The context that opened ``region`` is gone while the region is still open, so that nobody can leave it:
-    ``__enter__`` was called by hand. ``name`` is how the code called the context. Only a run shows it."""
+    ``__enter__`` was called by hand. ``name`` is how the code called the context."""
 
     region: Region
     name: str

@@ -11,9 +11,10 @@ other calls in its trail.
 
 It is a warning in general, and advice in a script that ends without a step, or anything else that uses the gradients,
 such as a measurement of time or memory. It is an error where the region changes the gradients: matrix products or
-convolutions of the forward pass ran in float32, in a region with `enabled=False` or in a custom Function that
-multiplies matrices under `custom_fwd(cast_inputs=torch.float32)` and has no `custom_bwd`; or the region is in bfloat16,
-on another device than the CPU, and the project is limited to torch older than 2.5.
+convolutions of the forward pass that have weights, or compute with what was half before, ran in float32, in a region
+with `enabled=False` or in a custom Function that multiplies matrices under `custom_fwd(cast_inputs=torch.float32)` and
+has no `custom_bwd`; or the region is in bfloat16, on another device than the CPU, and the project is limited to torch
+older than 2.5.
 
 ## Why is this bad
 
@@ -113,6 +114,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from amplint.amp.ops import KINDS_OF_WEIGHTS
 from amplint.amp.versions import compare
 from amplint.events import (
     AmpHidden,
@@ -157,7 +159,8 @@ class BackwardInAutocast(FlowRule):
     level = Level.WARNING
 
     def on_op(self, state: Kept | None, event: Op, report: Report) -> Hashable:
-        return self._kept(state, event) if event.policy == "lower" and event.gradients else state
+        product = event.policy == "lower" and event.gradients
+        return self._kept(state, event) if product and _is_differentiated(event) else state
 
     def on_forward(self, state: Kept | None, event: Forward, report: Report) -> Hashable:
         # modules of torch tell of their ops
@@ -236,6 +239,14 @@ class BackwardInAutocast(FlowRule):
             cause=_cause(region.place, event.place, why),
         )
         return state
+
+
+def _is_differentiated(event: Op) -> bool:
+    """Whether gradients flow back through an op: it has weights, or computes with what was half before. Positions and
+    frequencies, as of a rotary embedding, have none."""
+    return event.name in KINDS_OF_WEIGHTS or any(
+        one.parameter or one.born is not None or one.was_half for one in event.operands
+    )
 
 
 def _cause(region: Place, backward: Place, why: str) -> Hashable:

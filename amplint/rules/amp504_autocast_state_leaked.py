@@ -3,7 +3,8 @@
 ## What it does
 
 Reports `context.__enter__()` on a local context without `__exit__` on every way to the end of the function or
-script, and `torch.set_autocast_enabled(..., True)` in a file that never sets it again.
+script, `torch.autocast("cuda").__enter__()` in a function, which nobody can leave, and
+`torch.set_autocast_enabled(..., True)` in a file that never sets it again.
 
 Silent where the other half may be elsewhere: contexts that are kept in an attribute, returned or handed on,
 classes that delegate `__enter__` and `__exit__`, files that call `set_autocast_enabled` in several functions,
@@ -94,6 +95,7 @@ from amplint.events import (
 )
 from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report
+from amplint.rules.wording import code
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class AutocastStateLeaked(FlowRule):
         report.add(
             self,
             place,
-            f"`{name}` is entered here, and on some path to the end of the function `__exit__` is not called",
+            f"{code(name)} is entered here, and on some path to the end of the function `__exit__` is not called",
             why="Autocast stays on for the rest of the thread, with the weights as it has cast them.",
-            help=f"Write `with {name}:`.",
+            help=f"Write {code(f'with {name}:')}.",
         )

@@ -24,7 +24,11 @@ def line_of(place: Place, seen_from: Place) -> str:
 
 def quoted(place: Place) -> str:
     """The code of a place in backticks, cut where it is long."""
-    text = place.text
+    return code(place.text)
+
+
+def code(text: str) -> str:
+    """A piece of code in backticks, cut where it is long."""
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 3].rstrip('.') + '...'}`"
 
 

@@ -72,7 +72,9 @@ OFF = 'with torch.autocast("cuda", enabled=False):'
         (OFF, "loss = (x.float() ** 2).mean()", Level.WARNING),
         (OFF, "loss = criterion(out.float(), target)", Level.WARNING),
         (f"with torch.no_grad(), {OFF[5:]}", "loss = F.linear(x, weight).mean()", Level.WARNING),
-        (OFF, "loss = torch.matmul(x.float(), torch.ones(4)).mean()", Level.ERROR),
+        (OFF, "loss = torch.matmul(out.float(), torch.ones(4)).mean()", Level.ERROR),
+        # data, or a table of positions, through which no gradients flow
+        (OFF, "loss = torch.matmul(x.float(), torch.ones(4)).mean()", Level.WARNING),
         ("if True:", "loss = F.linear(x, weight).mean()", Level.WARNING),
     ],
 )

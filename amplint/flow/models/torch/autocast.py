@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp.regions import ENTRIES
-from amplint.events import DType, GeneratorDecorated, NeverOn, RegionDropped, enabled_region
+from amplint.events import DType, GeneratorDecorated, NeverOn, RegionAbandoned, RegionDropped, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.models.torch import arguments as given
@@ -235,13 +235,25 @@ def _name_of(function: FunctionValue) -> str:
 
 @models.into(models.discards, Autocast)
 def _dropped(api: Api, context: Autocast, how: str, name: str, node: Node) -> None:
-    if opened.is_open(api, context):
-        return  # ``with torch.autocast("cuda") as context`` has entered it
+    region = opened.opened_by(api, context)
+    if region is not None:  # ``with torch.autocast("cuda") as context`` has entered it
+        if how == "statement" and _enters_what_is_made(node) and next(api.callers(), None) is not None:
+            # nobody can leave it again; what a script enters so may stay open until its end
+            api.emit(RegionAbandoned(region.place, regions(api), region, context.place.text))
+        return
     place = api.place(node)
     if how == "unused name" or (context.place == place and how in ("statement", "boolean")):
         api.emit(RegionDropped(context.place, regions(api), how, name))
     elif how == "statement" and _is_made_by(api, context, node) and not api.is_kept(context):
         api.emit(RegionDropped(place, regions(api), how, name))
+
+
+def _enters_what_is_made(node: Node) -> bool:
+    """Whether a context is made and entered in one: ``torch.autocast("cuda").__enter__()``."""
+    match node:
+        case ir.Call(function=ir.Attribute(value=ir.Call(), name="__enter__")):
+            return True
+    return False
 
 
 def _is_made_by(api: Api, context: Autocast, node: Node) -> bool:

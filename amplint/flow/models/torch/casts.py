@@ -113,7 +113,7 @@ def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = Tru
         # before the region may come from there, and asks nothing of an op in it
         outside = enabled_region(regions(api)) is None
         own = None if before.dtype is DType.FLOAT64 or outside else api.place(node)
-        raised = Tensor(to, raised=own, certainty=certainty, device=before.device)
+        raised = Tensor(to, raised=own, certainty=certainty, device=before.device, was_half=before.is_half)
         return replace(raised, terms=carried(api, value))
     if to.is_half:
         half = Tensor(to, half_by_user=api.place(node), device=before.device, terms=carried(api, value))

@@ -127,6 +127,7 @@ def operand(api: Api, value: Value, node: Node) -> Operand:
             value.parameter_of is not None,
             value.trait,
             value.element,
+            was_half=value.was_half,
         )
     return Operand(place, parameter=isinstance(value, Parameters), constant=_is_constant(value))
 

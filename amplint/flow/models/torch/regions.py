@@ -32,15 +32,14 @@ def _enter(api: Api, context: Autocast, node: Node) -> Value:
 @models.into(models.exits, Autocast)
 def leave(api: Api, context: Autocast, node: Node) -> None:
     """Leaves the innermost region that a context has opened, if one is open."""
-    for region in reversed(regions(api)):
-        if _opened_by(region) is context.identity:
-            close_region(api, region)
-            return
+    region = opened_by(api, context)
+    if region is not None:
+        close_region(api, region)
 
 
-def is_open(api: Api, context: Autocast) -> bool:
-    """Whether a region is open that a context has opened."""
-    return any(_opened_by(region) is context.identity for region in regions(api))
+def opened_by(api: Api, context: Autocast) -> Region | None:
+    """The innermost of the open regions that a context has opened."""
+    return next((one for one in reversed(regions(api)) if _opened_by(one) is context.identity), None)
 
 
 def enter(api: Api, context: Autocast, node: Node, by_hand: str | None = None) -> Region:

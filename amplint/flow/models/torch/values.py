@@ -89,6 +89,8 @@ class Tensor(Value):
     """Which part of what a module gave back it comes from, by keys, positions and names of attributes."""
     asked: bool = False
     """Whether the code has asked for its type since it became half: it knows what it does with it."""
+    was_half: bool = False
+    """Whether it was cast to float32 by hand, from half precision."""
     name: Symbol | None = field(default=None, compare=False)
     """What stands for its data: ``if bad`` asks the same as ``if bad`` before."""
     terms: Terms = field(default=(), compare=False)
@@ -136,6 +138,7 @@ class Tensor(Value):
             ),
             whole_output=any(one.whole_output for one in (self, *known)),
             asked=any(one.asked for one in (self, *known)),
+            was_half=all(one.was_half for one in (self, *known)),
             device=self.device if "device" in same else None,
             softened=self.softened if "softened" in same else None,
             trait=self.trait if "trait" in same else None,
