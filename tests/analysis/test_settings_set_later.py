@@ -110,3 +110,49 @@ def test_what_several_statements_set_tells_what_has_happened(tmp_path: Path) -> 
         self.scaler = torch.amp.GradScaler("cuda")
 """
     assert not said(tmp_path, "AMP305", PROGRAM.format(fields="", made=made, methods=REMEMBERED))
+
+
+CHOSEN = """
+import contextlib
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self, model, config):
+        self.model = model
+        self.optimizer = torch.optim.AdamW(model.parameters())
+        self.kind = "cuda" if config.device.startswith("cuda") else "cpu"
+        self.dtype = torch.bfloat16 if config.dtype == "bf16" else torch.float16
+        self.amp = bool(config.amp) and self.kind in ("cuda", "cpu")
+        scales = self.amp and self.kind == "cuda" and self.dtype == torch.float16
+        self.scaler = torch.amp.GradScaler("cuda", enabled=scales)
+
+    def context(self):
+        if self.amp:
+            return torch.autocast(self.kind, dtype=self.dtype)
+        return contextlib.nullcontext()
+
+    def train(self, loader):
+        for x, y in loader:
+            with self.context():
+                loss = nn.functional.mse_loss(self.model(x), y)
+            if self.scaler.is_enabled():
+                self.scaler.scale(loss).backward()
+            else:
+                loss.backward()
+            if self.scaler.is_enabled():
+                self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            if self.scaler.is_enabled():
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                self.optimizer.step()
+            self.optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("rule", ["AMP301", "AMP302", "AMP303", "AMP305", "AMP316"])
+def test_what_the_constructor_alone_chooses_stays_chosen(rule: str, tmp_path: Path) -> None:
+    assert not said(tmp_path, rule, CHOSEN)

@@ -133,22 +133,25 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
     constructor left it None or set it to what stands in for something else, or to what a setting is by default."""
     if not m.is_of_unknown_age(base) or (base.identity, name) in m.state.heap:
         return value
-    later: list[Value] = []
+    later: list[Value | None] = []
 
     def since(one: Value) -> Value:
         if not (one.stands_in or _is_default(one)):
             return one
         if not later:
-            found = m.set_elsewhere(base, name)
-            later.append(found if found is not None else one)
-        if one.stands_in or isinstance(later[0], Unknown):
-            return later[0]
-        if any(atom.parts[0] == "set by" for atom in atoms(later[0])):
+            later.append(m.set_elsewhere(base, name))
+        found = later[0]
+        if found is None:
+            return one
+        if one.stands_in or isinstance(found, Unknown):
+            return found
+        if any(atom.parts[0] == "set by" for atom in atoms(found)):
             return one  # several statements set it: it keeps what has happened, and is no setting
-        return keep_apart(asked(symbol("set by", base.identity, name)), later[0], one)
+        return keep_apart(asked(symbol("set by", base.identity, name)), found, one)
 
     found = m.each(value, since)
-    if found != value:
+    if (value.stands_in or _is_default(value)) and found != value:
+        # an alternative of several is what the present path has left of them
         m.settle(base.identity, name, found)
     return found
 
