@@ -156,3 +156,28 @@ class Trainer:
 @pytest.mark.parametrize("rule", ["AMP301", "AMP302", "AMP303", "AMP305", "AMP316"])
 def test_what_the_constructor_alone_chooses_stays_chosen(rule: str, tmp_path: Path) -> None:
     assert not said(tmp_path, rule, CHOSEN)
+
+
+SWITCHED = """
+import torch
+from torch import nn
+
+
+class Predictor:
+    def __init__(self, config):
+        self.config = config
+        self.kind = "bf16" if config.half else "fp32"
+        self.model = nn.Linear(4, 1).cuda()
+
+    def predict(self, x):
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.kind == "bf16"):
+            y = self.model(x)
+        if self.config.half:
+            y = y.float()
+        return y.cpu().numpy()
+"""
+
+
+def test_one_setting_of_the_constructor_decides_for_both(tmp_path: Path) -> None:
+    assert not said(tmp_path, "AMP207", SWITCHED)
+    assert said(tmp_path, "AMP207", SWITCHED.replace("y = y.float()", "pass"))
