@@ -221,7 +221,7 @@ class Operand:
     constant: bool = False
     """Whether it is no tensor: a number, text, None, or several of these. Only the flow tells."""
     was_half: bool = False
-    """Whether it was cast to float32 by hand, from half precision."""
+    """Whether it was cast to float32 by hand, from half precision. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,5 +165,5 @@ class AutocastStateLeaked(FlowRule):
             place,
             f"{code(name)} is entered here, and on some path to the end of the function `__exit__` is not called",
             why="Autocast stays on for the rest of the thread, with the weights as it has cast them.",
-            help=f"Write {code(f'with {name}:')}.",
+            help=f"Write `with {name}:`.",
         )

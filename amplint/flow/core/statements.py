@@ -1,8 +1,8 @@
 """Statements: order, branches, ``with``, ``try`` and assignments.
 
-Whether what a ``try`` guards raises is a question that nothing answers. A handler is judged where it stands; what
-follows is judged as after the guarded code, if that does anything for the rule: an exception that may never come
-makes no claim.
+Whether what a ``try`` guards raises is a question that nothing answers. A handler is judged as before the guarded code
+and, if that does something in a loop, as after it, too; what follows is judged as after the guarded code, if that does
+anything for the rule: an exception that may never come makes no claim.
 """
 
 from __future__ import annotations
@@ -219,9 +219,7 @@ def try_(m: Machine, node: ir.Try) -> None:
         before = m.state.fork()
         raised = asked(symbol("raised", m.frame.context, node.number, *m.frame.rounds_around))
         m.frame.branches += 1
-        m.branch(
-            negation(raised), node, lambda: _tried(m, node, before), lambda: _handled(m, node, before, 0)
-        )
+        m.branch(negation(raised), node, lambda: _tried(m, node), lambda: _handled(m, node, 0))
         m.frame.branches -= 1
         after = m.state
         m.state = before.fork(both(before.condition, raised))
@@ -233,16 +231,16 @@ def try_(m: Machine, node: ir.Try) -> None:
         _on_exits(m, marks, lambda: m.run(node.last))
 
 
-def _tried(m: Machine, node: ir.Try, before: State) -> None:
+def _tried(m: Machine, node: ir.Try) -> None:
     marks, done = _marks(m), len(m.frame.graph.items)
     m.run(node.body)
     if repeats(m.frame.graph.items[done:]):
-        _interrupt(m, node, before, marks)
+        _interrupt(m, node, marks)
     if not m.dead():
         m.run(node.other)
 
 
-def _interrupt(m: Machine, node: ir.Try, before: State, marks: Marks) -> None:
+def _interrupt(m: Machine, node: ir.Try, marks: Marks) -> None:
     """Walks the handlers from the end of what was tried, too: an exception ends a loop in a late round as well as in
     the first one. What follows is not done on that way."""
     frame = m.frame
@@ -255,16 +253,17 @@ def _interrupt(m: Machine, node: ir.Try, before: State, marks: Marks) -> None:
     exits = _marks(m)
     m.state = m.join([_where(state, late) for state in ends], node)
     if not m.dead():
-        m.attempt(lambda: _handled(m, node, before, 0))
+        m.attempt(lambda: _handled(m, node, 0))
     del frame.returns[exits[0] :], frame.breaks[exits[1] :], frame.continues[exits[2] :]
     m.state = passed
 
 
 def _where(state: State, condition: Condition) -> State:
+    """A state on those of its paths on which a condition holds."""
     return state.fork(narrowing(state.condition, condition))
 
 
-def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:
+def _handled(m: Machine, node: ir.Try, index: int) -> None:
     """The handlers, one of which runs."""
     handler = node.handlers[index]
 
@@ -282,7 +281,7 @@ def _handled(m: Machine, node: ir.Try, before: State, index: int) -> None:
         run()
         return
     this = asked(symbol("handler", m.frame.context, node.number, index, *m.frame.rounds_around))
-    m.branch(this, node, run, lambda: _handled(m, node, before, index + 1))
+    m.branch(this, node, run, lambda: _handled(m, node, index + 1))
 
 
 def _catches_wrong_calls(kind: ir.Expression | None) -> bool:
