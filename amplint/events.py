@@ -528,6 +528,9 @@ class Backward(Event):
     """Whether only the gradients of given inputs were computed."""
     kept: frozenset[Hashable] = frozenset()
     """Optimizers that a scaler has stepped whose gradients are still those of that step. Only a run shows it."""
+    halves: tuple[tuple[Place | None, tuple[Hashable, ...]], ...] = ()
+    """Of the losses in half precision among what it started from: where they became half, and which part of an output
+    they come from. Only the flow tells."""
 
 
 @dataclass(frozen=True, slots=True)

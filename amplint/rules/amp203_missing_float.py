@@ -163,6 +163,8 @@ class MissingFloat(FlowRule):
         if isinstance(event, Op):
             harm = _harm_outside(event, self.setting.torch)
             return (_told(harm.operand),) if harm is not None else ()
+        if isinstance(event, Backward):
+            return event.halves
         return (_told(event.value),) if isinstance(event, IndexPut) else None
 
     def again(self, state: frozenset[Hashable]) -> Hashable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from amplint.amp import scalers as known
@@ -135,8 +136,21 @@ def backward(
             loss=identity_of(start),
             unclear=unclear or hidden,
             partial=partial,
+            halves=tuple(dict.fromkeys((part.born, part.element) for part in _parts(start) if part.is_half)),
         )
     )
+
+
+def _parts(loss: Value | None) -> Iterator[Tensor]:
+    """The tensors among what a backward pass starts from, on all paths."""
+    for leaf in leaves(loss) if loss is not None else ():
+        if isinstance(leaf, Tensor):
+            yield leaf
+        elif isinstance(leaf, Sequence):
+            for item in leaf.items:
+                yield from _parts(item)
+        elif isinstance(leaf, ScaledLoss):
+            yield from _parts(leaf.loss)
 
 
 @models.method(ScaledLoss, "backward", weight=Weight.EFFECT)
