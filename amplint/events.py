@@ -462,6 +462,13 @@ class Forward(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardHidden(Event):
+    """Code out of sight computed something in these regions, with gradients, and it is computed with: a model has run
+    there. It is told where that is first seen; the place is that of the call. Only the flow tells: a run sees the
+    modules."""
+
+
+@dataclass(frozen=True, slots=True)
 class Op(Event):
     """A tensor op ran with these operands. ``policy`` is what autocast would do to it if it were on;
     ``sensitivity`` names the kind of harm that half precision does to it, or is None; ``weights`` is the

@@ -3,7 +3,8 @@
 ## What it does
 
 Reports a backward pass of a loss that a model computed in a float16 autocast region, followed by a step of
-an optimizer, where nothing scales the loss. A CUDA region without a dtype runs in float16.
+an optimizer, where nothing scales the loss. A CUDA region without a dtype runs in float16. What code out of sight
+computes there, `losses = model.training_step(batch)`, comes from a model if it goes into the loss.
 
 Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that come from
 out of sight or that a framework prepared; and everything where something that scales losses may be in reach: one of

@@ -9,6 +9,7 @@ from amplint.events import (
     Backward,
     DType,
     Forward,
+    ForwardHidden,
     LoopIterated,
     OptimizerStepped,
     Region,
@@ -69,6 +70,11 @@ class Float16Training(FlowRule):
         ):
             return Trained(region)
         return state
+
+    def on_forward_hidden(self, state: Hashable, event: ForwardHidden, report: Report) -> Hashable:
+        region = enabled_region(event.regions)
+        is_float16 = region is not None and region.dtype is DType.FLOAT16
+        return Trained(region) if state is None and region is not None and is_float16 else state
 
     def on_loop_iterated(self, state: Hashable, event: LoopIterated, report: Report) -> Hashable:
         """A model that ran in the round before, and of which nothing was differentiated there, was only looked at."""

@@ -129,4 +129,4 @@ def _tell(api: Api, base: Value, key: Symbol, terms: Terms, node: Node) -> None:
             api.emit(Averaged(api.place(node), regions(api), half, new))
         return NONE
 
-    api.each(api.noted(key, ParametersCast) or NONE, tell)
+    api.each_item(api.noted(key, ParametersCast) or NONE, tell)

@@ -9,6 +9,7 @@ from amplint.amp.tokens import BESIDE_HALF, HALF, TO_HALF
 from amplint.events import Cast, Certainty, DType, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.models.torch import hidden
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.devices import device_of, may_be_dtype, tell_device, tell_type
 from amplint.flow.models.torch.dtypes import dtype_in
@@ -103,6 +104,7 @@ def _target(api: Api, dtype: Value | None, device: Value | None) -> Target:
 
 def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = True) -> Value:
     """A cast by hand. ``spelt_out``: the type stands in the text, it is not taken from another tensor."""
+    hidden.used(api, value)
     before = current(api, value)
     before = before if isinstance(before, Tensor) else Tensor()
     api.emit(Cast(api.place(node), regions(api), operand(api, before, node), to))

@@ -24,7 +24,7 @@ from amplint.events import (
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Hooks, Registry
 from amplint.flow.models.frameworks.scales import may_step
-from amplint.flow.models.torch import losses, optimizers
+from amplint.flow.models.torch import hidden, losses, optimizers
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.forwards import given_by
 from amplint.flow.models.torch.regions import back_to
@@ -116,7 +116,8 @@ class _Lifecycle(Hooks):
             api.emit(AmpHidden(api.place(node), regions(api)))
         else:
             may_step(api, node)
-        return losses.out_of_sight(api, arguments, node)
+        result = losses.out_of_sight(api, arguments, node)
+        return hidden.computed(api, result if result is not None else api.unknown(node), node)
 
 
 def _events(items: Sequence[Happens | Calls]) -> Iterator[Event]:

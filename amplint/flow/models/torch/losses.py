@@ -10,6 +10,7 @@ from amplint.amp.tokens import SCALES_LOSSES
 from amplint.events import BY_SCALE, AmpHidden, Backward, Place, ScaledLossRead, ScalerUsed
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
+from amplint.flow.models.torch import hidden
 from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.recomputation import in_function
@@ -124,8 +125,9 @@ def backward(
     comes of it."""
     if in_function(api):
         return
-    scalers, hidden = scaled_by(loss)
+    scalers, may_be = scaled_by(loss)
     start = loss.loss if isinstance(loss, ScaledLoss) else loss
+    hidden.used(api, start)
     api.emit(
         Backward(
             api.place(node),
@@ -134,7 +136,7 @@ def backward(
             bool(scalers),
             scaled_by=scalers,
             loss=identity_of(start),
-            unclear=unclear or hidden,
+            unclear=unclear or may_be,
             partial=partial,
             halves=tuple(dict.fromkeys((part.born, part.element) for part in _parts(start) if part.is_half)),
         )

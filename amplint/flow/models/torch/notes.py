@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from amplint.events import DType, Framework, Place
+from amplint.events import DType, Framework, Place, Regions
 from amplint.flow.models.torch.values import Autocast
 from amplint.flow.state.values import Note, Value
 
@@ -122,6 +122,14 @@ class FromPackage(Note):
     """A function of another package has made the module: ``torchvision.models.resnet50()``."""
 
     package: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedIn(Note):
+    """Code out of sight has computed a value, in regions of which one runs in half precision, with gradients."""
+
+    place: Place
+    regions: Regions
 
 
 @dataclass(frozen=True, slots=True)

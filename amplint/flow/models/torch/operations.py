@@ -25,6 +25,7 @@ from amplint.events import (
     innermost,
 )
 from amplint.flow.core.api import Api, Arguments
+from amplint.flow.models.torch import hidden
 from amplint.flow.models.torch import weights as parameters
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.dtypes import default_dtype, is_asked
@@ -152,6 +153,8 @@ def _is_of_another_path(api: Api, value: Tensor) -> bool:
 
 def apply(api: Api, run: Run, node: Node) -> Value:
     """Runs an op: says what type the result has and tells the listeners."""
+    for value in run.values:
+        hidden.used(api, value)
     values = (with_numbers(api, parameters.current(api, value)) for value in run.values)
     run = replace(run, values=tuple(_in_asked_type(value, run.dtype) for value in values))
     around = regions_for(api, run.tensors)
