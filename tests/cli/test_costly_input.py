@@ -64,6 +64,12 @@ def _cases(number: int) -> str:
     return f"{HEAD}def f(model, x, k):\n{REGION}        loss = model(x).sum()\n        match k:\n{''.join(parts)}"
 
 
+def _swaps(number: int) -> str:
+    parts = [f"    if flags[{one}]:\n        a, b = b, a\n" for one in range(number)]
+    end = f"{REGION}        loss = model(x).sum()\n    if a == 3:\n        loss.backward()\n"
+    return f"{HEAD}def f(model, x, flags):\n    a, b = 0, 1\n{''.join(parts)}{end}"
+
+
 def _regions(number: int) -> str:
     part = 'with torch.autocast("cuda"):\n    y = model(x)\nloss = y.sum()\nloss.backward()\n'
     return HEAD + "model, x = nn.Linear(1, 1), torch.ones(1)\n" + part * number
@@ -107,6 +113,7 @@ COSTLY = {
     "blanks": f"{HEAD}#{' ' * 200_000}amplint:{' ' * 200_000}ignore\n",
     "elif": _branches(60),
     "match": _cases(100),
+    "numbers that change places": _swaps(40),
     "calls in a circle": _calls_in_a_circle(2_000),
     "inheritance": _inheritance(1_000),
     "suppressions": HEAD + "x = scaler  " + "# amplint: ignore[half-model] " * 2_000 + "\n",
