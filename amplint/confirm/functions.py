@@ -356,7 +356,8 @@ class FunctionMode(TorchFunctionMode):
         dtype = kwargs.get("dtype") or getattr(args[0] if args else None, "dtype", None)
         if dtype not in HALF or type(value) not in (int, float):
             return None
-        if not torch.finfo(dtype).max < abs(value) < float("inf"):
+        # beyond the largest number of float32 it raises there, too
+        if not torch.finfo(dtype).max < abs(value) <= torch.finfo(torch.float32).max:
             return None
         place = site.argument(0, function.name if function.method else None)
         if kwargs.get("dtype") is not None:

@@ -8,7 +8,8 @@ tensor is surely bfloat16 and the number is beyond 3.39e38 (such as `torch.finfo
 
 Silent where the tensor is float32 (autocast gives softmax, norms and sums in float32; a mask in float32
 lifts the scores that it is added to), for `torch.finfo(x.dtype).min`, for `float("-inf")`, for `-65504`,
-and for `where`, `x[mask] = ...`, `+` and `*`, which give `-inf` without an error.
+for numbers beyond 3.4e38, which raise in float32, too, and for `where`, `x[mask] = ...`, `+` and `*`, which give
+`-inf` without an error.
 
 ## Why is this bad
 

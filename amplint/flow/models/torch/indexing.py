@@ -17,6 +17,7 @@ from amplint.lowering.program import Compare, Expression, Node, SliceKey, Subscr
 
 models = Registry()
 
+LARGEST_FLOAT32 = 3.4028234663852886e38
 LARGEST = {DType.FLOAT16: 65504.0, DType.HALF: 65504.0, DType.BFLOAT16: 3.3895313892515355e38}
 """The largest number of each type; beyond it the ops of ``ops.FILLS`` raise."""
 
@@ -113,6 +114,6 @@ def fill(api: Api, name: str, base: Value, written: Node, arguments: Arguments, 
     if not isinstance(number, Constant) or type(number.value) not in (int, float):
         return
     value = float(number.value)  # type: ignore[arg-type]
-    if LARGEST[target.dtype] < abs(value) < float("inf"):
+    if LARGEST[target.dtype] < abs(value) <= LARGEST_FLOAT32:  # beyond that it raises in float32, too
         filled = operand(api, target, written)
         api.emit(Filled(api.place(node), regions(api), filled, value, name))
