@@ -19,6 +19,7 @@ from amplint.flow.core.machine import Frame, ProjectView
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state import conditions
 from amplint.flow.state.conditions import Condition, asked
+from amplint.flow.state.forgetting import forgotten
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
@@ -299,7 +300,7 @@ class Walks(Interpreter):
 
     @property
     def lost(self) -> int:
-        return self.missed + conditions.forgotten()
+        return self.missed + forgotten()
 
     @property
     def is_whole(self) -> bool:

@@ -17,17 +17,8 @@ from typing import Generic, TypeVar
 
 from amplint.events import Event, FunctionEnded, Handled, LoopEnded, LoopIterated, Place
 from amplint.flow.state.atoms import subject_of
-from amplint.flow.state.conditions import (
-    MOST_ASKED,
-    Condition,
-    atoms,
-    both,
-    either,
-    negation,
-    remembering,
-    settled,
-    within,
-)
+from amplint.flow.state.conditions import Condition, atoms, both, either, negation, remembering, within
+from amplint.flow.state.forgetting import MOST_ASKED, settled
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE, Choice
 

@@ -17,7 +17,6 @@ from amplint.flow.state.conditions import (
     apply,
     asked,
     atoms,
-    bounded,
     either,
     is_possible,
     leaves,
@@ -26,6 +25,7 @@ from amplint.flow.state.conditions import (
     within,
 )
 from amplint.flow.state.counts import joined
+from amplint.flow.state.forgetting import bounded
 from amplint.flow.state.symbols import LOST, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
