@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import islice
 
-from amplint.flow.state.conditions import WORKED_OUT, Condition, asked, atoms, both, without
+from amplint.flow.state.conditions import WORKED_OUT, Condition, asked, atoms, both, either, negation, without
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import FALSE, Choice
+from amplint.flow.state.values import FALSE, TRUE, Choice
 
 MOST_ASKED = 128
 """A condition under which something happens is made of so many atoms."""
@@ -22,13 +22,15 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 _REACHED = "reached"
 """How atoms begin that stand for a whole condition, since some of it was forgotten: ``symbol(_REACHED, 1, digest)``.
 The number is 2 where such an atom is a part of the condition, and so on."""
-_MOST_REACHED = 4
+_MOST_REACHED = 64
 
 _forgotten = 0
 _bounded_kept: dict[tuple[Condition, int], Condition] = {}
 _small: dict[int, bool] = {}
 _digests: dict[int, str] = {}
-WORKED_OUT += [_bounded_kept, _small, _digests]
+_left_of: dict[Symbol, Condition] = {}
+"""For an atom that stands for a whole condition: what is left of the condition beside it."""
+WORKED_OUT += [_bounded_kept, _small, _digests, _left_of]
 
 
 def forgotten() -> int:
@@ -54,8 +56,19 @@ def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
             kept = fewer
         if most:
             depth = 1 + max(map(_depth, condition.atoms))
-            found = both(found, asked(symbol(_REACHED, depth, _digest(condition))))
+            whole = symbol(_REACHED, depth, _digest(condition))
+            _left_of[whole] = found
+            found = both(found, asked(whole))
         _bounded_kept[condition, most] = found
+    return found
+
+
+def otherwise(condition: Condition) -> Condition:
+    """Where a condition does not hold. An atom that stands for a whole condition holds only where what is left of that
+    does."""
+    found = negation(condition)
+    for whole in filter(_depth, atoms(condition)):
+        found = both(found, either(negation(asked(whole)), _left_of.get(whole, TRUE)))
     return found
 
 
