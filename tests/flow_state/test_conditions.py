@@ -124,7 +124,7 @@ def test_what_comes_after_a_point_excludes_what_came_before_it() -> None:
         behind = forgetting.bounded(
             c.both(behind, c.asked(is_true(symbol("conditions", "behind", index)))), 8
         )
-        assert index > 4 or c.both(behind, forgetting.otherwise(line)) == FALSE, index
+        assert index > 3 or c.both(behind, forgetting.otherwise(line)) == FALSE, index
     assert len(c.atoms(behind)) <= 8
 
 

@@ -22,7 +22,6 @@ _ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
 _REACHED = "reached"
 """How atoms begin that stand for a whole condition, since some of it was forgotten: ``symbol(_REACHED, 1, digest)``.
 The number is 2 where such an atom is a part of the condition, and so on."""
-_MOST_REACHED = 64
 
 _forgotten = 0
 _bounded_kept: dict[tuple[Condition, int], Condition] = {}
@@ -47,7 +46,7 @@ def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
     _forgotten += 1
     found = _bounded_kept.get((condition, most))
     if found is None:
-        ranked = _ranked(condition.atoms)
+        ranked = _ranked(condition.atoms, most // 2)
         kept = max(min(most, len(ranked)) - 1, 0)
         found = without(condition, frozenset(ranked[kept:]))
         while not _is_small(found):
@@ -67,8 +66,9 @@ def otherwise(condition: Condition) -> Condition:
     """Where a condition does not hold. An atom that stands for a whole condition holds only where what is left of that
     does."""
     found = negation(condition)
-    for whole in filter(_depth, atoms(condition)):
-        found = both(found, either(negation(asked(whole)), _left_of.get(whole, TRUE)))
+    for whole in _reached(atoms(condition)):
+        narrower = both(found, either(negation(asked(whole)), _left_of.get(whole, TRUE)))
+        found = narrower if _is_small(narrower) else found
     return found
 
 
@@ -89,12 +89,17 @@ def _depth(atom: Symbol) -> int:
     return atom.parts[1] if atom.parts[0] == _REACHED and isinstance(atom.parts[1], int) else 0
 
 
-def _ranked(atoms: Iterable[Symbol]) -> list[Symbol]:
-    """Atoms in the order in which they are worth keeping: those that stand for the latest conditions before all."""
-    reached = sorted(filter(_depth, atoms), key=lambda atom: (-_depth(atom), atom.order))
+def _reached(atoms: Iterable[Symbol]) -> list[Symbol]:
+    """Those that stand for conditions, the latest ones first."""
+    return sorted(filter(_depth, atoms), key=lambda atom: (-_depth(atom), atom.order))
+
+
+def _ranked(atoms: Iterable[Symbol], most: int) -> list[Symbol]:
+    """Atoms in the order in which they are worth keeping: first those that stand for conditions, at most so many."""
+    reached = _reached(atoms)
     asked_for = (atom for atom in atoms if not _depth(atom))
     others = sorted(asked_for, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
-    return [*reached[:_MOST_REACHED], *others, *reached[_MOST_REACHED:]]
+    return [*reached[:most], *others, *reached[most:]]
 
 
 def settled(condition: Condition, most: int) -> Condition:
