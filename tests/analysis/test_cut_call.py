@@ -11,7 +11,7 @@ from amplint.check import check
 from amplint.config import Settings
 from amplint.findings import Level
 from amplint.flow.core import walks
-from amplint.flow.state import forgetting
+from amplint.flow.state import conditions
 from amplint.lowering.program import Program
 
 PROGRAM = """
@@ -265,5 +265,5 @@ def test_two_entry_points_that_are_followed_make_errors(tmp_path: Path) -> None:
 def test_where_a_condition_was_forgotten_an_error_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "_asks_few", lambda condition, most: len(condition.atoms) <= 1)
+    monkeypatch.setattr(conditions, "_asks_few", lambda condition, most: len(condition.atoms) <= 1)
     assert level_of(tmp_path) == (Level.WARNING, ["cut"], True)

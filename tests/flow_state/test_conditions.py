@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amplint.flow.state import conditions as c
-from amplint.flow.state import forgetting
 from amplint.flow.state.atoms import equals, is_none, is_true
 from amplint.flow.state.conditions import Condition
 from amplint.flow.state.symbols import Symbol, symbol
@@ -102,36 +101,16 @@ def test_without_holds_where_some_answer_makes_it_hold(condition: Condition, gon
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(conditions(), st.integers(0, 4))
-def test_bounded_holds_where_the_condition_does(condition: Condition, most: int) -> None:
-    left = forgetting.bounded(condition, most)
+def test_bounded_holds_at_least_where_the_condition_does(condition: Condition, most: int) -> None:
+    left = c.bounded(condition, most)
     assert len(c.atoms(left)) <= most
-    whole = c.atoms(left) - set(WORLDS[0])  # the atom that stands for the condition
-    assert len(whole) == (0 if most == 0 or left == condition else 1)
-    for world in WORLDS:
-        held = holds(condition, world)
-        assert holds(left, world | dict.fromkeys(whole, held)) is held or not most
-        assert holds(left, world | dict.fromkeys(whole, True)) or not held
-
-
-def test_what_comes_after_a_point_excludes_what_came_before_it() -> None:
-    """A path on which a line was not reached comes to no line behind it, though answers are forgotten on the way."""
-    known: Condition = TRUE
-    for index in range(6):
-        known = c.both(known, c.asked(is_true(symbol("conditions", "reached", index))))
-    line = forgetting.bounded(known, 3)
-    behind = line
-    for index in range(12):
-        behind = forgetting.bounded(
-            c.both(behind, c.asked(is_true(symbol("conditions", "behind", index)))), 8
-        )
-        assert index > 3 or c.both(behind, forgetting.otherwise(line)) == FALSE, index
-    assert len(c.atoms(behind)) <= 8
+    assert all(holds(left, world) for world in WORLDS if holds(condition, world))
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(conditions(), st.integers(0, 4))
 def test_settled_holds_only_where_the_condition_does(condition: Condition, most: int) -> None:
-    left = forgetting.settled(condition, most)
+    left = c.settled(condition, most)
     assert (left == FALSE) is (condition == FALSE)
     assert all(holds(condition, world) for world in WORLDS if holds(left, world))
 
@@ -140,7 +119,7 @@ def test_settled_leaves_so_many_questions_open() -> None:
     condition: Condition = FALSE
     for index in range(12):
         condition = c.either(condition, c.asked(is_true(symbol("conditions", "settled", index))))
-    left = forgetting.settled(condition, 8)
+    left = c.settled(condition, 8)
     forced = [atom for atom in c.atoms(left) if not c.is_possible(c.negation(c.asked(atom)), left)]
     assert len(c.atoms(left)) - len(forced) <= 8
 
@@ -155,13 +134,13 @@ def test_news_and_what_is_known_say_the_same_as_the_question(question: Condition
 def test_what_narrows_a_path_is_not_forgotten() -> None:
     """A path that knows much forgets something else: ``if flag`` parts it all the same."""
     known = TRUE
-    for index in range(forgetting.MOST_ASKED):
+    for index in range(c.MOST_ASKED):
         known = c.both(known, c.asked(is_true(symbol("conditions", "narrowed", index))))
     flag = c.asked(is_true(symbol("conditions", "flag")))
-    yes, no = forgetting.narrowing(known, flag), forgetting.narrowing(known, c.negation(flag))
+    yes, no = c.narrowing(known, flag), c.narrowing(known, c.negation(flag))
     assert c.both(yes, no) == FALSE
     assert c.atoms(flag) <= c.atoms(yes)
-    assert max(len(c.atoms(yes)), len(c.atoms(no))) <= forgetting.MOST_ASKED
+    assert max(len(c.atoms(yes)), len(c.atoms(no))) <= c.MOST_ASKED
     assert c.is_possible(known, yes)
 
 

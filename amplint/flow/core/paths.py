@@ -22,14 +22,15 @@ from amplint.flow.state.conditions import (
     asked,
     atoms,
     both,
+    bounded,
     branches,
     either,
     leaves,
+    narrowing,
     negation,
     news,
     within,
 )
-from amplint.flow.state.forgetting import bounded, narrowing
 from amplint.flow.state.graph import Happens, together
 from amplint.flow.state.store import Key, State, join, join_values, keep_apart, rejoined
 from amplint.flow.state.symbols import AT, Symbol, symbol

@@ -16,8 +16,7 @@ from amplint.flow.core.comparisons import compare
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.loops import for_, is_number, while_
 from amplint.flow.core.machine import Defined, Machine
-from amplint.flow.state.conditions import Condition, asked, both, either, negation
-from amplint.flow.state.forgetting import narrowing
+from amplint.flow.state.conditions import Condition, asked, both, either, narrowing, negation
 from amplint.flow.state.graph import repeats
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol

@@ -19,7 +19,6 @@ from amplint.flow.core.machine import Frame, ProjectView
 from amplint.flow.core.registry import Registry, Weight
 from amplint.flow.state import conditions
 from amplint.flow.state.conditions import Condition, asked
-from amplint.flow.state.forgetting import forgotten
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
@@ -300,7 +299,7 @@ class Walks(Interpreter):
 
     @property
     def lost(self) -> int:
-        return self.missed + forgotten()
+        return self.missed + conditions.forgotten()
 
     @property
     def is_whole(self) -> bool:

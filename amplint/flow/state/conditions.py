@@ -4,12 +4,15 @@ An atom is a question about an unknown: is it true, is it None, does it equal a 
 Choice nodes whose leaves are ``TRUE`` and ``FALSE``; a value that depends on conditions is such a tree with other
 leaves. Atoms are met in the same order on every branch, those about the same unknown side by side: so what one
 answer says of the others is found where a node is made, and equal conditions are equal trees.
+
+One that grows too large forgets older answers, but never what tells the two sides of a branch apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from amplint.flow.state.atoms import follows, subject_of
@@ -22,28 +25,37 @@ Condition = Value
 MOST_ALTERNATIVES = 12
 MOST_ATOMS = 10
 """A value depends on so many questions."""
+MOST_ASKED = 128
+"""A condition under which something happens is made of so many."""
+MOST_NODES = 2048
+"""A condition under which something happens has so many nodes."""
 
 
 # trees -----------------------------------------------------------------------------------------------------------
 
 _MOST_KEPT = 200_000
+_forgotten = 0
 _nodes: dict[tuple[Symbol, Hashable, Hashable], Choice] = {}
 _selected: dict[tuple[Hashable, Hashable, Hashable], Value] = {}
 _both_kept: dict[tuple[int, int], Condition] = {}
 _either_kept: dict[tuple[int, int], Condition] = {}
 _restricted_kept: dict[tuple[int, int], Value | None] = {}
 _told_kept: dict[tuple[int, Symbol, bool], Value] = {}
+_bounded_kept: dict[tuple[Condition, int], Condition] = {}
+_small: dict[int, bool] = {}
 _named_kept: dict[int, Symbol] = {}
 _subjects_kept: dict[frozenset[Symbol], frozenset[Symbol]] = {}
-WORKED_OUT: list[dict[Any, Any]] = [
+_WORKED_OUT: tuple[dict[Any, Any], ...] = (
     _selected,
     _both_kept,
     _either_kept,
     _restricted_kept,
     _told_kept,
+    _bounded_kept,
+    _small,
     _named_kept,
     _subjects_kept,
-]
+)
 """What was worked out of trees, by their numbers."""
 _NOTHING: frozenset[Symbol] = frozenset()
 
@@ -57,8 +69,8 @@ def _key(value: Value) -> Hashable:
 
 def forget() -> None:
     """Drops what was worked out of trees, if that is much."""
-    if any(len(table) > _MOST_KEPT for table in WORKED_OUT):
-        for table in WORKED_OUT:
+    if any(len(table) > _MOST_KEPT for table in _WORKED_OUT):
+        for table in _WORKED_OUT:
             table.clear()
 
 
@@ -75,7 +87,7 @@ def made() -> int:
 def start_over() -> None:
     """Drops all trees that nobody holds. Those that somebody holds are not the same objects as equal ones that are
     made later: that costs time, and is right all the same."""
-    for table in (*WORKED_OUT, _nodes):
+    for table in (*_WORKED_OUT, _nodes):
         table.clear()
 
 
@@ -404,3 +416,85 @@ def named(condition: Condition) -> Symbol:
         found = symbol("if", condition.atom, named(condition.then), named(condition.other))
         _named_kept[condition.number] = found
     return found
+
+
+_ARBITRARY = frozenset({"apart", "raised", "handler", "item", "fits", "set by"})
+"""Atoms that nobody asks for a second time."""
+
+
+def forgotten() -> int:
+    """How often something was left out of a condition so far, which holds more often since."""
+    return _forgotten
+
+
+def bounded(condition: Condition, most: int = MOST_ASKED) -> Condition:
+    """A condition with at most so many atoms, and with few nodes, that holds at least where this one does."""
+    global _forgotten
+    if not isinstance(condition, Choice) or _asks_few(condition, most):
+        return condition
+    _forgotten += 1
+    found = _bounded_kept.get((condition, most))
+    if found is None:
+        ranked = sorted(condition.atoms, key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
+        kept = min(most, len(ranked) - 1)
+        found = without(condition, frozenset(ranked[kept:]))
+        while not _is_small(found):
+            fewer = max(kept - 4, 0)
+            found = without(found, frozenset(ranked[fewer:kept]))
+            kept = fewer
+        _bounded_kept[condition, most] = found
+    return found
+
+
+def settled(condition: Condition, most: int) -> Condition:
+    """A condition that holds only where this one does, with at most so many questions that may come out either way: of
+    the others one outcome is taken, that they hold if that is possible."""
+    ranked = sorted(atoms(condition), key=lambda atom: (atom.parts[0] in _ARBITRARY, atom.order))
+    for atom in ranked[most:]:
+        taken = both(condition, asked(atom))
+        condition = taken if taken != FALSE else condition
+    return condition
+
+
+def narrowing(before: Condition, condition: Condition) -> Condition:
+    """``before and condition``. Where that is too large, something of ``before`` is given up: the two sides of a branch
+    exclude each other, whatever else is forgotten."""
+    global _forgotten
+    found, room = both(before, condition), MOST_ASKED
+    while not _asks_few(found, MOST_ASKED):
+        _forgotten += 1
+        room -= 4
+        if room <= 0:
+            return bounded(condition)
+        found = both(bounded(before, room), condition)
+    return found
+
+
+def _asks_few(condition: Condition, most: int) -> bool:
+    """Whether a condition has no more than so many atoms, and few nodes."""
+    if type(condition) is not Choice or condition.size <= min(most, MOST_NODES):
+        return True
+    return len(condition.atoms) <= most and _is_small(condition)
+
+
+def _is_small(condition: Condition) -> bool:
+    """Whether a condition has no more than MOST_NODES nodes."""
+    if type(condition) is not Choice or condition.size <= MOST_NODES:
+        return True
+    found = _small.get(condition.number)
+    if found is None:
+        found = _small[condition.number] = (
+            sum(1 for _ in islice(_nodes_of(condition), MOST_NODES + 1)) <= MOST_NODES
+        )
+    return found
+
+
+def _nodes_of(condition: Condition) -> Iterator[Choice]:
+    seen: set[int] = set()
+    pending = [condition]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Choice) and part.number not in seen:
+            seen.add(part.number)
+            pending += (part.then, part.other)
+            yield part

@@ -28,54 +28,50 @@ def told_apart(value: Value) -> Choice | None:
     number, none of them is known, or there are many."""
     if not isinstance(value, Number) or value.symbol.parts[0] != _JOINED:
         return None
-    found = _Names().number(value.symbol)
+    if _number_of_leaves(value.symbol, {}) > MOST_ALTERNATIVES:
+        return None
+    found = _told_apart(value.symbol, {})
     if not isinstance(found, Choice) or not any(isinstance(one, Constant) for one in leaves(found)):
         return None
     return found
 
 
-class _Names:
-    """What names stand for. They share parts: each is worked out once."""
-
-    def __init__(self) -> None:
-        self._left = MOST_ALTERNATIVES
-        self._numbers: dict[Symbol, Value | None] = {}
-        self._conditions: dict[Symbol, Condition] = {}
-
-    def number(self, name: Symbol) -> Value | None:
-        """The numbers that a name stands for, each with its condition; None if one is no number, or there are many."""
-        if name not in self._numbers:
-            self._numbers[name] = self._number(name)
-        return self._numbers[name]
-
-    def _number(self, name: Symbol) -> Value | None:
+def _number_of_leaves(name: Symbol, known: dict[Symbol, int]) -> int:
+    """How many numbers the tree has for which a name stands: its parts are shared, and it may be far too large to be
+    gone through."""
+    if name not in known:
         match name.parts:
-            case ("joined", Symbol() as first, Symbol() as one, Symbol() as other):
-                then = self.number(one)
-                otherwise = self.number(other) if then is not None else None
-                if then is None or otherwise is None:
-                    return None
-                return select(self._condition(first), then, otherwise)
-        self._left -= 1
-        if self._left < 0:
-            return None
-        match name.parts:
-            case ("plain", "Constant", value):
-                return Constant(value)
-            case ("plain", *_):
+            case ("joined", Symbol(), Symbol() as one, Symbol() as other):
+                known[name] = _number_of_leaves(one, known) + _number_of_leaves(other, known)
+            case _:
+                known[name] = 1
+    return known[name]
+
+
+def _told_apart(name: Symbol, conditions: dict[Symbol, Condition]) -> Value | None:
+    match name.parts:
+        case ("joined", Symbol() as first, Symbol() as one, Symbol() as other):
+            then, otherwise = _told_apart(one, conditions), _told_apart(other, conditions)
+            if then is None or otherwise is None:
                 return None
-        return Number(name)
+            return select(_condition(first, conditions), then, otherwise)
+        case ("plain", "Constant", value):
+            return Constant(value)
+        case ("plain", *_):
+            return None
+    return Number(name)
 
-    def _condition(self, name: Symbol) -> Condition:
-        """The condition that a name stands for."""
-        found = self._conditions.get(name)
-        if found is None:
-            match name.parts:
-                case ("if", Symbol() as atom, Symbol() as then, Symbol() as other):
-                    found = select(asked(atom), self._condition(then), self._condition(other))
-                case (_, Constant() as known):
-                    found = known
-                case _:
-                    raise ValueError(name)
-            self._conditions[name] = found
-        return found
+
+def _condition(name: Symbol, known: dict[Symbol, Condition]) -> Condition:
+    """The condition that a name stands for. Names share parts: each is worked out once."""
+    found = known.get(name)
+    if found is None:
+        match name.parts:
+            case ("if", Symbol() as atom, Symbol() as then, Symbol() as other):
+                found = select(asked(atom), _condition(then, known), _condition(other, known))
+            case (_, Constant() as constant):
+                found = constant
+            case _:
+                raise ValueError(name)
+        known[name] = found
+    return found

@@ -17,8 +17,17 @@ from typing import Generic, TypeVar
 
 from amplint.events import Event, FunctionEnded, Handled, LoopEnded, LoopIterated, Place
 from amplint.flow.state.atoms import subject_of
-from amplint.flow.state.conditions import Condition, atoms, both, either, remembering, within
-from amplint.flow.state.forgetting import MOST_ASKED, otherwise, settled
+from amplint.flow.state.conditions import (
+    MOST_ASKED,
+    Condition,
+    atoms,
+    both,
+    either,
+    negation,
+    remembering,
+    settled,
+    within,
+)
 from amplint.flow.state.symbols import Symbol
 from amplint.flow.state.values import FALSE, TRUE, Choice
 
@@ -325,7 +334,7 @@ class Run(Generic[S]):
         self, paths: list[_Path[S]], condition: Condition, asked: frozenset[Symbol]
     ) -> list[_Path[S]]:
         """The paths on which a condition does not hold."""
-        left = [replace(path, condition=both(path.condition, otherwise(condition))) for path in paths]
+        left = [replace(path, condition=both(path.condition, negation(condition))) for path in paths]
         return self._merged([path for path in left if path.condition != FALSE], asked)
 
     def _called(
@@ -344,7 +353,7 @@ class Run(Generic[S]):
                 continue
             reached = (_Path(both(where, end.condition), end.state) for end in ends)
             after += [end for end in reached if end.condition != FALSE]
-            elsewhere = both(path.condition, otherwise(item.condition))
+            elsewhere = both(path.condition, negation(item.condition))
             if elsewhere != FALSE:
                 after.append(_Path(elsewhere, path.state))
         return paths if after == paths else self._merged(after, asked)
@@ -383,7 +392,7 @@ class Run(Generic[S]):
                 after.append(path)
                 continue
             after.append(_Path(where, state))
-            elsewhere = both(path.condition, otherwise(item.condition))
+            elsewhere = both(path.condition, negation(item.condition))
             if elsewhere != FALSE:
                 after.append(_Path(elsewhere, path.state))
         return after if after == paths else self._merged(after, asked)

@@ -17,6 +17,7 @@ from amplint.flow.state.conditions import (
     apply,
     asked,
     atoms,
+    bounded,
     either,
     is_possible,
     leaves,
@@ -25,7 +26,6 @@ from amplint.flow.state.conditions import (
     within,
 )
 from amplint.flow.state.counts import joined
-from amplint.flow.state.forgetting import bounded
 from amplint.flow.state.symbols import LOST, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,

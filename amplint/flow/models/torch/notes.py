@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from amplint.events import DType, Framework, Place, Regions
 from amplint.flow.models.torch.values import Autocast
@@ -128,6 +129,7 @@ class FromPackage(Note):
 class ComputedIn(Note):
     """Code out of sight has computed a value, in regions of which one runs in half precision, with gradients."""
 
+    forgettable: ClassVar[bool] = True
     place: Place
     regions: Regions
 
