@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from amplint.flow.state.conditions import Condition, apply, leaves, select, within
 from amplint.flow.state.values import FALSE, TRUE, UNBOUND, Constant, Instance, Mapping, Sequence, Value
@@ -18,6 +18,16 @@ def is_short(items: tuple[Value, ...]) -> bool:
     if len(items) <= MOST_ITEMS:
         return True
     return len(items) <= MOST_OBJECTS and are_several(items)
+
+
+def singles(value: Value) -> Iterator[Value]:
+    """All that a value may be, with the items of lists in their place."""
+    for leaf in leaves(value):
+        if isinstance(leaf, Sequence):
+            for item in leaf.items:
+                yield from singles(item)
+        else:
+            yield leaf
 
 
 def are_several(items: tuple[Value, ...]) -> bool:

@@ -65,6 +65,9 @@ _LIMITS = {
     DType.FLOAT16: {"max": 65504.0, "eps": 0.0009765625, "tiny": 6.103515625e-05},
 }
 """What ``torch.finfo`` says (torch 2.13)."""
+LARGEST = {dtype: limits["max"] for dtype, limits in _LIMITS.items()}
+"""The largest number of each type; beyond it the ops of ``ops.FILLS`` raise."""
+LARGEST[DType.HALF] = LARGEST[DType.FLOAT16]
 _SIZES = {DType.FLOAT64: 8, DType.FLOAT32: 4, DType.FLOAT16: 2, DType.BFLOAT16: 2, DType.HALF: 2}
 _OTHER_NAMES = {"smallest_normal": "tiny", "min": "max"}
 

@@ -10,8 +10,9 @@ from amplint.flow.core.api import Api
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.notes import ComputedIn
 from amplint.flow.state.conditions import leaves
+from amplint.flow.state.short import singles
 from amplint.flow.state.symbols import made_from
-from amplint.flow.state.values import NONE, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, Unknown, Value
 from amplint.lowering.program import Node
 
 
@@ -31,15 +32,12 @@ def used(api: Api, value: Value | None) -> None:
     is told now, once."""
     if value is None or not gradients(api):
         return
-    for leaf in leaves(value):
-        if isinstance(leaf, Sequence):
-            for item in leaf.items:
-                used(api, item)
-        elif isinstance(leaf, Unknown):
-            known = [one for one in (leaf.symbol, *made_from(leaf.symbol)) if api.notes(one, ComputedIn)]
-            for symbol in sorted(known, key=lambda one: one.order):
-                api.each_item(api.noted(symbol, ComputedIn) or NONE, partial(_tell, api))
-                api.drop_note(symbol, ComputedIn)
+    for one in singles(value):
+        if isinstance(one, Unknown):
+            known = [name for name in (one.symbol, *made_from(one.symbol)) if api.notes(name, ComputedIn)]
+            for name in sorted(known, key=lambda name: name.order):
+                api.each_item(api.noted(name, ComputedIn) or NONE, partial(_tell, api))
+                api.drop_note(name, ComputedIn)
 
 
 def _tell(api: Api, note: Value) -> Value:

@@ -9,6 +9,7 @@ from amplint.events import DType, Filled, IndexPut, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import regions
+from amplint.flow.models.torch.dtypes import LARGEST
 from amplint.flow.models.torch.operations import device_of_operands, operand, policy_of, write
 from amplint.flow.models.torch.values import Tensor
 from amplint.flow.models.torch.weights import current
@@ -16,10 +17,6 @@ from amplint.flow.state.values import NONE, Constant, Sequence, Value
 from amplint.lowering.program import Compare, Expression, Node, SliceKey, Subscript
 
 models = Registry()
-
-LARGEST_FLOAT32 = 3.4028234663852886e38
-LARGEST = {DType.FLOAT16: 65504.0, DType.HALF: 65504.0, DType.BFLOAT16: 3.3895313892515355e38}
-"""The largest number of each type; beyond it the ops of ``ops.FILLS`` raise."""
 
 
 @models.into(models.items, Tensor)
@@ -114,6 +111,6 @@ def fill(api: Api, name: str, base: Value, written: Node, arguments: Arguments, 
     if not isinstance(number, Constant) or type(number.value) not in (int, float):
         return
     value = float(number.value)  # type: ignore[arg-type]
-    if LARGEST[target.dtype] < abs(value) <= LARGEST_FLOAT32:  # beyond that it raises in float32, too
+    if LARGEST[target.dtype] < abs(value) <= LARGEST[DType.FLOAT32]:  # beyond that it raises in float32, too
         filled = operand(api, target, written)
         api.emit(Filled(api.place(node), regions(api), filled, value, name))

@@ -26,6 +26,7 @@ from amplint.flow.models.torch.values import (
 )
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import apply, choice, leaves
+from amplint.flow.state.short import singles
 from amplint.flow.state.symbols import Symbol, is_made_from_lost, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -138,21 +139,20 @@ def backward(
             loss=identity_of(start),
             unclear=unclear or may_be,
             partial=partial,
-            halves=tuple(dict.fromkeys((part.born, part.element) for part in _parts(start) if part.is_half)),
+            halves=tuple(
+                dict.fromkeys((part.born, part.element) for part in _tensors(start) if part.is_half)
+            ),
         )
     )
 
 
-def _parts(loss: Value | None) -> Iterator[Tensor]:
+def _tensors(loss: Value | None) -> Iterator[Tensor]:
     """The tensors among what a backward pass starts from, on all paths."""
-    for leaf in leaves(loss) if loss is not None else ():
-        if isinstance(leaf, Tensor):
-            yield leaf
-        elif isinstance(leaf, Sequence):
-            for item in leaf.items:
-                yield from _parts(item)
-        elif isinstance(leaf, ScaledLoss):
-            yield from _parts(leaf.loss)
+    for one in singles(loss) if loss is not None else ():
+        if isinstance(one, ScaledLoss):
+            yield from _tensors(one.loss)
+        elif isinstance(one, Tensor):
+            yield one
 
 
 @models.method(ScaledLoss, "backward", weight=Weight.EFFECT)
