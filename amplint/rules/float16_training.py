@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from amplint.events import (
     Backward,
     DType,
+    Event,
     Forward,
     ForwardHidden,
     LoopIterated,
@@ -59,22 +60,12 @@ class Float16Training(FlowRule):
         return None if state == _LOST else state
 
     def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
-        region = enabled_region(event.regions)
-        if (
-            state is None
-            and region is not None
-            and region.dtype is DType.FLOAT16
-            and not region.framework
-            and event.gradients
-            and event.trains
-        ):
-            return Trained(region)
-        return state
+        region = _float16_region(event) if event.gradients and event.trains else None
+        return Trained(region) if state is None and region is not None else state
 
     def on_forward_hidden(self, state: Hashable, event: ForwardHidden, report: Report) -> Hashable:
-        region = enabled_region(event.regions)
-        is_float16 = region is not None and region.dtype is DType.FLOAT16
-        return Trained(region) if state is None and region is not None and is_float16 else state
+        region = _float16_region(event)
+        return Trained(region) if state is None and region is not None else state
 
     def on_loop_iterated(self, state: Hashable, event: LoopIterated, report: Report) -> Hashable:
         """A model that ran in the round before, and of which nothing was differentiated there, was only looked at."""
@@ -97,3 +88,10 @@ class Float16Training(FlowRule):
         if event.in_sight and not event.framework and not event.via_scaler and not event.casts:
             self.tell(state, state.backward, event, report)
         return None
+
+
+def _float16_region(event: Event) -> Region | None:
+    """The region that runs an event in float16, if it is not one of a framework, which scales losses by itself."""
+    region = enabled_region(event.regions)
+    is_float16 = region is not None and region.dtype is DType.FLOAT16 and not region.framework
+    return region if is_float16 else None

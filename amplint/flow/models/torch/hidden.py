@@ -20,7 +20,7 @@ def computed(api: Api, result: Value, node: Node) -> Value:
     """The result of a call that is not followed, with a note of the regions around."""
     region = enabled_region(regions(api))
     is_half = region is not None and region.dtype is not None and region.dtype.is_half
-    if region is not None and is_half and not region.framework and gradients(api):
+    if is_half and gradients(api):
         for leaf in leaves(result):
             if isinstance(leaf, Unknown):
                 api.set_note(leaf.symbol, ComputedIn(api.place(node), regions(api)))
