@@ -57,7 +57,7 @@ from amplint.flow.project.receivers import Receivers
 from amplint.flow.project.savers import Savers
 from amplint.flow.project.signatures import left_out
 from amplint.flow.project.view import View
-from amplint.flow.state import conditions
+from amplint.flow.state import conditions, symbols
 from amplint.flow.state.graph import Graph
 from amplint.flow.state.values import ClassValue, External, FunctionValue, Instance, Value
 from amplint.lowering.lower import lower_module
@@ -199,6 +199,7 @@ class Driver:
         tells the files whose entry points come last and get a small budget, such as tests."""
         models_known = known(contexts, backward_functions)
         self.project = project
+        symbols.name_files(project.place_of)
         self.is_silent: Callable[[Graph], bool] = lambda graph: False
         """Whether nobody would say anything of some events; who listens sets it."""
         self.failed: list[tuple[str, Exception]] = []

@@ -71,6 +71,10 @@ class Modules:
     def _is_inside(self, folder: str) -> bool:
         return folder == self._root or folder.startswith(self._root.rstrip(os.sep) + os.sep)
 
+    def place_of(self, path: Path) -> str:
+        """The path of a file from the folder of the project."""
+        return os.path.relpath(path, self._root).replace(os.sep, "/")
+
     def relative(self, near: Path, level: int, module: str) -> Location | None:
         """The module of ``from ..module import``, with ``level`` dots, in a file; None if there is none."""
         key = (os.path.dirname(near), level, module)

@@ -231,6 +231,12 @@ class Project:
         self._displayed[made.display] = made
         return made
 
+    def place_of(self, display: str) -> str:
+        """Where the file that reports call ``display`` lies in the project, which is the same wherever that lies; any
+        other text is left as it is."""
+        file = self._displayed.get(display)
+        return display if file is None else self.modules.place_of(file.path)
+
     def displayed(self, display: str) -> ProjectFile | None:
         """The file that was loaded and is displayed as this."""
         return self._displayed.get(display)

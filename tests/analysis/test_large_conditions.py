@@ -9,7 +9,11 @@ import pytest
 
 from amplint.check import check
 from amplint.config import Settings
+from amplint.flow.core.api import Settings as FlowSettings
+from amplint.flow.driver import Driver
 from amplint.flow.state import conditions
+from amplint.flow.state.values import Choice, Value
+from amplint.source.project import Project
 
 
 def exits(count: int) -> str:
@@ -36,11 +40,8 @@ def test_a_region_that_one_of_several_flags_has_chosen_is_left(tmp_path: Path) -
     assert findings(tmp_path, "    loss.backward()\n", 10) == ["backward-in-autocast"]
 
 
-def test_what_checks_in_methods_leave_of_the_path_stays_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each of the checks lets one combination of two settings pass: together they would double with each of them."""
-    count, trees = 16, []
+def settings_with_checks(folder: Path, count: int) -> None:
+    """A program each of whose checks lets one combination of two settings pass."""
     checks = "".join(
         f"def check{index}(self):\n"
         f"    if self.args.a{index} and not self.args.b{count - 1 - index}:\n        raise ValueError\n"
@@ -51,12 +52,56 @@ def test_what_checks_in_methods_leave_of_the_path_stays_small(
     asked = "".join(f"self.x{index} = args.a{index} or 1\n" for index in range(count))
     train = f"self.args = args\n{asked}{calls}with torch.autocast('cuda'):\n    loss.backward()\n"
     body = f"def __init__(self, args, loss):\n{indent(train, '    ')}{checks}"
-    (tmp_path / "main.py").write_text(f"import torch\n\n\nclass Settings:\n{indent(body, '    ')}")
-    start_over = conditions.start_over
-    start_over()  # what other tests have left
-    monkeypatch.setattr(conditions, "start_over", lambda: (trees.append(conditions.is_full()), start_over()))
-    monkeypatch.setattr(conditions, "_MOST_KEPT", 100_000)
-    found = {finding.name for finding in check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings}
+    folder.mkdir(exist_ok=True)
+    (folder / "main.py").write_text(f"import torch\n\n\nclass Settings:\n{indent(body, '    ')}")
+
+
+def trees_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many trees the conditions of a program are made of."""
+    made: list[int] = []
+    conditions.start_over()  # what other tests have left
+    with monkeypatch.context() as patched:
+        start_over = conditions.start_over
+        patched.setattr(conditions, "start_over", lambda: (made.append(conditions.made()), start_over()))
+        patched.setattr(conditions, "is_full", lambda: False)
+        found = {finding.name for finding in check([str(folder)], Settings(root=folder), jobs=1).findings}
     assert found == {"backward-in-autocast", "autocast-not-entered"}
-    assert trees
-    assert not any(trees)
+    (trees,) = made
+    return trees
+
+
+def test_what_checks_in_methods_leave_of_the_path_stays_small(tmp_path: Path) -> None:
+    """Together the conditions would double with each of the checks."""
+    settings_with_checks(tmp_path, 16)
+    project = Project([tmp_path / "main.py"])
+    file = project.load(tmp_path / "main.py")
+    assert file is not None
+    driver = Driver(project, [file], FlowSettings(((2, 0), None), "cuda"))
+    asked = [item.condition for walk in driver.walks() for item in walk.graph.items]
+    sizes = [nodes(condition) for condition in asked]
+    assert max(sizes) > 100
+    assert max(sizes) <= conditions.MOST_NODES
+
+
+def nodes(tree: Value) -> int:
+    """Of how many nodes a tree is made."""
+    seen: set[int] = set()
+    pending = [tree]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Choice) and part.number not in seen:
+            seen.add(part.number)
+            pending += (part.then, part.other)
+    return len(seen)
+
+
+def test_what_is_forgotten_does_not_depend_on_where_the_project_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = set()
+    for name in ("here", "there", "now inside"):
+        settings_with_checks(tmp_path / name, 16)
+        if name == "now inside":  # reports call files by their path from the working directory
+            monkeypatch.chdir(tmp_path / name)
+        trees.add(trees_made(tmp_path / name, monkeypatch))
+    assert len(trees) == 1

@@ -3,7 +3,7 @@ symbol."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -44,11 +44,19 @@ class Symbol:
         return symbol, self.parts
 
 
-_STABLE = ("identity", "display", "path", "root", "number", "name", "line", "column")
+_STABLE = ("identity", "display", "number", "name", "line", "column")
 """The attributes that tell files, definitions and scopes apart in every run."""
 _TREE = ("atom", "then", "other")
 
 _orders: dict[Hashable, str] = {}
+_place_of: Callable[[str], str] = str
+
+
+def name_files(place_of: Callable[[str], str]) -> None:
+    """From now on files are called by ``place_of`` what they are called by whoever reports findings: the same wherever
+    the project lies, so that the order of symbols is the same there, too."""
+    global _place_of
+    _place_of = place_of
 
 
 def _order_of(part: object) -> str:
@@ -57,6 +65,8 @@ def _order_of(part: object) -> str:
     if isinstance(part, Symbol):
         return part.order
     kind = type(part).__name__
+    if isinstance(part, str):
+        return f"{kind}:{_place_of(part)!r}"
     if isinstance(part, tuple):
         return _digest((kind, *map(_order_of, part)))
     if isinstance(part, frozenset):
