@@ -96,7 +96,15 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from amplint.amp.protocol import Fault, Violation
-from amplint.events import AmpHidden, Backward, FrameworkScaled, ObjectGone, OptimizerMade, OptimizerStepped
+from amplint.events import (
+    AmpHidden,
+    Backward,
+    FrameworkScaled,
+    ObjectGone,
+    OptimizerMade,
+    OptimizerStepped,
+    ScalerUsed,
+)
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import RemoveStep, StepThroughScaler
 from amplint.rules.base import Report
@@ -112,6 +120,8 @@ class State(NamedTuple):
 
     made: frozenset[Hashable] = frozenset()
     scaled: Scaled | None = None
+    divided: frozenset[Hashable] = frozenset()
+    """The optimizers whose gradients the framework's scaler was told to divide since."""
 
 
 class DirectOptimizerStep(ProtocolRule):
@@ -132,7 +142,14 @@ class DirectOptimizerStep(ProtocolRule):
         return state._replace(made=state.made - {event.name}) if event.name in state.made else state
 
     def on_framework_scaled(self, state: State, event: FrameworkScaled, report: Report) -> State:
-        return state._replace(scaled=scaled_by(event))
+        return state._replace(scaled=scaled_by(event), divided=frozenset())
+
+    def on_scaler_used(self, state: State, event: ScalerUsed, report: Report) -> State:
+        if event.act != "unscale_" or state.scaled is None:
+            return state
+        if event.optimizer is None:
+            return state._replace(scaled=None)
+        return state._replace(divided=state.divided | {event.optimizer})
 
     def on_backward(self, state: State, event: Backward, report: Report) -> State:
         return state._replace(scaled=None)
@@ -142,7 +159,9 @@ class DirectOptimizerStep(ProtocolRule):
 
     def on_optimizer_stepped(self, state: State, event: OptimizerStepped, report: Report) -> State:
         scaled = state.scaled
-        if scaled is None or event.framework or event.via_scaler or event.optimizer not in state.made:
+        if scaled is None or event.framework or event.via_scaler:
+            return state
+        if event.optimizer not in state.made - state.divided:
             return state
         message = (
             f"{quoted(event.place)} applies gradients that {quoted(scaled.place)} on "

@@ -9,8 +9,8 @@ out of sight gives in a region is taken for float16, and the message says so.
 Reports bounds a little below 1, such as `p.clamp(eps, 1 - eps)`, that are 1 in the tensor's type, float16 or bfloat16,
 when something then takes `acos`, `asin`, `atanh` or `logit` of the result, or does one of the former to `1 - p`.
 
-It is an error where autocast made the tensor half, and a warning where the code itself has cast it: who does that may
-know that nothing in it is zero.
+It is an error where autocast made the tensor half, and advice where the code itself has cast it: who does that mostly
+knows that nothing in it is zero.
 
 Silent where the tensor is float32. In an enabled CUDA region that is what norms, sums, softmax, `exp`,
 `log`, `pow`, cumulative sums, layer norms and losses give, so `x / (x.norm() + 1e-8)` is right there. Also
@@ -167,7 +167,7 @@ class HalfUnderflowEps(FlowRule):
             message,
             why=f"On {line_of(event.place, guard.place)} {effect}.",
             # who casts by hand chooses what comes into it, too
-            level=Level.ERROR if born_half(operand) else Level.WARNING,
+            level=Level.ERROR if born_half(operand) else Level.ADVICE,
             help=f"Cast with `.float()` before the constant is {'added' if guard.below_one is None else 'used'}.",
             trail=trail,
             builder=builder,

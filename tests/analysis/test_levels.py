@@ -124,7 +124,7 @@ GUARD = """
 """
 
 
-@pytest.mark.parametrize(("value", "level"), [("x @ weight", Level.ERROR), ("x.half()", Level.WARNING)])
+@pytest.mark.parametrize(("value", "level"), [("x @ weight", Level.ERROR), ("x.half()", Level.ADVICE)])
 def test_who_casts_by_hand_knows_the_values(value: str, level: Level, tmp_path: Path) -> None:
     assert levels(tmp_path, GUARD.format(value=value), code="AMP403") == [level]
 

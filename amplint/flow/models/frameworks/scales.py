@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from amplint.events import AmpHidden, DType, Framework, FrameworkScaled, FrameworkUnscaled, Place
@@ -176,20 +176,30 @@ def _where(api: Api, condition: Condition, scaler: Scaler) -> Value:
 
 def told_of_scaling(api: Api, framework: Value, node: Node) -> None:
     """Tells that a framework has computed gradients of a loss that it may have scaled."""
-    on = scales(api, framework)
-    if on is not False:
-        found = precision_of(api, framework)
-        told = found.framework if found is not None and found.told else None
-        api.emit(FrameworkScaled(api.place(node), regions(api), on is True, told))
+    found, on = precision_of(api, framework), scales(api, framework)
+    told = found.framework if found is not None and found.told else None
+    scaled = FrameworkScaled(api.place(node), regions(api), on is True, told)
+    _where_it_scales(api, found, lambda: api.emit(scaled))
+
+
+def _where_it_scales(api: Api, found: Precision | None, happens: Callable[[], None]) -> None:
+    """Does it on the paths on which a framework scales losses, as far as they are known."""
+
+    def on_a_path(one: Value) -> Value:
+        if one == TRUE:
+            happens()
+        return NONE
+
+    api.each(TRUE if found is None else found.scales, on_a_path)
 
 
 def told_of_unscaling(api: Api, framework: Value, node: Node, name: Framework) -> None:
     """Tells that a framework divides the gradients of all optimizers that it has prepared, if it scales losses."""
-    on = scales(api, framework)
+    found, on = precision_of(api, framework), scales(api, framework)
     if on is not False:
-        found = precision_of(api, framework)
         told = found is not None and found.told
-        api.emit(FrameworkUnscaled(api.place(node), regions(api), name, on is True, told))
+        divided = FrameworkUnscaled(api.place(node), regions(api), name, on is True, told)
+        _where_it_scales(api, found, lambda: api.emit(divided))
         api.set_note(_GRADIENTS, Unscaled())
 
 
