@@ -16,6 +16,7 @@ from amplint.source.decoding import Unreadable, digest_of_bytes, display_name, s
 from amplint.source.handing_on import Use, uses
 from amplint.source.modules import Modules
 from amplint.source.nesting import too_deep
+from amplint.source.newer import is_for_a_newer_python
 from amplint.source.outline import ClassOutline, FunctionOutline, draw
 from amplint.source.slices import Slice
 from amplint.source.texts import SourceFile, code_in, read_source, source_of, text_of
@@ -32,6 +33,7 @@ _Word = TypeVar("_Word")
 
 NEWER = "If the code is for a newer Python, run amplint with that one."
 """What to do about a syntax error that may be none."""
+_RUN_NEWER = "Run amplint with that one, or name the file in `exclude` in the settings."
 
 
 class Unparsable(Exception):  # noqa: N818
@@ -115,8 +117,11 @@ def _parse(text: str) -> ast.Module:
     except SyntaxError as error:
         said = error.msg or "invalid syntax"
         message = f"Python {python()}, which runs amplint, cannot parse this: {said}"
-        newer = sys.version_info < (3, 12) and said.startswith("f-string")  # PEP 701
-        raise Unparsable(message, error.lineno or 1, error.offset or 1, NEWER, newer=newer) from None
+        newer = is_for_a_newer_python(text)
+        if newer:
+            message = f"this is for a Python newer than {python()}, which runs amplint"
+        help = _RUN_NEWER if newer else NEWER
+        raise Unparsable(message, error.lineno or 1, error.offset or 1, help, newer=newer) from None
     except ValueError as error:
         raise Unparsable(str(error), 1, 1) from None
     except (MemoryError, RecursionError):

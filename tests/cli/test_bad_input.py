@@ -86,17 +86,22 @@ def test_a_syntax_error_names_the_python_that_sees_one(amplint, project: Path) -
 
 @pytest.mark.parametrize(
     ("line", "newer"),
-    [("name = f'{names['autocast']}'", (3, 12)), ("autocast(f'{')", (99,))],
-    ids=["quotes inside", "no f-string of any Python"],
+    [
+        ("name = f'{names['autocast']}'", (3, 12)),
+        ("autocast(f'{')", (99,)),
+        ("type autocast = int", (3, 12)),
+        ("print 'autocast'", (99,)),
+    ],
+    ids=["quotes inside", "no f-string of any Python", "an alias of a type", "Python 2"],
 )
-def test_an_f_string_of_a_newer_python_is_a_warning(
+def test_the_syntax_of_a_newer_python_is_a_warning(
     amplint, project: Path, line: str, newer: tuple[int, ...]
 ) -> None:
     (project / "newer.py").write_text(f"{line}\n")
     done = amplint("newer.py", "--output-format=concise", fake=False)
     levels = [found for found in ("error[syntax", "warning[syntax") if found in done.stdout]
-    older = sys.version_info < (3, 12)
-    assert levels == ([] if sys.version_info >= newer else ["warning[syntax"] if older else ["error[syntax"])
+    level = "error" if newer == (99,) else "warning"
+    assert levels == ([] if sys.version_info >= newer else [f"{level}[syntax"])
 
 
 def test_tabs_keep_carets_in_place(amplint, project: Path) -> None:
