@@ -6,8 +6,9 @@ Reports a file that looks as if it used automatic mixed precision but cannot be 
 written for Python 2 or a newer Python than the one that runs amplint, is not in the encoding it claims,
 contains null bytes, is nested too deeply, is no regular file, or may not be opened. Of a notebook each cell
 that cannot be parsed is reported as a warning, since the others are read. A warning, too, is a file in the
-syntax of a newer Python, such as `type X = int` of 3.12 under 3.11, and one that is too large to be analysed, unless it
-imports nothing, as a table of data does. Files without a trace of AMP are not parsed, so nothing is said about their syntax.
+syntax of a newer Python, such as `type X = int` of 3.12 under 3.11, and one that is too large to be analysed,
+unless it imports nothing, as a table of data does. Files without a trace of AMP are not parsed, so nothing is said
+about their syntax.
 
 ## Why is this bad
 

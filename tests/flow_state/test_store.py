@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amplint.flow.models.torch.notes import ParametersCast
-from amplint.flow.models.torch.values import SCALER, Scaler, StateDict
+from amplint.flow.models.torch.values import MODULE, SCALER, Replicas, Scaler, StateDict
 from amplint.flow.state.atoms import is_true
 from amplint.flow.state.conditions import FALSE, TRUE, asked, choice, negation
 from amplint.flow.state.store import MOST_ATOMS, State, generalised, join, keep_apart
@@ -40,26 +40,41 @@ LISTS = (
 )
 
 
+LOST_VALUE, LOST_OBJECT, DATA = "one of", "one of objects", "one of data"
+REPLICAS = Replicas(Unknown(symbol("net"), MODULE))
+
+
 @pytest.mark.parametrize(
     ("value", "lost"),
     [
-        (NONE, False),
-        (Text("epoch "), False),
-        (Unknown(symbol("b")), False),
-        (Unknown(symbol("b"), SCALER), True),
-        (Unknown(symbol("one of", symbol("c"))), True),
-        (Instance(symbol("object")), True),
-        (Scaler(symbol("scaler")), True),
-        (StateDict(SCALER, symbol("scaler")), True),
-        (Sequence((Scaler(symbol("scaler")),)), True),
-        (Mapping((("scaler", Scaler(symbol("scaler"))),)), True),
-        (Mapping((("epoch", Constant(1)),)), False),
+        (NONE, (DATA,)),
+        (Text("epoch "), (DATA,)),
+        (Unknown(symbol("b")), (DATA,)),
+        (Unknown(symbol("b"), SCALER), (LOST_OBJECT, SCALER)),
+        (Unknown(symbol("one of", symbol("c"))), (LOST_VALUE,)),
+        (Unknown(symbol("one of objects", symbol("c"), MODULE)), (LOST_OBJECT, MODULE)),
+        (Instance(symbol("object")), (LOST_OBJECT,)),
+        (REPLICAS, (LOST_OBJECT, MODULE)),
+        (Sequence((REPLICAS, Instance(symbol("object")))), (LOST_OBJECT, MODULE)),
+        (Scaler(symbol("scaler")), (LOST_VALUE,)),
+        (StateDict(SCALER, symbol("scaler")), (LOST_VALUE,)),
+        (Sequence((Scaler(symbol("scaler")), REPLICAS)), (LOST_VALUE,)),
+        (Mapping((("scaler", Scaler(symbol("scaler"))),)), (LOST_VALUE,)),
+        (Mapping((("epoch", Constant(1)),)), (DATA,)),
     ],
 )
-def test_only_what_is_more_than_data_gets_lost(value: Value, lost: bool) -> None:
+def test_only_what_is_more_than_data_gets_lost(value: Value, lost: tuple[str, ...]) -> None:
     found = generalised(either(MEETS, *LISTS, value))
     assert isinstance(found, Unknown)
-    assert found.symbol.parts[0] == ("one of" if lost else "one of data")
+    first, _, *kinds = found.symbol.parts
+    assert (first, *kinds) == lost
+
+
+def test_what_is_of_one_kind_keeps_it() -> None:
+    found = generalised(either(REPLICAS, Unknown(symbol("a"), MODULE), Unknown(symbol("b"), MODULE)))
+    assert isinstance(found, Unknown)
+    assert found.kind == MODULE
+    assert found.symbol.parts[0] == DATA
 
 
 OBJECT = symbol("object")

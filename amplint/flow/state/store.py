@@ -6,7 +6,7 @@ condition: on the other one there is no such object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from amplint.flow.state.conditions import (
     within,
 )
 from amplint.flow.state.counts import joined
-from amplint.flow.state.symbols import LOST, Symbol, symbol
+from amplint.flow.state.symbols import LOST, LOST_OBJECT, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
     TRUE,
@@ -372,10 +372,6 @@ def _is_plain(value: Value, depth: int = 0) -> bool:
     return False
 
 
-def _kind(value: Value) -> str | None:
-    return value.kind if isinstance(value, Unknown) else None
-
-
 def with_kind(value: Value, kind: Callable[[], str | None]) -> Value:
     """A value whose alternatives of which nothing is known are of a kind, if there is one."""
 
@@ -409,10 +405,25 @@ def generalised(tree: Value) -> Value:
     common = different[0].in_common(different[1:])
     if common is not None:
         return common
-    kinds = {_kind(leaf) for leaf in different if not isinstance(leaf, Constant)}
-    lost = any(map(_may_be_missed, different))
-    name = symbol(LOST if lost else "one of data", _named_tree(tree))
-    return Unknown(name, kinds.pop() if len(kinds) == 1 else None)
+    kinds = {leaf.of_kind for leaf in different if not isinstance(leaf, Constant)}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    missed = [] if kind is not None else [part for leaf in different for part in _more_than_data(leaf)]
+    name = _named_tree(tree)
+    if not missed:
+        return Unknown(symbol("one of data", name), kind)
+    objects = [_kinds_of_objects(part) for part in missed]
+    if None in objects:
+        return Unknown(symbol(LOST, name))
+    return Unknown(symbol(LOST_OBJECT, name, *sorted({one for part in objects if part for one in part})))
+
+
+def _kinds_of_objects(value: Value) -> tuple[str, ...] | None:
+    """The kinds of what an object may be, as far as it has one; None if it may be something else."""
+    if value.of_kind is not None:
+        return (value.of_kind,)
+    if isinstance(value, Unknown) and value.symbol.parts[0] == LOST_OBJECT:
+        return tuple(kind for kind in value.symbol.parts[2:] if isinstance(kind, str))
+    return () if isinstance(value, Instance) else None
 
 
 def merged(tree: Value) -> Value:
@@ -428,20 +439,23 @@ def merged(tree: Value) -> Value:
     return apply(lambda leaf: common.get(leaf) or leaf, tree)
 
 
-def _may_be_missed(value: Value) -> bool:
-    """Whether a value is, or holds, more than data: something that a call is followed for, an object, a kind."""
+def _more_than_data(value: Value) -> Iterator[Value]:
+    """What a value is, or holds, that is more than data: something that a call is followed for, an object, a kind."""
+    parts: Iterable[Value] = ()
     match value:
-        case Unknown():
-            return not value.is_data
         case Sequence():
-            return any(map(_may_be_missed, value.items))
+            parts = value.items
         case Mapping():
-            return any(_may_be_missed(item) for _, item in value.items) or any(
-                map(_may_be_missed, value.rest)
-            )
+            parts = (*(item for _, item in value.items), *value.rest)
         case Choice():
-            return any(map(_may_be_missed, leaves(value)))
-    return value.matters or isinstance(value, Instance)
+            parts = leaves(value)
+        case Unknown():
+            if not value.is_data:
+                yield value
+        case _ if value.matters or value.of_kind is not None or isinstance(value, Instance):
+            yield value
+    for part in parts:
+        yield from _more_than_data(part)
 
 
 def _named_tree(tree: Value) -> Symbol:

@@ -99,6 +99,8 @@ AT = "at"
 rounds of the loops around it."""
 LOST = "one of"
 """How symbols begin of one of several values that were too many to be told apart, some of them more than data."""
+LOST_OBJECT = "one of objects"
+"""The same where those are objects, or of the kinds that follow: ``symbol(LOST_OBJECT, over, "module")``."""
 ONE_OF_MANY = "one of many"
 """Marks the symbol of what a loop takes out of a collection that is not known: another one in each round."""
 
@@ -147,6 +149,10 @@ def made_from(whole: Hashable) -> set[Symbol]:
     return found
 
 
-def is_made_from_lost(name: Symbol) -> bool:
-    """Whether a value is, or was computed from, one of several that could not be told apart."""
-    return any(one.parts[0] == LOST for one in (name, *made_from(name)))
+def is_made_from_lost(name: Symbol, beside: frozenset[str] = frozenset()) -> bool:
+    """Whether a value is, or was computed from, one of several that could not be told apart; objects, and what is of
+    the kinds ``beside``, do not count."""
+    for one in (name, *made_from(name)):
+        if one.parts[0] == LOST or (one.parts[0] == LOST_OBJECT and not beside.issuperset(one.parts[2:])):
+            return True
+    return False

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from amplint.events import Place
-from amplint.flow.state.symbols import LOST, ONE_OF_MANY, Symbol, is_one_of_many, symbol
+from amplint.flow.state.symbols import LOST, LOST_OBJECT, ONE_OF_MANY, Symbol, is_one_of_many, symbol
 
 if TYPE_CHECKING:
     from amplint.lowering.program import Program
@@ -39,6 +39,11 @@ class Value:
     is_of_own_class: ClassVar[bool] = False
     is_float: ClassVar[bool] = False
     is_expected: ClassVar[bool] = False
+
+    @property
+    def of_kind(self) -> str | None:
+        """The kind that an unknown has which stands for it among others, or None."""
+        return None
 
     @property
     def stands_in(self) -> bool:
@@ -143,9 +148,13 @@ class Unknown(Value):
         return self if is_one_of_many(self.symbol) else Unknown(symbol(ONE_OF_MANY, self.symbol), self.kind)
 
     @property
+    def of_kind(self) -> str | None:
+        return self.kind
+
+    @property
     def is_data(self) -> bool:
         """Whether nothing tells that it is more than data, such as a tensor."""
-        return self.kind is None and self.symbol.parts[0] != LOST
+        return self.kind is None and self.symbol.parts[0] not in (LOST, LOST_OBJECT)
 
     def in_common(self, others: Sequence_[Value]) -> Value | None:
         """Data of which nothing is known."""

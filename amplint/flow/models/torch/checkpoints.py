@@ -14,7 +14,7 @@ from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.notes import Prepared
 from amplint.flow.models.torch.values import MODULE, OPTIMIZER, SCALER, Optimizer, Scaler, StateDict
 from amplint.flow.state.conditions import apply, leaves
-from amplint.flow.state.symbols import COMPUTED, LOST, Symbol
+from amplint.flow.state.symbols import COMPUTED, LOST, LOST_OBJECT, Symbol
 from amplint.flow.state.values import (
     NONE,
     UNBOUND,
@@ -242,7 +242,7 @@ def _is_lost(name: Symbol) -> bool:
     first = name.parts[0] if name.parts else None
     computed = first == "attribute" and not isinstance(name.parts[2], str)
     inside = name.parts[1:2] if first in ("attribute", "item", "call", "part") else ()
-    return first == LOST or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
+    return first in (LOST, LOST_OBJECT) or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
 
 
 def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Part, ...]]:

@@ -15,6 +15,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.identities import identity_of
 from amplint.flow.models.torch.recomputation import in_function
 from amplint.flow.models.torch.values import (
+    MODULE,
     SCALER,
     Gradient,
     Optimizer,
@@ -38,6 +39,7 @@ from amplint.flow.state.values import (
     Note,
     Number,
     Sequence,
+    Text,
     Unknown,
     Value,
 )
@@ -47,6 +49,8 @@ models = Registry()
 
 MAYBE_SCALED = "maybe scaled"
 """The kind of an unknown that code out of sight made of a scaled loss, or with a scaler."""
+_NO_LOSSES = frozenset({MODULE})
+"""The kinds that hide no scale among others."""
 MOST_LOSSES = 8
 
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%", "**", "@", "neg", "pos"})
@@ -93,11 +97,13 @@ def scaled_by(value: Value | None) -> tuple[tuple[Symbol, ...], bool]:
                 return inner, True
             return (value.scaler, *inner), unclear
         case Sequence() if value.items:
-            return _scaled_by_any(value.items[:MOST_LOSSES], not value.exact)
+            # of numbers and texts, such as ``list(range(count))``, those that are not told are no losses either
+            others = not value.exact and any(not isinstance(one, (Number, Text)) for one in value.items)
+            return _scaled_by_any(value.items[:MOST_LOSSES], others)
         case Choice():
             return _scaled_by_any(tuple(leaves(value)), False)
         case Unknown():
-            return (), value.kind == MAYBE_SCALED or is_made_from_lost(value.symbol)
+            return (), value.kind == MAYBE_SCALED or is_made_from_lost(value.symbol, _NO_LOSSES)
     return (), False
 
 

@@ -181,6 +181,10 @@ class Replicas(Value):
     module: Instance | Unknown
 
     @property
+    def of_kind(self) -> str | None:
+        return MODULE
+
+    @property
     def identity(self) -> Symbol:
         """What names the module."""
         return self.module.identity if isinstance(self.module, Instance) else self.module.symbol
