@@ -242,7 +242,11 @@ def _is_lost(name: Symbol) -> bool:
     first = name.parts[0] if name.parts else None
     computed = first == "attribute" and not isinstance(name.parts[2], str)
     inside = name.parts[1:2] if first in ("attribute", "item", "call", "part") else ()
-    return first in (LOST, LOST_OBJECT) or computed or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
+    return (
+        first in (LOST, LOST_OBJECT)
+        or computed
+        or any(isinstance(part, Symbol) and _is_lost(part) for part in inside)
+    )
 
 
 def _look_into(api: Api, part: _Part, found: _Found) -> tuple[_Found, tuple[_Part, ...]]:
