@@ -41,6 +41,7 @@ def changed_use(
     kind = new.new.rpartition(".")[2]
     target = names.written(new.new)
     if isinstance(around, cst.Call) and around.func is node:
+        _refuse_device(around, kind)
         if kind == "autocast":
             call = _autocast(files, file, around, names, new, doubts)
         elif kind.startswith("custom"):
@@ -65,6 +66,13 @@ def changed_use(
     if isinstance(around, cst.Decorator):
         raise Refusal(f"`{kind}` decorates without being called")
     raise Refusal("the name is handed on without a call, and what calls it later gives no device")
+
+
+def _refuse_device(call: cst.Call, kind: str) -> None:
+    """Raises Refusal where the old name, which has its device in it, is given one, which it does not take."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value in ("device_type", "device"):
+            raise Refusal(f"the old `{kind}` takes no `{arg.keyword.value}`: misplaced-argument tells of it")
 
 
 def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:

@@ -7,6 +7,9 @@ dtype or a string where it takes `enabled`. Of `GradScaler`, a bool or a device 
 bool where it takes `growth_factor`, and a bool or a number where the new class takes the device. Arguments
 whose type is not known are passed over.
 
+Reports an argument by a name that the class does not take, such as the `device_type` of `torch.autocast` where the old
+`torch.cuda.amp.autocast` is called, which raises. Silent where an `except TypeError` stands around it.
+
 ## Why is this bad
 
 The old and the new spelling take their positional arguments in different order:
@@ -74,17 +77,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.amp.regions import ENTRIES, Entry
+from amplint.amp.regions import ENTRIES, GENERIC_ENTRIES, Entry
 from amplint.amp.scalers import SCALERS, parameters_of
 from amplint.events import Constructed, Given
 from amplint.findings import Level
-from amplint.fixes.base import FixBuilder
+from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.misplaced import Misplaced, NameArguments
 from amplint.rules.base import FlowRule, Report
 from amplint.rules.wording import quoted
 
 _BELONGS = {"bool": "enabled", "torch.dtype": "dtype", "torch.device": "device_type", "str": "device_type"}
 _DEVICES = ("cuda", "cpu", "mps", "xpu")
+_OWN = ("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp.")
+_NAMES_OF_DEVICE = ("device_type", "device")
 
 
 class MisplacedArgument(FlowRule):
@@ -97,12 +102,34 @@ class MisplacedArgument(FlowRule):
         if event.name in SCALERS:
             builder = _builder_of_scaler(event)
             for argument in event.arguments:
+                self._look_at_name(event.name, parameters_of(event.name), argument, builder, report)
                 self._look_at_scaler(event.name, argument, builder, report)
         elif (entry := ENTRIES.get(event.name)) is not None and not entry.framework:
             builder = _builder_of_region(event, entry, self.setting.device)
             for argument in event.arguments:
+                self._look_at_name(event.name, entry.parameters, argument, builder, report)
                 self._look_at_region(entry.parameters, argument, builder, report)
         return state
+
+    def _look_at_name(
+        self, name: str, parameters: tuple[str, ...], given: Given, builder: FixBuilder, report: Report
+    ) -> None:
+        if not _is_unknown(name, parameters, given):
+            return
+        advice = f"It takes {', '.join(f'`{known}`' for known in parameters)}."
+        if _is_device_of_name(name, given):
+            advice = "This class has its device in its name: leave it out, or use the one of `torch.amp`."
+        message = f"`{given.parameter}` is no argument of `{name}`"
+        report.add(
+            self,
+            given.place,
+            message,
+            why="The call raises `TypeError: … got an unexpected keyword argument`.",
+            help=advice,
+            builder=builder
+            if _is_device_of_name(name, given)
+            else NoFix("what is meant, only the author knows"),
+        )
 
     def _look_at_region(
         self, parameters: tuple[str, ...], given: Given, builder: FixBuilder, report: Report
@@ -147,6 +174,24 @@ class MisplacedArgument(FlowRule):
         report.add(self, given.place, message, why=effect, help=advice, builder=builder)
 
 
+def _is_unknown(name: str, parameters: tuple[str, ...], given: Given) -> bool:
+    """Whether a class of torch whose signature is known takes no argument of a name."""
+    own = name in GENERIC_ENTRIES or name.startswith(_OWN)
+    return own and not given.positional and given.parameter not in parameters
+
+
+def _is_device_of_name(name: str, given: Given) -> bool:
+    """Whether a class that has its device in its name is given a device by the name that other classes have for it."""
+    return given.parameter in _NAMES_OF_DEVICE and name.startswith(("torch.cuda.", "torch.cpu."))
+
+
+def _left_out(name: str, given: Given) -> tuple[Misplaced, str]:
+    """A device that is left out, and what is in doubt with it."""
+    kind = str(given.value).partition(":")[0]
+    doubt = "" if f"torch.{kind}.amp" in name else "which device is meant is not written in the call"
+    return Misplaced(given.place, ""), doubt
+
+
 def _effect_on_region(given: Given) -> str:
     """What comes of an argument of autocast that stands in the wrong place, "" if it does not."""
     match given.parameter, given.kind:
@@ -165,6 +210,10 @@ def _builder_of_region(event: Constructed, entry: Entry, device: str) -> FixBuil
     found: list[Misplaced] = []
     doubt = ""
     for given in event.arguments:
+        if _is_unknown(event.name, entry.parameters, given) and _is_device_of_name(event.name, given):
+            left_out, doubt = _left_out(event.name, given)
+            found.append(left_out)
+            continue
         if not _effect_on_region(given):
             continue
         where = _BELONGS[given.kind]
@@ -185,16 +234,18 @@ def _builder_of_scaler(event: Constructed) -> FixBuilder:
     found: list[Misplaced] = []
     device, doubt = "", ""
     for given in event.arguments:
+        if _is_device_of_name(event.name, given):
+            left_out, doubt = _left_out(event.name, given)
+            found.append(left_out)
+            continue
         match given.parameter, given.kind:
             case "init_scale" | "growth_factor" | "device", "bool":
                 found.append(Misplaced(given.place, "enabled"))
             case "device", "number":
                 found.append(Misplaced(given.place, "init_scale"))
             case "init_scale", "str" | "torch.device":
-                found.append(Misplaced(given.place, ""))
-                kind = str(given.value).partition(":")[0]
-                if f"torch.{kind}.amp" not in event.name:
-                    doubt = "which device is meant is not written in the call"
+                left_out, doubt = _left_out(event.name, given)
+                found.append(left_out)
             case _:
                 continue
         if given.parameter == "device":

@@ -304,6 +304,10 @@ class Api(Protocol):
         """Whether what is called here is for releases that do not take other arguments: ``except TypeError:``."""
 
     @property
+    def is_tried(self) -> bool:
+        """Whether it is minded that what is called here may not take its arguments: ``except TypeError:`` follows."""
+
+    @property
     def in_loop(self) -> bool:
         """Whether the node that is being walked stands in a loop of its function."""
 

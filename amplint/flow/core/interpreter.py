@@ -382,6 +382,10 @@ class Interpreter(Instances):
         return self.frame.fallback
 
     @property
+    def is_tried(self) -> bool:
+        return self.frame.tried
+
+    @property
     def in_loop(self) -> bool:
         """Whether the present statement stands in a loop of its function."""
         return bool(self.frame.rounds)

@@ -84,6 +84,8 @@ class Frame:
     """How many conditions and handlers stand between the present statement and the innermost loop."""
     fallback: bool = False
     """Whether a handler is walked that runs if a call was given arguments which its function does not take."""
+    tried: bool = False
+    """Whether such a handler, one that names TypeError, stands around what is walked."""
     defined: dict[Symbol, Defined] = field(default_factory=dict)
     """Functions that were defined in it, or in what it has called, and not called yet."""
     outside: bool = False

@@ -233,7 +233,14 @@ def try_(m: Machine, node: ir.Try) -> None:
 
 def _tried(m: Machine, node: ir.Try) -> None:
     marks, done = _marks(m), len(m.frame.graph.items)
-    m.run(node.body)
+    known = m.frame.tried
+    m.frame.tried = known or any(
+        handler.kind is not None and _catches_wrong_calls(handler.kind, _BY_NAME) for handler in node.handlers
+    )
+    try:
+        m.run(node.body)
+    finally:
+        m.frame.tried = known
     if repeats(m.frame.graph.items[done:]):
         _interrupt(m, node, marks)
     if not m.dead():
@@ -284,15 +291,20 @@ def _handled(m: Machine, node: ir.Try, index: int) -> None:
     m.branch(this, node, run, lambda: _handled(m, node, index + 1))
 
 
-def _catches_wrong_calls(kind: ir.Expression | None) -> bool:
-    """Whether a handler runs where a call has been given arguments that its function does not take."""
+_BY_NAME = frozenset({"TypeError"})
+_WRONG_CALLS = _BY_NAME | {"Exception", "BaseException"}
+
+
+def _catches_wrong_calls(kind: ir.Expression | None, names: frozenset[str] = _WRONG_CALLS) -> bool:
+    """Whether a handler, of one of these exceptions, runs where a call has been given arguments that its function does
+    not take."""
     match kind:
         case None:
             return True
         case ir.Name(id=name):
-            return name in ("TypeError", "Exception", "BaseException")
+            return name in names
         case ir.Display(elements=elements):
-            return any(map(_catches_wrong_calls, elements))
+            return any(_catches_wrong_calls(element, names) for element in elements)
     return False
 
 

@@ -22,6 +22,8 @@ def tell(api: Api, name: str, parameters: tuple[str, ...], arguments: Arguments,
         text = arguments.nodes[index] if index < len(arguments.nodes) else node
         found.append(_given(parameter, value, text, api.place(text), positional=True))
     for parameter, value in arguments.keywords:
+        if api.is_tried and parameter not in parameters:
+            continue
         text = arguments.keyword_node(parameter) or node
         found.append(_given(parameter, value, text, api.place(text), positional=False))
     named = {key for key, _ in arguments.keywords}
