@@ -72,7 +72,7 @@ def _refuse_device(call: cst.Call, kind: str) -> None:
     """Raises Refusal where the old name, which has its device in it, is given one, which it does not take."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value in ("device_type", "device"):
-            raise Refusal(f"the old `{kind}` takes no `{arg.keyword.value}`: misplaced-argument tells of it")
+            raise Refusal(f"the old `{kind}` takes no `{arg.keyword.value}`, and raises")
 
 
 def _named(args: list[cst.Arg], parameters: tuple[str, ...]) -> list[cst.Arg]:
