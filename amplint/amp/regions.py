@@ -89,6 +89,15 @@ DEVICES_LIKE_CUDA = frozenset({"cuda", "xpu", "musa", "npu", "mlu", "hpu", "mtia
 GENERIC_ENTRIES = frozenset({"torch.autocast", "torch.amp.autocast"})
 """Entries of torch that take the device as a string."""
 
+NAMES_OF_DEVICE = frozenset({"device_type", "device"})
+"""By which names entries and scalers take their device, where it is not in their own name."""
+
+
+def is_of_torch(name: str) -> bool:
+    """Whether an entry or a scaler is torch's own, and not another package's for its device: it takes no parameters but
+    those that are known."""
+    return name in GENERIC_ENTRIES or name.startswith(("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp."))
+
 
 def _decorator(name: str) -> frozenset[str]:
     modules = ("torch.amp", "torch.cuda.amp")

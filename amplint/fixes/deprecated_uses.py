@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from amplint.amp.deprecated import Replacement
+from amplint.amp.regions import NAMES_OF_DEVICE
 from amplint.fixes.arguments import fitted, keyword, put_first
 from amplint.fixes.base import Files
 from amplint.fixes.entries import dtype_may_differ
@@ -71,7 +72,7 @@ def changed_use(
 def _refuse_device(call: cst.Call, kind: str) -> None:
     """Raises Refusal where the old name, which has its device in it, is given one, which it does not take."""
     for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value in ("device_type", "device"):
+        if arg.keyword is not None and arg.keyword.value in NAMES_OF_DEVICE:
             raise Refusal(f"the old `{kind}` takes no `{arg.keyword.value}`, and raises")
 
 

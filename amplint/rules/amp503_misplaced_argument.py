@@ -77,7 +77,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.amp.regions import ENTRIES, GENERIC_ENTRIES, Entry
+from amplint.amp.regions import ENTRIES, NAMES_OF_DEVICE, Entry, is_of_torch
 from amplint.amp.scalers import SCALERS, parameters_of
 from amplint.events import Constructed, Given
 from amplint.findings import Level
@@ -88,8 +88,6 @@ from amplint.rules.wording import quoted
 
 _BELONGS = {"bool": "enabled", "torch.dtype": "dtype", "torch.device": "device_type", "str": "device_type"}
 _DEVICES = ("cuda", "cpu", "mps", "xpu")
-_OWN = ("torch.amp.", "torch.cuda.amp.", "torch.cpu.amp.")
-_NAMES_OF_DEVICE = ("device_type", "device")
 
 
 class MisplacedArgument(FlowRule):
@@ -117,7 +115,8 @@ class MisplacedArgument(FlowRule):
         if not _is_unknown(name, parameters, given):
             return
         advice = f"It takes {', '.join(f'`{known}`' for known in parameters)}."
-        if _is_device_of_name(name, given):
+        named = _is_device_of_name(name, parameters, given)
+        if named:
             advice = "This class has its device in its name: leave it out, or use the one of `torch.amp`."
         message = f"`{given.parameter}` is no argument of `{name}`"
         report.add(
@@ -126,9 +125,7 @@ class MisplacedArgument(FlowRule):
             message,
             why="The call raises `TypeError: … got an unexpected keyword argument`.",
             help=advice,
-            builder=builder
-            if _is_device_of_name(name, given)
-            else NoFix("what is meant, only the author knows"),
+            builder=builder if named else NoFix("what is meant, only the author knows"),
         )
 
     def _look_at_region(
@@ -175,14 +172,14 @@ class MisplacedArgument(FlowRule):
 
 
 def _is_unknown(name: str, parameters: tuple[str, ...], given: Given) -> bool:
-    """Whether a class of torch whose signature is known takes no argument of a name."""
-    own = name in GENERIC_ENTRIES or name.startswith(_OWN)
-    return own and not given.positional and given.parameter not in parameters
+    """Whether a class of torch takes no argument of a name."""
+    return is_of_torch(name) and not given.positional and given.parameter not in parameters
 
 
-def _is_device_of_name(name: str, given: Given) -> bool:
+def _is_device_of_name(name: str, parameters: tuple[str, ...], given: Given) -> bool:
     """Whether a class that has its device in its name is given a device by the name that other classes have for it."""
-    return given.parameter in _NAMES_OF_DEVICE and name.startswith(("torch.cuda.", "torch.cpu."))
+    takes_none = NAMES_OF_DEVICE.isdisjoint(parameters) and given.parameter in NAMES_OF_DEVICE
+    return takes_none and _is_unknown(name, parameters, given)
 
 
 def _left_out(name: str, given: Given) -> tuple[Misplaced, str]:
@@ -210,7 +207,7 @@ def _builder_of_region(event: Constructed, entry: Entry, device: str) -> FixBuil
     found: list[Misplaced] = []
     doubt = ""
     for given in event.arguments:
-        if _is_unknown(event.name, entry.parameters, given) and _is_device_of_name(event.name, given):
+        if _is_device_of_name(event.name, entry.parameters, given):
             left_out, doubt = _left_out(event.name, given)
             found.append(left_out)
             continue
@@ -234,7 +231,7 @@ def _builder_of_scaler(event: Constructed) -> FixBuilder:
     found: list[Misplaced] = []
     device, doubt = "", ""
     for given in event.arguments:
-        if _is_device_of_name(event.name, given):
+        if _is_device_of_name(event.name, parameters_of(event.name), given):
             left_out, doubt = _left_out(event.name, given)
             found.append(left_out)
             continue

@@ -9,14 +9,14 @@ from __future__ import annotations
 import io
 import tokenize
 
+import libcst as cst
+
 from amplint.source.nesting import LIMIT
 
 
 def is_for_a_newer_python(text: str) -> bool:
     """Whether code that the Python which runs amplint cannot parse may be for a newer one:
     ``is_for_a_newer_python("type X = int\\n")`` under Python 3.11."""
-    import libcst as cst  # takes time, and hardly any file asks for it
-
     if not _is_flat(text):
         return False
     try:

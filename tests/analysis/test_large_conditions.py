@@ -12,7 +12,6 @@ from amplint.config import Settings
 from amplint.flow.core.api import Settings as FlowSettings
 from amplint.flow.driver import Driver
 from amplint.flow.state import conditions
-from amplint.flow.state.values import Choice, Value
 from amplint.source.project import Project
 
 
@@ -78,21 +77,9 @@ def test_what_checks_in_methods_leave_of_the_path_stays_small(tmp_path: Path) ->
     assert file is not None
     driver = Driver(project, [file], FlowSettings(((2, 0), None), "cuda"))
     asked = [item.condition for walk in driver.walks() for item in walk.graph.items]
-    sizes = [nodes(condition) for condition in asked]
+    sizes = [sum(1 for _ in conditions._nodes_of(condition)) for condition in asked]
     assert max(sizes) > 100
     assert max(sizes) <= conditions.MOST_NODES
-
-
-def nodes(tree: Value) -> int:
-    """Of how many nodes a tree is made."""
-    seen: set[int] = set()
-    pending = [tree]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Choice) and part.number not in seen:
-            seen.add(part.number)
-            pending += (part.then, part.other)
-    return len(seen)
 
 
 def test_what_is_forgotten_does_not_depend_on_where_the_project_lies(

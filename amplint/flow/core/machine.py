@@ -23,16 +23,7 @@ from amplint.flow.state.values import (
     Note,
     Value,
 )
-from amplint.lowering.program import (
-    Block,
-    Define,
-    DefineClass,
-    Expression,
-    Name,
-    Node,
-    Parameter,
-    Program,
-)
+from amplint.lowering.program import Block, Define, DefineClass, Expression, Name, Node, Parameter, Program
 from amplint.source.outline import ClassOutline
 from amplint.source.project import ProjectFile
 
