@@ -78,6 +78,7 @@ class Analysis:
         self._errors_only = settings.where_errors_only()
         self.dispatcher = Dispatcher(self.flow_rules, self.report, self.driver.questions)
         self.driver.is_silent = self._is_silent
+        self.driver.flags_to_switch_off = self._flags_to_switch_off
 
     def _loaded(self, source: SourceFile) -> ProjectFile | None:
         try:
@@ -135,6 +136,8 @@ class Analysis:
         self.report.whole = walk.whole
         self.report.script = walk.graph.kinds if _is_script(walk) else None
         for listener in self.dispatcher.listeners():
+            if walk.off and (listener.rule is None or not listener.rule.hears_switched_off):
+                continue
             stop_if_asked()
             before = len(self.report.drafts)
             try:
@@ -172,6 +175,10 @@ class Analysis:
         self.report.withdrawn = withdrawn
         self.report.left = left
         return silent
+
+    def _flags_to_switch_off(self, graph: Graph) -> frozenset[Hashable]:
+        """Without which flags rules want to hear of an entry point once more."""
+        return frozenset(flag for rule in self.flow_rules for flag in rule.switched_off(graph))
 
     def _is_of_a_test(self, draft: Draft) -> bool:
         """Whether a test or the like does what makes it so, such as a cast, and it is no error: nobody trains so."""

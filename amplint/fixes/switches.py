@@ -41,10 +41,11 @@ class SwitchTogether(FixBuilder):
         parameters = parameters_of(qualified_name(file, call.func) or "")
         if not parameters:
             return Refusal("the scaler is made by other code")
-        note = "the flag that switched the scaler has no effect on it any more"
+        note = "a scaler that is off has an empty state, which one that is on does not load"
+        if argument(call, parameters, _ENABLED) is not None:
+            note = "the flag that switched the scaler has no effect on it any more"
         if self.region is None:
             flag: cst.BaseExpression | None = cst.Name("False")
-            note = "a scaler that is off has an empty state, which one that is on does not load"
         else:
             where, region, entry = making(files, self.region)
             given = argument(region, entry.parameters, _ENABLED)
@@ -174,8 +175,10 @@ def means_the_same(
 
 
 def is_plain(node: cst.BaseExpression) -> bool:
-    """Whether an expression does nothing but read names, attributes and items by constants."""
+    """Whether an expression does nothing but read names, attributes and items by constants, or ask for their truth."""
     match node:
+        case cst.Call(func=cst.Name("bool"), args=[cst.Arg(keyword=None, star="", value=value)]):
+            return is_plain(value)
         case cst.Name() | cst.SimpleString() | cst.Integer():
             return True
         case cst.Attribute():

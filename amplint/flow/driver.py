@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -55,7 +55,7 @@ from amplint.flow.project.questions import Questions
 from amplint.flow.project.ranks import Ranks
 from amplint.flow.project.receivers import Receivers
 from amplint.flow.project.savers import Savers
-from amplint.flow.project.signatures import left_out
+from amplint.flow.project.signatures import left_out, tensors
 from amplint.flow.project.view import View
 from amplint.flow.state import conditions, symbols
 from amplint.flow.state.graph import Graph
@@ -92,12 +92,14 @@ def known(contexts: Sequence[str], backward_functions: Sequence[str]) -> Registr
 @dataclass(frozen=True, slots=True)
 class Walk:
     """The events of one entry point. ``cut``: it met its budget. ``whole``: it did not, and nothing was forgotten of
-    the conditions under which they happen."""
+    the conditions under which they happen. ``off``: regions that a flag switches are off, where else they are taken to
+    be on."""
 
     entry: FunctionValue
     graph: Graph
     cut: bool = False
     whole: bool = True
+    off: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ class Islands:
         place = entered[0].place
         around = Region(place, "assumed", self.interpreter.settings.device, DType.HALF, assumed=True)
         half = Tensor(DType.HALF, born=place, born_in=around)
-        given = dict.fromkeys(_tensors(function, receiver is not None), half)
+        given = dict.fromkeys(tensors(function, receiver is not None), half)
         worst = self.interpreter.walk_function(
             function, receiver, OpenRegions((around,)), FEWEST, given=given
         )
@@ -202,6 +204,8 @@ class Driver:
         symbols.name_files(project.place_of)
         self.is_silent: Callable[[Graph], bool] = lambda graph: False
         """Whether nobody would say anything of some events; who listens sets it."""
+        self.flags_to_switch_off: Callable[[Graph], frozenset[Hashable]] = lambda graph: frozenset()
+        """The flags of an entry point that it is to be walked without, once more; who listens sets it."""
         self.failed: list[tuple[str, Exception]] = []
         """Files with an entry point that amplint itself failed at."""
         self._any_release: Walks | None = None
@@ -366,12 +370,29 @@ class Driver:
             left -= self.interpreter.steps
             yield walk
             self._note_calls(entry, walk.graph)
+            yield from self._without_flags(walk, given, receiver)
             place = _switched_off(walk.graph) if not _trains_itself(entry, walk.graph) else None
             if place is not None:
                 around = OpenRegions((Region(place, "assumed", self._device, DType.HALF, assumed=True),))
                 assumed = self.interpreter.walk_function(entry, receiver, around, given)
                 if assumed is not None:
                     yield self._walked(entry, assumed)
+
+    def _without_flags(self, walk: Walk, most: int, receiver: Value | None) -> Iterator[Walk]:
+        """An entry point once more, with the regions switched off that are asked for."""
+        flags = self.flags_to_switch_off(walk.graph)
+        if flags and not walk.cut:
+            settings = replace(self.interpreter.settings, off=flags)
+            interpreter = Walks(self.interpreter.registry, self.view, settings)
+            if walk.entry.outline is walk.entry.file.outline.module:
+                program = lower_module(walk.entry.file)
+                graph = (
+                    interpreter.walk_module(walk.entry.file, program, most) if program is not None else None
+                )
+            else:
+                graph = interpreter.walk_function(walk.entry, receiver, most=most)
+            if graph is not None:
+                yield Walk(walk.entry, graph, interpreter.cut_off, interpreter.is_whole, off=True)
 
     def _walked(self, entry: FunctionValue, graph: Graph) -> Walk:
         """What the interpreter has just walked."""
@@ -467,22 +488,3 @@ def _passes_false(function: FunctionValue) -> bool:
         if isinstance(call, ast.Call)
         for value in (*call.args, *(keyword.value for keyword in call.keywords))
     )
-
-
-def _tensors(function: FunctionValue, bound: bool) -> list[str]:
-    """The parameters of a function that may be tensors: those without a default, and those with None. ``bound``: the
-    first one is the object or class that it is called on."""
-    arguments = function.outline.arguments if function.outline is not None else None
-    if arguments is None:
-        return []
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
-    every = [
-        *zip(positional, defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return [part.arg for part, default in every[bound:] if default is None or _is_none(default)]
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

@@ -5,13 +5,13 @@
 Reports a scaler and a float16 region that two flags switch which come from different places, such as an argument
 and a setting; a float16 region that is always on with a scaler that a flag can switch off; a scaler that is off in
 each run in which the region is float16, as by `enabled=args.dtype == "fp16"` where the setting is called "float16"; and
-an enabled scaler in a project that has no autocast at all.
+an enabled scaler in a project that has no autocast at all. A scaler that stays on where a flag switches the region
+off is advice: it costs time and changes nothing.
 
 Silent: one flag for both; two entries of the same settings (attributes or items of one object, parameters of one
 function), which the author offers side by side: that somebody may set one without the other is no fault of the
-code; `enabled=dtype == torch.float16` and other conditions that are computed; a scaler that is always on around a
-region that a flag switches, which costs time and changes nothing; scalers and flags that come from calls out of
-sight; bfloat16 regions.
+code; `enabled=dtype == torch.float16` and other conditions that are computed; scalers that are made, or used, only
+where the flag of the region is on; scalers and flags that come from calls out of sight; bfloat16 regions.
 
 ## Why is this bad
 
@@ -82,12 +82,13 @@ none where the flag of the region is not known where the scaler is made.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
-from amplint.events import DType, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
+from amplint.events import DType, Event, Forward, Place, Region, RegionEntered, ScalerUsed, innermost
 from amplint.findings import Level
 from amplint.fixes.base import NoFix
 from amplint.fixes.switches import SwitchTogether
+from amplint.flow.state.graph import Graph
 from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions
 from amplint.rules.wording import line_of
@@ -97,15 +98,27 @@ _OFF = "off"
 
 class ScalerEnabledMismatch(FlowRule):
     """The state is the last region that was entered with gradients and is not switched off for good, since the loss
-    comes from there; before that, whether a module has run."""
+    comes from there; before that one that a flag has switched off; before that, whether a module has run."""
 
     level = Level.WARNING
+    hears_switched_off = True
     unseen = "a run has no flags, only what they were this time"
     shown_by = (ScalerUsed,)
 
     def on_region_entered(self, state: Hashable, event: RegionEntered, report: Report) -> Hashable:
         region = innermost(event.regions) if event.gradients else None
-        return region if region is not None and (region.enabled or not isinstance(state, Region)) else state
+        known = state if isinstance(state, Region) else None
+        if region is not None and (region.enabled or _rank(region) > _rank(known)):
+            return region
+        return state
+
+    def switched_off(self, graph: Graph) -> Iterable[Hashable]:
+        """Those of the regions around losses that a scaler without a flag scales."""
+        if any(_is_without_flag(event) for event in graph.different(frozenset({ScalerUsed}))):
+            for event in graph.different(frozenset({RegionEntered})):
+                region = event.regions[-1]
+                if region.enabled and _gives_losses(event) and self.context.is_flag(region.switch):
+                    yield region.switch
 
     def on_forward(self, state: Hashable, event: Forward, report: Report) -> Hashable:
         return state or True
@@ -121,8 +134,10 @@ class ScalerEnabledMismatch(FlowRule):
         if event.enabled is not True:
             return state
         if isinstance(state, Region):
-            if event.act == "scale":
+            if event.act == "scale" and state.enabled:
                 self._compare(state, event, event.made, report)
+            elif event.act == "scale" and _is_switched_off(state) and self.context.is_flag(state.switch):
+                self._tell_on(state, event, event.made, report)
         elif state is True and event.act == "step" and event.switch is None:
             if self.context.half_may_exist(event):
                 return state
@@ -151,6 +166,20 @@ class ScalerEnabledMismatch(FlowRule):
             subject=(_OFF, made),
             assumes=of_regions(region, seen_from=made),
             builder=NoFix("which of the settings is meant, only the author knows"),
+        )
+
+    def _tell_on(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
+        """A scaler that scales where a flag has switched the region off."""
+        trail = (opened(region), (event.place, "the loss is scaled here all the same"))
+        report.add(
+            self,
+            made,
+            f"this gradient scaler stays on where a flag switches the region on {line_of(region.place, made)} off",
+            why="In float32 it costs a synchronisation in each step and gains nothing.",
+            help="Switch both by one flag.",
+            level=Level.ADVICE,
+            trail=trail,
+            builder=SwitchTogether(made, region.place),
         )
 
     def _compare(self, region: Region, event: ScalerUsed, made: Place, report: Report) -> None:
@@ -189,6 +218,37 @@ class ScalerEnabledMismatch(FlowRule):
             assumes=assumes,
             builder=builder,
         )
+
+
+def _rank(region: Region | None) -> int:
+    """How much a region tells of what a loss is computed in, which comes after it."""
+    if region is None:
+        return 0
+    return 3 if region.enabled else 2 if _is_switched_off(region) else 1
+
+
+def _is_switched_off(region: Region) -> bool:
+    """Whether a flag has switched a region off that would be on."""
+    return (
+        region.conditional
+        and not region.enabled
+        and not region.framework
+        and region.dtype is not DType.BFLOAT16
+    )
+
+
+def _is_without_flag(event: Event) -> bool:
+    """Whether a loss is scaled by a scaler that is on in any case."""
+    if not isinstance(event, ScalerUsed) or event.act != "scale":
+        return False
+    return event.made is not None and event.enabled is True and event.switch is None
+
+
+def _gives_losses(event: Event) -> bool:
+    """Whether a region is entered with gradients that a flag switches, and that needs a scaler."""
+    region = event.regions[-1]
+    entered = isinstance(event, RegionEntered) and event.gradients and region.conditional
+    return entered and not region.framework and region.dtype is not DType.BFLOAT16
 
 
 def _is_float16(region: Region) -> bool:

@@ -145,5 +145,6 @@ class BceInAutocast(FlowRule):
             trail=(opened(region),),
             builder=builder,
             assumes=assumes,
+            cause=(region.place.extent, event.place.path, event.place.line),
         )
         return state

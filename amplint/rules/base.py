@@ -14,6 +14,7 @@ from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.flow.state.conditions import Condition
+from amplint.flow.state.graph import Graph
 from amplint.flow.state.values import TRUE
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import CUT, weighed
@@ -220,6 +221,8 @@ class FlowRule(Rule):
     of which a call is known by its name alone."""
     hears_assumed = False
     """Whether it is told of entry points that are walked inside an assumed region."""
+    hears_switched_off = False
+    """Whether it is told of entry points that are walked once more without the flags of ``switched_off``."""
     shown_by: tuple[type[Event], ...] = ()
     """The events at whose place a run shows whether a finding is true. None: all that it listens to, but for
     those that only keep account, such as the end of a region."""
@@ -261,6 +264,10 @@ class FlowRule(Rule):
     def about(self, event: Any) -> Collection[Hashable] | None:
         """The objects that an event is about; None if it concerns all of them."""
         return None
+
+    def switched_off(self, graph: Graph) -> Iterable[Hashable]:
+        """The flags of regions without which it wants to hear of an entry point once more."""
+        return ()
 
     def again(self, state: Any) -> Hashable:
         """The state without what was told of already: by it a run counts how often a finding was true."""
@@ -316,7 +323,9 @@ class SyntaxRule(Rule):
 def opened(region: Region) -> tuple[Place, str]:
     """The trail step for the opening of a region."""
     state = "enabled" if region.enabled else "disabled"
-    flag = ", if its flag is set" if region.conditional and not region.framework else ""
+    flag = ""
+    if region.conditional and not region.framework:
+        flag = ", if its flag is set" if region.enabled else ", if its flag is not set"
     return region.place, f"autocast is {state} here{flag}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -348,7 +348,8 @@ class Api(Protocol):
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What is known of the project from outside its code: the releases of the library that it admits (from, below), and
-    the device that it runs on."""
+    the device that it runs on. ``off``: flags that are taken to be off where a model would take them to be on."""
 
     releases: tuple[tuple[int, ...], tuple[int, ...] | None]
     device: str
+    off: frozenset[Hashable] = frozenset()

@@ -15,6 +15,7 @@ from amplint.flow.core.displays import comprehension, dict_display, display
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.conditions import apply, both, leaves, negation
 from amplint.flow.state.counts import told_apart
+from amplint.flow.state.symbols import COMPUTED, OR, symbol
 from amplint.flow.state.values import (
     FALSE,
     NONE,
@@ -24,6 +25,7 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     Mapping,
+    Number,
     Sequence,
     Super,
     Text,
@@ -292,8 +294,27 @@ def boolean(m: Machine, node: ir.Boolean) -> Value:
         m.discard(left, "boolean", "", node.left)
     condition = m.truth(left)
     if node.operator == "or":
-        return m.selected(condition, node, lambda: left, lambda: m.evaluate(node.right), flags=True)
+        others: list[Value] = []
+
+        def other() -> Value:
+            others.append(m.evaluate(node.right))
+            return others[-1]
+
+        found = m.selected(condition, node, lambda: left, other, flags=True)
+        return apply(partial(_or_number, others[-1]), found) if others else found
     return m.selected(condition, node, lambda: m.evaluate(node.right), lambda: left, flags=True)
+
+
+def _or_number(other: Value, value: Value) -> Value:
+    """What is used where a number may stand for it, ``scale or width**-0.5``, is one, too: a tensor of several numbers
+    is neither true nor false."""
+    if not isinstance(value, Unknown) or value.kind is not None:
+        return value
+    if isinstance(other, Number) or (isinstance(other, Constant) and type(other.value) in (int, float)):
+        return Number(value.symbol)
+    if isinstance(other, Unknown) and other.symbol.parts[0] == COMPUTED and other != value:
+        return Unknown(symbol(OR, value.symbol, other.symbol))
+    return value
 
 
 def conditional(m: Machine, node: ir.Conditional) -> Value:

@@ -59,3 +59,22 @@ def may_be(method: FunctionValue, call: Call, *, kept: bool) -> bool:
         return False
     more = call.positional < len(call.node.args) or len(call.keywords) < len(call.node.keywords)
     return takes(method, GivenArguments(call.positional, frozenset(call.keywords), more=more))
+
+
+def tensors(function: FunctionValue, bound: bool) -> list[str]:
+    """The parameters of a function that may be tensors: those without a default, and those with None. ``bound``: the
+    first one is the object or class that it is called on."""
+    arguments = function.outline.arguments if function.outline is not None else None
+    if arguments is None:
+        return []
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
+    every = [
+        *zip(positional, defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return [part.arg for part, default in every[bound:] if default is None or _is_none(default)]
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

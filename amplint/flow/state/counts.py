@@ -7,26 +7,28 @@ from amplint.flow.state.conditions import MOST_ALTERNATIVES, Condition, asked, l
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import Choice, Constant, Number, Unknown, Value
 
-_JOINED = "joined"
-_PLAIN = "plain"
+JOINED = "joined"
+"""How symbols begin of two values of which nobody asks which one it is: ``symbol(JOINED, first, one, other)``."""
+PLAIN = "plain"
+"""How the names of constants and the like begin there: ``symbol(PLAIN, "Constant", 0.5)``."""
 
 
 def joined(first: Symbol, one: Value, other: Value) -> Symbol:
     """What stands for two plain values of which nobody asks which one it is; ``first`` names the condition under which
     it is the one."""
-    return symbol(_JOINED, first, _name_of(one), _name_of(other))
+    return symbol(JOINED, first, _name_of(one), _name_of(other))
 
 
 def _name_of(value: Value) -> Symbol:
     if isinstance(value, (Unknown, Number)):
         return value.symbol
-    return symbol(_PLAIN, type(value).__name__, value.value if isinstance(value, Constant) else None)
+    return symbol(PLAIN, type(value).__name__, value.value if isinstance(value, Constant) else None)
 
 
 def told_apart(value: Value) -> Choice | None:
     """The numbers of which a value is one, each with its condition: ``0`` or ``count + 1``. None if it is not such a
     number, none of them is known, or there are many."""
-    if not isinstance(value, Number) or value.symbol.parts[0] != _JOINED:
+    if not isinstance(value, Number) or value.symbol.parts[0] != JOINED:
         return None
     if _number_of_leaves(value.symbol, {}) > MOST_ALTERNATIVES:
         return None

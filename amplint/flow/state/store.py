@@ -25,7 +25,7 @@ from amplint.flow.state.conditions import (
     select,
     within,
 )
-from amplint.flow.state.counts import joined
+from amplint.flow.state.counts import JOINED, joined
 from amplint.flow.state.symbols import LOST, LOST_OBJECT, Symbol, symbol
 from amplint.flow.state.values import (
     FALSE,
@@ -330,7 +330,7 @@ def join_values(first: Condition, one: Value, other: Value) -> Value:
         return Number(made) if numbers else Unknown(made)
     match one, other:
         case Unknown(), Unknown() if one.kind == other.kind and not (one.apart or other.apart):
-            return Unknown(symbol("joined", named(first), one.symbol, other.symbol), one.kind)
+            return Unknown(symbol(JOINED, named(first), one.symbol, other.symbol), one.kind)
         case Sequence(), Sequence() if (
             one.exact
             and other.exact

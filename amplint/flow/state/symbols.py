@@ -90,6 +90,8 @@ def _digest(texts: Iterable[str]) -> str:
 
 COMPUTED = "computed"
 """How symbols begin of what an operator gives: ``symbol(COMPUTED, "*", left, right)``."""
+OR = "or"
+"""How symbols begin of what is used unless it is false, with what is used then: ``symbol(OR, left, right)``."""
 NUMBER = "number"
 """How the name of a number is marked that was computed with something unknown."""
 DATA = "data"

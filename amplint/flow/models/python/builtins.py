@@ -105,7 +105,11 @@ def _len(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
 
 @models.call("builtins.bool")
 def _bool(api: Api, name: str, arguments: Arguments, node: Node) -> Value:
-    return api.truth(arguments.positional[0]) if arguments.positional else FALSE
+    """What nothing is known of stands for its truth, too: ``bool(args.amp)`` is the flag that ``args.amp`` is."""
+    if not arguments.positional:
+        return FALSE
+    given = arguments.positional[0]
+    return given if isinstance(given, (Unknown, Number)) else api.truth(given)
 
 
 @models.call("builtins.int", "builtins.float")

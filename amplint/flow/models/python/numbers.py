@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from amplint.flow.core.api import Api
 from amplint.flow.core.registry import Registry
-from amplint.flow.state.symbols import COMPUTED, DATA, NUMBER, Symbol
+from amplint.flow.state.counts import JOINED, PLAIN
+from amplint.flow.state.symbols import COMPUTED, DATA, NUMBER, OR, Symbol
 from amplint.flow.state.values import Constant, Note, Number, Unknown, Usual, Value
 
 models = Registry()
@@ -49,12 +50,28 @@ class PlainData(Note):
 
 def is_number(api: Api, name: Symbol) -> bool:
     """Whether what a symbol stands for is a number wherever an operator or a function takes it beside a tensor: it is
-    known to be one, is a part of plain data, or what an operator makes of such."""
+    known to be one, is a part of plain data, what an operator makes of such, or one such or another."""
+    return _is_number(api, name, {})
+
+
+def _is_number(api: Api, name: Symbol, known: dict[Symbol, bool]) -> bool:
+    if name not in known:
+        known[name] = _is_known_number(api, name, known)
+    return known[name]
+
+
+def _is_known_number(api: Api, name: Symbol, known: dict[Symbol, bool]) -> bool:
     match name.parts:
         case (kind, *_) if kind == NUMBER or api.note(name, IsNumber) is not None:
             return True
         case (kind, _, *operands) if kind == COMPUTED:
-            return all(isinstance(part, Symbol) and is_number(api, part) for part in operands)
+            return all(isinstance(part, Symbol) and _is_number(api, part, known) for part in operands)
+        case (kind, Symbol() as one, Symbol() as other) if kind == OR:
+            return _is_number(api, one, known) or _is_number(api, other, known)
+        case (kind, Symbol(), Symbol() as one, Symbol() as other) if kind == JOINED:
+            return _is_number(api, one, known) and _is_number(api, other, known)
+        case (kind, _, value) if kind == PLAIN:
+            return type(value) in (int, float)
         case ("attribute" | "item", Symbol() as whole, *_):
             return _is_data(api, whole)
     return False

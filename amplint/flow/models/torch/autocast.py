@@ -27,6 +27,7 @@ from amplint.flow.state.values import (
     FunctionValue,
     Instance,
     Note,
+    Number,
     Partial,
     Text,
     Unknown,
@@ -111,7 +112,7 @@ def _enabled(api: Api, flag: Value | None, arguments: Arguments) -> tuple[bool |
     if flag is None:
         return (None if arguments.unclear else True), None
     known = api.known_truth(flag)
-    return known, flag if known is None or isinstance(flag, (Unknown, Choice)) else None
+    return known, flag if known is None or isinstance(flag, (Unknown, Number, Choice)) else None
 
 
 def _device_of(api: Api, value: Value | None) -> str | None:

@@ -9,9 +9,9 @@ from amplint.flow.core.registry import Registry
 from amplint.flow.models.torch.ambient import gradients, regions
 from amplint.flow.models.torch.autocast_state import knows_of_autocast
 from amplint.flow.models.torch.values import Autocast, OpenRegions, RegionDefaults
-from amplint.flow.state.conditions import leaves
+from amplint.flow.state.conditions import leaves, negation
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import TRUE, Choice, Unknown, Value
+from amplint.flow.state.values import TRUE, Choice, Number, Unknown, Value
 from amplint.lowering import program as ir
 from amplint.lowering.program import Node
 
@@ -52,7 +52,7 @@ def enter(api: Api, context: Autocast, node: Node, by_hand: str | None = None) -
 
 def region_of(api: Api, context: Autocast, node: Node) -> Region:
     """The region that a context opens where it is entered now. A flag that nothing is known of is taken to be
-    on, and the path remembers it."""
+    on, unless the settings say that it is off, and the path remembers it."""
     around = regions(api)
     outer = innermost(around)
     device = context.device or (outer.device if outer is not None else None)
@@ -86,8 +86,10 @@ def _enabled(api: Api, context: Autocast) -> bool:
         return True
     known = api.known_truth(context.switch)
     if known is None:
-        api.assume(api.truth(context.switch))
-    return known is not False
+        truth = api.truth(context.switch)
+        known = switch_of(context.switch) not in api.settings.off
+        api.assume(truth if known else negation(truth))
+    return known
 
 
 def _dtype(api: Api, context: Autocast, around: Regions) -> DType:
@@ -110,7 +112,7 @@ def _dtype(api: Api, context: Autocast, around: Regions) -> DType:
 
 def switch_of(flag: Value | None) -> Symbol | Value | None:
     """What stands for the flag that switches a region or a scaler, in events: equal for equal flags."""
-    if isinstance(flag, Unknown):
+    if isinstance(flag, (Unknown, Number)):
         return flag.symbol
     return flag if isinstance(flag, Choice) else None
 

@@ -29,6 +29,7 @@ from amplint.flow.state.values import (
     Constant,
     Instance,
     Note,
+    Number,
     Unknown,
     Value,
 )
@@ -84,7 +85,7 @@ def _switched(api: Api, flag: Value) -> tuple[bool | None, Value | None]:
     """Whether a scaler is on, and the flag that decides it."""
     enabled = api.known_truth(flag)
     # the flag counts although this path knows it: it is why there is a scaler
-    switched = enabled is None or (enabled and isinstance(flag, (Unknown, Choice)))
+    switched = enabled is None or (enabled and isinstance(flag, (Unknown, Number, Choice)))
     return enabled, flag if switched else None
 
 
