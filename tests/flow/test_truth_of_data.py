@@ -10,10 +10,14 @@ from listening import listen
 
 from amplint.events import Backward
 from amplint.flow.core import comparisons
+from amplint.flow.core.api import Settings
+from amplint.flow.driver import Driver
 from amplint.flow.state.atoms import is_true
-from amplint.flow.state.conditions import asked
+from amplint.flow.state.conditions import asked, atoms
+from amplint.flow.state.graph import Happens
 from amplint.flow.state.symbols import symbol
-from amplint.flow.state.values import Sequence, Unknown
+from amplint.flow.state.values import FunctionValue, Sequence, Unknown
+from amplint.source.project import Project
 
 HEAD = """\
 import torch
@@ -119,3 +123,33 @@ def test_a_list_of_whose_contents_too_much_is_possible() -> None:
     filled = Unknown(symbol("one of data"))
     machine = SimpleNamespace(told_apart=lambda value: value, contents=lambda value: filled)
     assert comparisons.truth(machine, Sequence()) == asked(is_true(filled.symbol))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("check", "asked_for"),
+    [
+        ("x.shape == y.shape", 0),
+        ("x.shape[:2] != (3, 4)", 0),
+        ("(loss > 0).all()", 1),
+        ("x.shape == y.shape and args.small", 2),
+        ("args.small", 1),
+    ],
+)
+def test_what_a_check_says_of_data_is_no_condition(tmp_path: Path, check: str, asked_for: int) -> None:
+    """``assert x.shape == y.shape``: who lints does not ask whether the data fits. What may be asked again
+    is remembered, with all of the same line."""
+    path = tmp_path / "main.py"
+    path.write_text(
+        f"def main(x, y, args, model):\n    import torch\n\n    loss = torch.randn(2)\n    assert {check}\n"
+        "    model(x).backward()\n"
+    )
+    project = Project([path])
+    file = project.load(path)
+    assert file is not None
+    driver = Driver(project, [file], Settings(((2, 0), None), "cuda"))
+    graph = driver.interpreter.walk_function(FunctionValue(file, file.outline.functions["main"]))
+    assert graph is not None
+    (happens,) = [
+        item for item in graph.items if isinstance(item, Happens) and isinstance(item.event, Backward)
+    ]
+    assert len(atoms(happens.condition)) == asked_for

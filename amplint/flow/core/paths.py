@@ -15,7 +15,7 @@ from amplint.flow.core import comparisons
 from amplint.flow.core.api import Dead
 from amplint.flow.core.machine import Frame, Machine
 from amplint.flow.core.registry import Registry
-from amplint.flow.state.atoms import is_none, is_true
+from amplint.flow.state.atoms import OF_DATA, is_none, is_true
 from amplint.flow.state.conditions import (
     Condition,
     apply,
@@ -319,7 +319,7 @@ class Paths:
 
     def truth_of_data(self) -> Condition:
         """The condition under which data is true of which nothing is known, such as a tensor."""
-        return asked(is_true(symbol("data", self.frame.context, self.steps, *self.frame.rounds_around)))
+        return asked(is_true(symbol(OF_DATA, self.frame.context, self.steps, *self.frame.rounds_around)))
 
     def known_truth(self, value: Value) -> bool | None:
         """Whether a value is true on this path, or None."""

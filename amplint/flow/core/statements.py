@@ -16,7 +16,8 @@ from amplint.flow.core.comparisons import compare
 from amplint.flow.core.expressions import arithmetic, nested, over
 from amplint.flow.core.loops import for_, is_number, while_
 from amplint.flow.core.machine import Defined, Machine
-from amplint.flow.state.conditions import Condition, asked, both, either, narrowing, negation
+from amplint.flow.state.atoms import is_about_data
+from amplint.flow.state.conditions import Condition, asked, atoms, both, either, narrowing, negation
 from amplint.flow.state.graph import repeats
 from amplint.flow.state.store import Ambient, State
 from amplint.flow.state.symbols import symbol
@@ -120,7 +121,11 @@ def continue_(m: Machine, node: ir.Continue) -> None:
 
 
 def assert_(m: Machine, node: ir.Assert) -> None:
-    m.assume(m.test(node.test))
+    condition = m.test(node.test)
+    if (
+        not all(map(is_about_data, atoms(condition))) or condition == FALSE
+    ):  # data is as the code expects it to be
+        m.assume(condition)
     _narrow(m, node.test)
 
 

@@ -11,6 +11,16 @@ def is_true(of: Symbol) -> Symbol:
     return symbol("is true", of)
 
 
+OF_DATA = "of data"
+"""How the names begin of data of which nothing is known, such as whether two shapes are the same."""
+
+
+def is_about_data(atom: Symbol) -> bool:
+    """Whether an atom is one of ``Machine.truth_of_data``, which nobody asks for again."""
+    of = atom.parts[-1]
+    return atom.parts[0] == "is true" and isinstance(of, Symbol) and of.parts[0] == OF_DATA
+
+
 def is_none(of: Symbol) -> Symbol:
     """The atom "it is None", for ``x is None``."""
     return symbol("is None", of)
