@@ -5,8 +5,8 @@
 Reports an enabled `GradScaler` whose `scale()` gets a loss on a way through the code on which every autocast
 region runs in bfloat16. The finding stands where the scaler is made.
 
-Silent: scalers that are disabled, or switched by a flag of their own; scalers that a flag asks for where a flag
-chooses the type, too; scalers that come from out of sight; ways on which some region runs in float16 or in a
+Silent: scalers that are disabled, or switched by another flag than the region; scalers that are made under a condition
+where a flag chooses the type; scalers that come from out of sight; ways on which some region runs in float16 or in a
 type that is not known. `enabled=(dtype == torch.float16)`
 is followed.
 
@@ -123,7 +123,7 @@ class ScalerWithBfloat16(FlowRule):
         if event.enabled is not True or (event.switch is not None and event.switch != state.switch):
             return state
         # where one flag chooses the type and another the scaler, they may well exclude each other
-        chosen = event.switch is not None or self.context.is_optional(event)
+        chosen = self.context.is_optional(event)
         where = line_of(state.place, event.made)
         trail = (opened(state), (event.place, "the loss is scaled here"))
         around = (event.place, *event.place.calls)
