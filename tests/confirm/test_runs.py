@@ -170,7 +170,7 @@ print("over")
 
 
 def test_a_run_that_never_ends_is_stopped_in_time(probed: Probed) -> None:
-    done = probed(TRAIN + "while True: step()", timeout=8)
+    done = probed(TRAIN + "while True: step()", timeout=8, grace=60)
     assert (done.status, done.recording.ended) == (0, TIMED_OUT)
     assert done.recording.steps > 0
 
