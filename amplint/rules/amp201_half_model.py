@@ -118,7 +118,7 @@ this model raise when they meet float32 weights outside a region. A checkpoint o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from amplint.events import (
@@ -144,8 +144,9 @@ from amplint.rules.wording import line_of
 class State:
     """What is known on one path."""
 
-    waiting: frozenset[tuple[CastParameters, str]] = frozenset()
-    """Casts whose parameters an optimizer got, until a scaler meets them, and what would scale the loss."""
+    waiting: frozenset[tuple[CastParameters, str, CastParameters]] = frozenset()
+    """Casts whose parameters an optimizer got, until a scaler meets them, what would scale the loss, and the first of
+    those of one optimizer."""
     halved: frozenset[tuple[Hashable, Place, bool]] = frozenset()
     """Modules that were cast to half, where, and whether they have run since; none that has run with gradients."""
     restored: frozenset[Hashable] = frozenset()
@@ -175,15 +176,17 @@ class HalfModel(FlowRule):
             assumes = (Assumption(Assumed.FLAG, f"with `{setting}`"),) if event.chosen else ()
             for cast in event.casts:
                 scaler = f"the gradient scaler that `{setting}` makes"
-                self._tell(report, cast, scaler, (event.place, "the optimizer is stepped here"), assumes)
+                step = (event.place, "the optimizer is stepped here")
+                self._tell(report, cast, _first(event.casts), scaler, step, assumes)
             return state
         setting = f"`{event.owner.setting}`" if event.owner is not None else ""
         scales = setting or ("the framework's mixed precision" if event.framework else "")
         return self._waiting(state, event.casts, scales)
 
-    def _waiting(self, state: State, casts: Iterable[CastParameters], scales: str) -> Hashable:
+    def _waiting(self, state: State, casts: Sequence[CastParameters], scales: str) -> Hashable:
         # training all in bfloat16 is a choice: it has the range of float32 and needs no scaler
-        more = frozenset((cast, scales) for cast in casts if cast.to is DType.FLOAT16)
+        halves = [cast for cast in casts if cast.to is DType.FLOAT16]
+        more = frozenset((cast, scales, _first(halves)) for cast in halves)
         return replace(state, waiting=state.waiting | more) if more - state.waiting else state
 
     def on_module_cast(self, state: State, event: ModuleCast, report: Report) -> Hashable:
@@ -251,13 +254,20 @@ class HalfModel(FlowRule):
             told.add(cast.place)
             scaler = f"the gradient scaler used on {line_of(event.place, cast.place)}"
             step = (event.place, "a gradient scaler works on these parameters")
-            self._tell(report, cast, scaler, step, of_scaler(event))
+            self._tell(report, cast, _first(event.casts), scaler, step, of_scaler(event))
         met = set(event.casts)
         return replace(state, waiting=frozenset(item for item in state.waiting if item[0] not in met))
 
     def _tell(
-        self, report: Report, cast: CastParameters, scaler: str, step: tuple[Place, str], assumes: Assumptions
+        self,
+        report: Report,
+        cast: CastParameters,
+        first: CastParameters,
+        scaler: str,
+        step: tuple[Place, str],
+        assumes: Assumptions,
     ) -> None:
+        """``first``: of all casts of the parameters of one optimizer, which are one finding."""
         if cast.to is DType.FLOAT16:
             dtype = "float16"
             why = (
@@ -281,11 +291,12 @@ class HalfModel(FlowRule):
             trail=(step,),
             builder=RemoveCast(cast.place),
             assumes=assumes,
+            cause=_cause(first),
         )
 
     def on_function_ended(self, state: State, event: FunctionEnded, report: Report) -> Hashable:
         self._tell_of_untrained(state.rounded, report)
-        for cast, scales in state.waiting:
+        for cast, scales, first in state.waiting:
             advice = (
                 f"Keep the parameters in float32 and train with {scales}, which scales the loss."
                 if scales
@@ -299,5 +310,14 @@ class HalfModel(FlowRule):
                 help=advice,
                 level=Level.WARNING,
                 builder=RemoveCast(cast.place),
+                cause=_cause(first),
             )
         return State()
+
+
+def _first(casts: Sequence[CastParameters]) -> CastParameters:
+    return min(casts, key=lambda cast: (cast.place.path, cast.place.line, cast.to.value))
+
+
+def _cause(first: CastParameters) -> Hashable:
+    return first.to, first.place.extent

@@ -56,6 +56,11 @@ def condition(tmp_path: Path, program: str) -> str | None:
         ("criterion = nn.BCELoss()", "criterion(model(x), y) if args.full or loss else None", None),
         ("criterion = nn.BCELoss()", "criterion(model(x), y) if len(x) else None", None),
         (
+            "criterion = nn.BCELoss()",
+            "criterion(model(x), y) if x.one().full and not x.two().full and args.a else None",
+            "`args.a`",
+        ),
+        (
             "criterion = chosen(args.loss)",
             "criterion(model(x), y) if loss is None and args.b and args.a else None",
             '`args.loss == "bce"`, `args.a` and `args.b`',

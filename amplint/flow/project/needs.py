@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Hashable, Iterable
 
 from amplint.flow.project.settings import is_flag
@@ -13,16 +14,19 @@ from amplint.flow.state.values import FALSE, Constant
 MOST = 3
 """So many are told."""
 
-_Question = tuple[int, str]
-"""How code asks it, behind how little it tells."""
+_Question = tuple[int, str, str]
+"""How little it tells, the setting, and how code asks for it."""
 
 
 def needed(conditions: Iterable[Condition]) -> tuple[str, ...]:
     """The answers about settings without which none of some conditions holds, as code would ask for them: those that
-    choose one of several things first. Settings of different callers are the same if they have the same name."""
+    choose one of several things first. Settings of different callers are the same if they have the same name; of two
+    objects whose settings have one name and come out differently, neither is named."""
     questions = [_needed(condition) for condition in dict.fromkeys(conditions)]
     found = set[_Question].intersection(*questions) if questions else set()
-    return tuple(text for _, text in sorted(found)[:MOST])
+    answers = Counter((rank, setting) for rank, setting, _ in found)
+    plain = sorted((rank, text) for rank, setting, text in found if answers[rank, setting] == 1)
+    return tuple(text for _, text in plain[:MOST])
 
 
 def _needed(condition: Condition) -> set[_Question]:
@@ -43,11 +47,11 @@ def _question(atom: Symbol, answer: bool) -> _Question | None:
         return None
     match atom.parts[0], atom.parts[-1]:
         case "equals", Constant(value=value) if answer:
-            return 0, f"{setting} == {json.dumps(value) if isinstance(value, str) else repr(value)}"
+            return 0, setting, f"{setting} == {json.dumps(value) if isinstance(value, str) else repr(value)}"
         case "is true", _:
-            return 1, setting if answer else f"not {setting}"
+            return 1, setting, setting if answer else f"not {setting}"
         case "is None", _:
-            return 2, f"{setting} is {'None' if answer else 'not None'}"
+            return 2, setting, f"{setting} is {'None' if answer else 'not None'}"
     return None
 
 
