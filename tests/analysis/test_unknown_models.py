@@ -195,6 +195,27 @@ def test_a_package_makes_what_was_registered_there(
     assert [finding.name for finding in found] == ["unprotected-op-in-half"] * said
 
 
+@pytest.mark.parametrize(
+    ("decorator", "made", "said"),
+    [
+        ("register_model", "timm.create_model(args.model)", True),
+        ("register_model", "torchvision.models.vgg16()", False),
+        ("elsewhere.register('net')", "timm.create_model(args.model)", False),
+        ("functools.cache", "timm.create_model(args.model)", False),
+    ],
+)
+def test_a_function_that_was_registered_makes_it(
+    tmp_path: Path, decorator: str, made: str, said: bool
+) -> None:
+    """``@register_model def net(pretrained=False): return _net()``, as vision models are written."""
+    head = "import timm, torchvision\n"
+    train = head + TRAIN.replace("build(args.model)", made)
+    net = "import elsewhere, functools\nfrom timm.models import register_model\n" + NET
+    net += f"\n\ndef _net():\n    return Net()\n\n\n@{decorator}\ndef net(pretrained=False):\n    return _net()\n"
+    found = findings(tmp_path, train=train, __init__=NAMED, net=net)
+    assert [finding.name for finding in found] == ["unprotected-op-in-half"] * said
+
+
 def test_a_part_is_judged_as_part_of_its_model_alone(tmp_path: Path) -> None:
     """The head is named by the model, which gives it float32."""
     net = NET.replace("self.head(x)", "self.calm(x)") + (

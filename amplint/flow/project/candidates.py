@@ -4,7 +4,7 @@
 is a candidate if code that the file imports, directly or not, names it outside of modules: a factory, a registry, a
 table, a decorator, or a table of files, of one of which it calls such a class. What other modules name, in a function
 that they call too, is a part of these, and is walked with them. What a function of another package has made can be such
-a class only if the class was registered there: ``@timm.models.register_model``.
+a class only if the class was registered there, or a function that makes it: ``@timm.models.register_model``.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class Candidates:
     def __init__(self, edges: Edges) -> None:
         self._edges = edges
         self._known: dict[ProjectFile, list[ClassValue]] = {}
+        self._made: dict[Value, set[str]] = {}
+        """In which packages functions were registered that make a class."""
+        self._registering: set[Definition] = set()
+        """The functions for which that was asked."""
         self._imported: dict[ProjectFile, list[ProjectFile]] = {}
 
     def forwards(self, file: ProjectFile, given: GivenArguments) -> list[FunctionValue]:
@@ -63,6 +67,7 @@ class Candidates:
         parts: set[Value] = {base for value in modules for base in self._edges.classes.bases(value)[1:]}
         parts |= self._made_by(inside)
         outside = [part for one in files for part in definitions_in(self._edges, one) if part not in inside]
+        self._register(outside)
         named = {*self._named_by(outside), *self._in_tables(outside)}
         return [
             value
@@ -70,12 +75,24 @@ class Candidates:
             if value not in parts and (value in named or not self._registered_in(value) <= _NO_REGISTRIES)
         ]
 
+    def _register(self, definitions: Iterable[Definition]) -> None:
+        """Notes which classes are made by functions that a decorator of a package hands to that package."""
+        for part in definitions:
+            if part in self._registering or not isinstance(part, FunctionValue):
+                continue
+            self._registering.add(part)
+            packages = self._decorated_by(part) - {"", *_NO_REGISTRIES}
+            for value in self._made_by([part]) if packages else ():
+                self._made.setdefault(value, set()).update(packages)
+
     def _registered_in(self, value: ClassValue) -> set[str]:
-        """The packages of what decorates a class; empty text for what is defined in the project or not known."""
-        return {
-            self._package(value.file, decorator)
-            for decorator in (value.outline.node.decorator_list if value.outline.node is not None else ())
-        }
+        """The packages of what decorates a class, or a function that makes it; empty text for what is defined in the
+        project or not known."""
+        return self._decorated_by(value) | self._made.get(value, set())
+
+    def _decorated_by(self, value: ClassValue | FunctionValue) -> set[str]:
+        node = value.outline.node if value.outline is not None else None
+        return {self._package(value.file, one) for one in node.decorator_list} if node is not None else set()
 
     def _package(self, file: ProjectFile, decorator: ast.expr) -> str:
         name = dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
