@@ -54,7 +54,15 @@ def test_checks_that_fail_end_the_path(tmp_path: Path) -> None:
     assert "It happens if `args.clips` and `not args.checks`." in found.why
 
 
-@pytest.mark.parametrize(("clips", "findings"), [("Kind.MEAN == Kind.SUM", 0), ("Kind.MEAN == Kind.MEAN", 1)])
+@pytest.mark.parametrize(
+    ("clips", "findings"),
+    [
+        ("Kind.MEAN == Kind.SUM", 0),
+        ("Kind.MEAN == Kind.MEAN", 1),
+        ("args.kind == Kind.SUM", 1),
+        ("Kind.SUM", 1),
+    ],
+)
 def test_members_of_enumerations(tmp_path: Path, clips: str, findings: int) -> None:
     found = said(tmp_path, "clip-without-unscale", program(clips=clips))
     assert len(found) == findings

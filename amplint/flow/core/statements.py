@@ -122,9 +122,7 @@ def continue_(m: Machine, node: ir.Continue) -> None:
 
 def assert_(m: Machine, node: ir.Assert) -> None:
     condition = m.test(node.test)
-    if (
-        not all(map(is_about_data, atoms(condition))) or condition == FALSE
-    ):  # data is as the code expects it to be
+    if condition == FALSE or not all(map(is_about_data, atoms(condition))):  # data is as the code expects it
         m.assume(condition)
     _narrow(m, node.test)
 
