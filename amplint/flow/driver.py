@@ -384,13 +384,10 @@ class Driver:
         if flags and not walk.cut:
             settings = replace(self.interpreter.settings, off=flags)
             interpreter = Walks(self.interpreter.registry, self.view, settings)
-            if walk.entry.outline is walk.entry.file.outline.module:
-                program = lower_module(walk.entry.file)
-                graph = (
-                    interpreter.walk_module(walk.entry.file, program, most) if program is not None else None
-                )
-            else:
-                graph = interpreter.walk_function(walk.entry, receiver, most=most)
+            made_of = receiver.made_of if isinstance(receiver, Instance) else None
+            # an object of its own: what an interpreter knows of its objects, no other one knows
+            receiver = interpreter.receiver_of(made_of) if made_of is not None else receiver
+            graph = _events_of(interpreter, walk.entry, most, receiver)
             if graph is not None:
                 yield Walk(walk.entry, graph, interpreter.cut_off, interpreter.is_whole, off=True)
 
@@ -400,14 +397,7 @@ class Driver:
 
     def walk_of(self, entry: FunctionValue, most: int, receiver: Value | None) -> Walk | None:
         """The events of an entry point; after a method that trains also what other methods of its object save."""
-        outline = entry.outline
-        assert outline is not None
-        if outline is entry.file.outline.module:
-            program = lower_module(entry.file)
-            self.interpreter.reached.add(id(outline))
-            graph = self.interpreter.walk_module(entry.file, program, most) if program is not None else None
-            return self._walked(entry, graph) if graph is not None else None
-        graph = self.interpreter.walk_function(entry, receiver, most=most)
+        graph = _events_of(self.interpreter, entry, most, receiver)
         if graph is None:
             return None
         walk = self._walked(entry, graph)
@@ -448,6 +438,15 @@ class Driver:
             case "class method":
                 return value
         return interpreter.receiver_of(value, usual=usual)
+
+
+def _events_of(interpreter: Walks, entry: FunctionValue, most: int, receiver: Value | None) -> Graph | None:
+    """The events of an entry point: a file that is run, or a function."""
+    if not _is_body(entry):
+        return interpreter.walk_function(entry, receiver, most=most)
+    interpreter.reached.add(id(entry.outline))
+    program = lower_module(entry.file)
+    return interpreter.walk_module(entry.file, program, most) if program is not None else None
 
 
 def _switched_off(graph: Graph) -> Place | None:

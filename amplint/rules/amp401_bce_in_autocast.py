@@ -145,6 +145,7 @@ class BceInAutocast(FlowRule):
             trail=(opened(region),),
             builder=builder,
             assumes=assumes,
+            # those after it on the line are not reached, and one comment silences all of them
             cause=(region.place.extent, event.place.path, event.place.line),
         )
         return state

@@ -75,6 +75,34 @@ def test_islands_tell_nothing_of_the_region(tmp_path: Path) -> None:
     assert len(one(tmp_path, PROGRAM, "with torch.autocast", island)) == 1
 
 
+TRAINER = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Trainer:
+    def __init__(self, args, optimizer):
+        self.args, self.optimizer = args, optimizer
+        self.model = nn.Linear(4, 4).cuda()
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def train(self, batches):
+        for x, y in batches:
+            with torch.autocast("cuda", enabled=self.args.amp):
+                loss = F.mse_loss(self.model(x), y)
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+"""
+
+
+def test_methods_of_an_object_that_nobody_makes(tmp_path: Path) -> None:
+    (message,) = one(tmp_path, TRAINER)
+    assert message == "this gradient scaler stays on where a flag switches the region on line 15 off"
+    assert one(tmp_path, TRAINER, SCALER, SCALER + " if args.amp else None") == []
+
+
 def test_nothing_else_is_heard_without_the_regions(tmp_path: Path) -> None:
     """Without its region the half batch meets float32 weights, which is another run's affair."""
     text = PROGRAM.replace("model(x)", "model(x.half())")
