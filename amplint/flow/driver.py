@@ -379,9 +379,10 @@ class Driver:
                     yield self._walked(entry, assumed)
 
     def _without_flags(self, walk: Walk, most: int, receiver: Value | None) -> Iterator[Walk]:
-        """An entry point once more, with the regions switched off that are asked for."""
+        """An entry point once more, with the regions switched off that are asked for. Not one that somebody in sight
+        names but no walk got to: he may choose it by the same flags."""
         flags = self.flags_to_switch_off(walk.graph)
-        if flags and not walk.cut:
+        if flags and not walk.cut and not self.calls.callers(walk.entry):
             settings = replace(self.interpreter.settings, off=flags)
             interpreter = Walks(self.interpreter.registry, self.view, settings)
             made_of = receiver.made_of if isinstance(receiver, Instance) else None

@@ -103,6 +103,16 @@ def test_methods_of_an_object_that_nobody_makes(tmp_path: Path) -> None:
     assert one(tmp_path, TRAINER, SCALER, SCALER + " if args.amp else None") == []
 
 
+def test_methods_that_the_object_may_choose_by_the_flag(tmp_path: Path) -> None:
+    """Who calls them is out of sight, and may do so only where the flag is set."""
+    text = TRAINER.replace(
+        f"        self.scaler = {SCALER}\n",
+        f"        self.scaler = {SCALER}\n        self.step = self.train if args.amp else None\n",
+    )
+    assert text != TRAINER
+    assert one(tmp_path, text) == []
+
+
 def test_nothing_else_is_heard_without_the_regions(tmp_path: Path) -> None:
     """Without its region the half batch meets float32 weights, which is another run's affair."""
     text = PROGRAM.replace("model(x)", "model(x.half())")
