@@ -16,8 +16,8 @@ of that name may save what it holds: the finding names the call.
 An `Accelerator` of accelerate has a scaler of its own if it runs in fp16. A checkpoint that the code writes
 itself, with `torch.save` or `accelerator.save`, does not hold it either, while `accelerator.save_state` does. The
 rule speaks where the `Accelerator` is made with `mixed_precision="fp16"`, or with arguments that are not known,
-and no file on the way mentions `.scaler` or `save_state`. It is silent for a `Fabric` of Lightning, which hands its
-scaler out nowhere.
+no file on the way mentions `.scaler` or `save_state`, and the code opens no bfloat16 region of its own to train in. It
+is silent for a `Fabric` of Lightning, which hands its scaler out nowhere.
 
 Silent: checkpoints without an optimizer, which are not for resuming, and those of projects that load the weights of
 models and never the state of an optimizer, as the object that gets it and the key of what it gets show; a scaler whose
@@ -234,7 +234,8 @@ class ScalerNotSaved(FlowRule):
 
     def on_state_saved(self, state: State, event: StateSaved, report: Report) -> Hashable:
         whole = event.complete and not event.hidden
-        if event.prepared and whole and not event.scalers and self._is_resumed_without(event):
+        mixed = not state.bfloat16  # who opens such a region does not run in fp16
+        if event.prepared and mixed and whole and not event.scalers and self._is_resumed_without(event):
             for made, taken in zip(event.prepared, event.taken, strict=False):
                 if made is not None:
                     self._tell_of_accelerator(made, taken, event, report)

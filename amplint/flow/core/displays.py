@@ -35,18 +35,22 @@ _KINDS = {"list": list, "set": set, "tuple": tuple}
 def display(m: Machine, node: ir.Display) -> Value:
     items: list[Value] = []
     exact = node.kind != "set"
+    prefix = 0
     for element in node.elements:
         if isinstance(element, ir.Starred):
             value = m.contents(m.evaluate(element.value))
             if isinstance(value, Sequence) and value.exact:
                 items.extend(value.items)
-            else:
-                exact = False
-                items.append(m.each(value, partial(_item_of, m, element)))
+                continue
+            if exact:
+                items.extend(value.items[: value.prefix] if isinstance(value, Sequence) else ())
+                prefix = len(items)
+            exact = False
+            items.append(m.each(value, partial(_item_of, m, element)))
         else:
             items.append(m.evaluate(element))
     identity = m.fresh_display(node) if node.kind == "list" else None
-    return _kept(m, Sequence(tuple(items), exact, identity=identity, kind=_KINDS.get(node.kind)))
+    return _kept(m, Sequence(tuple(items), exact, prefix, identity, kind=_KINDS.get(node.kind)))
 
 
 def dict_display(m: Machine, node: ir.DictDisplay) -> Value:

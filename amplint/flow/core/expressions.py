@@ -167,12 +167,15 @@ def arguments(m: Machine, node: ir.Call) -> Arguments:
             m.meet(node, value, "argument")
         if argument.star == "*":
             value = m.contents(value)
-            if isinstance(value, Sequence) and value.exact and not starred:
-                positional.extend(value.items)
-                nodes.extend([argument.value] * len(value.items))
-            else:
+            items = value.items if isinstance(value, Sequence) else ()
+            known = 0
+            if isinstance(value, Sequence) and not starred:
+                known = len(items) if value.exact else value.prefix
+            positional.extend(items[:known])
+            nodes.extend([argument.value] * known)
+            if known < len(items) or not (isinstance(value, Sequence) and value.exact):
                 unclear = True
-                starred += value.items if isinstance(value, Sequence) else (m.unknown(argument.value),)
+                starred += items[known:] or (m.unknown(argument.value),)
         elif argument.star == "**":
             value = m.contents(value)
             if isinstance(value, Mapping):

@@ -60,6 +60,7 @@ class Instances(Definitions):
         self._first_made: dict[Symbol, ClassValue] = {}
         self._initialised: dict[Symbol, ClassValue | None] = {}
         self._of_unknown_age: dict[Symbol, Instance] = {}
+        self._handed_in: set[Symbol] = set()
         self._elsewhere: set[tuple[Symbol, str]] = set()
         self._nested = 0
         self._building: set[Symbol] = set()
@@ -208,6 +209,11 @@ class Instances(Definitions):
     def is_of_unknown_age(self, value: Instance) -> bool:
         """Whether an object was there before the code that is walked: what happened to it since is out of sight."""
         return value.identity in self._of_unknown_age
+
+    def is_handed_in(self, value: Instance) -> bool:
+        """Whether somebody out of sight made an object: an argument that is annotated with its class. What its settings
+        are since, only he knows."""
+        return value.identity in self._handed_in
 
     def older(self, value: Instance) -> Instance | None:
         """The object that was there before the code that is walked, of which an object is a part: it was made by the
@@ -398,6 +404,7 @@ class Instances(Definitions):
                 self._pending.setdefault(own, Arguments(unclear=True))
                 known = self.project.concrete(kind)
                 made_of = known[0] if len(known) == 1 else kind
+                self._handed_in.add(own)
                 return self._of_unknown_age.setdefault(own, Instance(own, made_of))
             case External():
                 model = self.registry.annotations.get(kind.name)

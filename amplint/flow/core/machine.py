@@ -477,6 +477,9 @@ class Machine(Api, Protocol):
     def is_of_unknown_age(self, value: Instance) -> bool:
         """Whether an object was there before the code that is walked."""
 
+    def is_handed_in(self, value: Instance) -> bool:
+        """Whether somebody out of sight made an object."""
+
     def identity_of_class(self, value: ClassValue) -> Symbol:
         """What names a class as an object."""
 

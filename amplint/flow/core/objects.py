@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import reduce
 
 from amplint.flow.core.api import Arguments, Dead
+from amplint.flow.core.chosen import chosen
 from amplint.flow.core.machine import Machine
 from amplint.flow.state.atoms import equals
 from amplint.flow.state.conditions import apply, asked, atoms, either, leaves
@@ -142,7 +143,8 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
             later.append(m.set_elsewhere(base, name))
         found = later[0]
         if found is None:
-            return one
+            handed_in = not name.startswith("_") and _is_default(one) and m.is_handed_in(base)
+            return chosen(m, symbol("attribute", base.identity, name), one) if handed_in else one
         if one.stands_in or isinstance(found, Unknown):
             return found
         if any(atom.parts[0] == "set by" for atom in atoms(found)):
