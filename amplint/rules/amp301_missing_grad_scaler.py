@@ -3,14 +3,15 @@
 ## What it does
 
 Reports a backward pass of a loss that a model computed in a float16 autocast region, followed by a step of
-an optimizer, where nothing scales the loss. A CUDA region without a dtype runs in float16. What code out of sight
-computes there, `losses = model.training_step(batch)`, comes from a model if it goes into the loss.
+an optimizer, where nothing scales the loss: as a warning where the optimizer comes from out of sight. A CUDA region
+without a dtype runs in float16. What code out of sight computes there, `losses = model.training_step(batch)`, comes
+from a model if it goes into the loss.
 
-Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that come from
-out of sight or that a framework prepared; and everything where something that scales losses may be in reach: one of
-the functions that are being run, or what the function of the backward pass calls, uses a scaler or one of accelerate,
-Lightning, Fabric, DeepSpeed, mmengine or apex, or multiplies gradients by hand. Where the region is around the backward
-pass and the step, what counts is the functions that run in it.
+Silent: bfloat16, and regions whose type is not known; forwards under `no_grad`; optimizers that a framework prepared;
+and everything where something that scales losses may be in reach: one of the functions that are being run, or what
+the function of the backward pass calls, uses a scaler or one of accelerate, Lightning, Fabric, DeepSpeed, mmengine or
+apex, or multiplies gradients by hand. Where the region is around the backward pass and the step, what counts is the
+functions that run in it.
 
 Where the function of the backward pass could use a gradient scaler that is there, as a local name or as an attribute
 of the same object, the loss was forgotten and not the scaler: unscaled-backward says so and names it.
@@ -150,6 +151,7 @@ class MissingGradScaler(Float16Training):
             f"the loss comes out of the float16 region on {where} and nothing scales it",
             why=LOST,
             help=f"Train with `{scaler}`, or in bfloat16.",
+            level=None if step.in_sight else Level.WARNING,
             trail=trail,
             assumes=assumes,
             builder=builder,

@@ -116,6 +116,7 @@ from amplint.events import (
     Place,
     ScalerUsed,
 )
+from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, opened
@@ -248,7 +249,18 @@ class UnscaledBackward(ProtocolRule, Float16Training):
         )
         builder = TrainThroughScaler(place, step.place, scaler.name)
         assumes = of_regions(region, seen_from=place)
-        report.add(self, place, message, why=LOST, help=advice, trail=trail, builder=builder, assumes=assumes)
+        level = None if step.in_sight else Level.WARNING
+        report.add(
+            self,
+            place,
+            message,
+            why=LOST,
+            help=advice,
+            level=level,
+            trail=trail,
+            builder=builder,
+            assumes=assumes,
+        )
 
     def builder_of(self, violation: Violation) -> FixBuilder:
         """The loss is scaled by the scaler that steps."""

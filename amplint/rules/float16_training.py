@@ -85,7 +85,7 @@ class Float16Training(FlowRule):
     def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
         if not isinstance(state, Trained) or state.backward is None:
             return state
-        if event.in_sight and not event.framework and not event.via_scaler and not event.casts:
+        if not event.framework and not event.via_scaler and not event.casts:
             self.tell(state, state.backward, event, report)
         return None
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from one_rule import said
 
 from amplint.check import check
 from amplint.config import Settings
+from amplint.findings import Level
 
 
 def found(folder: Path, **files: str) -> set[tuple[str, int]]:
@@ -318,20 +320,20 @@ def test_what_only_tests_call_is_entered_by_itself(tmp_path: Path, caller: str) 
 
 
 @pytest.mark.parametrize(
-    ("imports", "annotation", "known"),
+    ("imports", "annotation", "level"),
     [
-        ("", "torch.optim.Optimizer", True),
-        ("from typing import Optional as Maybe", "Maybe[torch.optim.Optimizer]", True),
-        ("import typing as t", "t.Union[torch.optim.Adam, None]", True),
-        ("", "torch.optim.SGD | None", True),
-        ("from wrappers import Optional", "Optional[torch.optim.Optimizer]", False),
-        ("from wrappers import Optimizer", "Optimizer", False),
+        ("", "torch.optim.Optimizer", Level.ERROR),
+        ("from typing import Optional as Maybe", "Maybe[torch.optim.Optimizer]", Level.ERROR),
+        ("import typing as t", "t.Union[torch.optim.Adam, None]", Level.ERROR),
+        ("", "torch.optim.SGD | None", Level.ERROR),
+        ("from wrappers import Optional", "Optional[torch.optim.Optimizer]", Level.WARNING),
+        ("from wrappers import Optimizer", "Optimizer", Level.WARNING),
     ],
 )
 def test_an_optimizer_is_what_its_annotation_says(
-    tmp_path: Path, imports: str, annotation: str, known: bool
+    tmp_path: Path, imports: str, annotation: str, level: Level
 ) -> None:
-    """One that may be a wrapper from elsewhere may scale by itself."""
+    """One that may be a wrapper from elsewhere may do more than step."""
     text = f"""\
         import torch
         {imports}
@@ -343,4 +345,8 @@ def test_an_optimizer_is_what_its_annotation_says(
                 loss.backward()
                 optimizer.step()
         """
-    assert found(tmp_path, main=text) == ({("missing-grad-scaler", 8)} if known else set())
+    (finding,) = said(tmp_path, "missing-grad-scaler", dedent(text))
+    assert (finding.span.line, finding.level) == (8, level)
+    with_scaler = dedent(text).replace("    for", '    scaler = torch.amp.GradScaler("cuda")\n    for', 1)
+    (finding,) = said(tmp_path, "unscaled-backward", with_scaler)
+    assert (finding.span.line, finding.level) == (9, level)
