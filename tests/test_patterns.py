@@ -89,7 +89,7 @@ def _grows(apply: Apply, shape: Shape, small: int, large: int) -> bool:
             return False
         # noise only ever adds to the time: the least of several is the truest
         before = min(before, _seconds(apply, shape.of_size(small)))
-        if after < 20 * NOTICEABLE:
+        if after < 100 * NOTICEABLE:
             after = min(after, _seconds(apply, shape.of_size(large)))
     return True
 
