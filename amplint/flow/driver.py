@@ -380,9 +380,10 @@ class Driver:
 
     def _without_flags(self, walk: Walk, most: int, receiver: Value | None) -> Iterator[Walk]:
         """An entry point once more, with the regions switched off that are asked for. Not one that somebody in sight
-        names but no walk got to: he may choose it by the same flags."""
+        names but no walk got to: he may choose it by the same flags, as no test does."""
         flags = self.flags_to_switch_off(walk.graph)
-        if flags and not walk.cut and not self.calls.callers(walk.entry):
+        named = flags and any(one.file not in self._in_passing for one in self.calls.callers(walk.entry))
+        if flags and not walk.cut and not named:
             settings = replace(self.interpreter.settings, off=flags)
             interpreter = Walks(self.interpreter.registry, self.view, settings)
             made_of = receiver.made_of if isinstance(receiver, Instance) else None

@@ -107,7 +107,7 @@ from amplint.events import Backward, OptimizerStepped, ScalerUsed
 from amplint.findings import Level
 from amplint.fixes.new_scaler import AddScaler
 from amplint.rules.base import Report, opened
-from amplint.rules.float16_training import LOST, Float16Training, Trained
+from amplint.rules.float16_training import LOST, Float16Training, Trained, level_of
 from amplint.rules.ledger import of_regions
 from amplint.rules.wording import line_of
 
@@ -151,7 +151,7 @@ class MissingGradScaler(Float16Training):
             f"the loss comes out of the float16 region on {where} and nothing scales it",
             why=LOST,
             help=f"Train with `{scaler}`, or in bfloat16.",
-            level=None if step.in_sight else Level.WARNING,
+            level=level_of(step),
             trail=trail,
             assumes=assumes,
             builder=builder,

@@ -116,11 +116,10 @@ from amplint.events import (
     Place,
     ScalerUsed,
 )
-from amplint.findings import Level
 from amplint.fixes.base import FixBuilder, NoFix
 from amplint.fixes.scaling import ScaleLoss, TrainThroughScaler
 from amplint.rules.base import Report, opened
-from amplint.rules.float16_training import LOST, Float16Training, Trained
+from amplint.rules.float16_training import LOST, Float16Training, Trained, level_of
 from amplint.rules.framework_scaling import Scaled, scaled_by
 from amplint.rules.grad_scaler import Description, ProtocolRule, number, where
 from amplint.rules.ledger import of_regions
@@ -249,14 +248,13 @@ class UnscaledBackward(ProtocolRule, Float16Training):
         )
         builder = TrainThroughScaler(place, step.place, scaler.name)
         assumes = of_regions(region, seen_from=place)
-        level = None if step.in_sight else Level.WARNING
         report.add(
             self,
             place,
             message,
             why=LOST,
             help=advice,
-            level=level,
+            level=level_of(step),
             trail=trail,
             builder=builder,
             assumes=assumes,

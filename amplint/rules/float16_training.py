@@ -20,6 +20,7 @@ from amplint.events import (
     enabled_region,
     innermost,
 )
+from amplint.findings import Level
 from amplint.rules.base import FlowRule, Report
 
 LOST = "Gradients below 6e-8 become zero, and the weights they belong to stop learning."
@@ -88,6 +89,12 @@ class Float16Training(FlowRule):
         if not event.framework and not event.via_scaler and not event.casts:
             self.tell(state, state.backward, event, report)
         return None
+
+
+def level_of(step: OptimizerStepped) -> Level | None:
+    """How bad it is that an optimizer applies such gradients, where it is not as bad as ever: what one from out of sight
+    does beside that, nobody knows."""
+    return None if step.in_sight else Level.WARNING
 
 
 def _float16_region(event: Event) -> Region | None:

@@ -315,8 +315,8 @@ def test_what_only_tests_call_is_entered_by_itself(tmp_path: Path, caller: str) 
             fit(model, [], torch.optim.SGD(model.parameters(), lr=0.1))
         test_fit()
         """
-    said = {("missing-grad-scaler", 8)} if caller.startswith("tests") else set()
-    assert found(tmp_path, lib=lib, **{caller: calls}) == said
+    expected = {("missing-grad-scaler", 8)} if caller.startswith("tests") else set()
+    assert found(tmp_path, lib=lib, **{caller: calls}) == expected
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,17 @@ def test_methods_that_the_object_may_choose_by_the_flag(tmp_path: Path) -> None:
     assert one(tmp_path, text) == []
 
 
+@pytest.mark.parametrize(("folder", "findings"), [("tests", 1), ("examples", 0)])
+def test_tests_choose_nothing(tmp_path: Path, folder: str, findings: int) -> None:
+    """What a test hands on is no user's choice; an example in sight may choose by the flag."""
+    (tmp_path / folder).mkdir()
+    caller = (
+        "from program import Trainer\n\n\ndef test_train(steps, args):\n    steps.append(Trainer.train)\n"
+    )
+    (tmp_path / folder / "test_program.py").write_text(caller)
+    assert len(one(tmp_path, TRAINER)) == findings
+
+
 def test_nothing_else_is_heard_without_the_regions(tmp_path: Path) -> None:
     """Without its region the half batch meets float32 weights, which is another run's affair."""
     text = PROGRAM.replace("model(x)", "model(x.half())")

@@ -41,6 +41,11 @@ def test_who_hands_it_in_may_have_set_them(tmp_path: Path) -> None:
     assert lines(tmp_path, PROGRAM) == [18]
 
 
+def test_the_name_of_a_field_tells_nothing(tmp_path: Path) -> None:
+    private = PROGRAM.replace("self.amp", "self._amp").replace("config.amp", "config._amp")
+    assert lines(tmp_path, private) == [18]
+
+
 @pytest.mark.parametrize(
     "field", ["    amp = False\n", "    amp: bool = False\n"], ids=["of the class", "annotated"]
 )
@@ -49,7 +54,5 @@ def test_fields_of_the_class(tmp_path: Path, field: str) -> None:
 
 
 def test_what_the_code_alone_decides(tmp_path: Path) -> None:
-    private = PROGRAM.replace("self.amp", "self._amp").replace("config.amp", "config._amp")
-    assert lines(tmp_path, private) == []
     arguments = "config: Config, batches, optimizer):\n"
     assert lines(tmp_path, PROGRAM, arguments, "batches, optimizer):\n    config = Config()\n") == []

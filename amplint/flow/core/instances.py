@@ -211,8 +211,8 @@ class Instances(Definitions):
         return value.identity in self._of_unknown_age
 
     def is_handed_in(self, value: Instance) -> bool:
-        """Whether somebody out of sight made an object: an argument that is annotated with its class. What its settings
-        are since, only he knows."""
+        """Whether somebody out of sight made an object: an argument whose class an annotation or ``isinstance`` tells.
+        What its settings are since, only he knows."""
         return value.identity in self._handed_in
 
     def older(self, value: Instance) -> Instance | None:

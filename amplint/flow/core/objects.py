@@ -131,7 +131,8 @@ def _by_hand(m: Machine, base: Instance, owner: ClassValue, name: str, node: Nod
 
 def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> Value:
     """An attribute of an object that was there before the code that is walked. Another method may have set it since the
-    constructor left it None or set it to what stands in for something else, or to what a setting is by default."""
+    constructor left it None or set it to what stands in for something else, or to what a setting is by default. So may
+    whoever handed the object in."""
     if not m.is_of_unknown_age(base) or (base.identity, name) in m.state.heap:
         return value
     later: list[Value | None] = []
@@ -143,8 +144,8 @@ def _alive(m: Machine, base: Instance, name: str, value: Value, node: Node) -> V
             later.append(m.set_elsewhere(base, name))
         found = later[0]
         if found is None:
-            handed_in = not name.startswith("_") and _is_default(one) and m.is_handed_in(base)
-            return chosen(m, symbol("attribute", base.identity, name), one) if handed_in else one
+            is_open = _is_default(one) and m.is_handed_in(base)
+            return chosen(m, symbol("attribute", base.identity, name), one) if is_open else one
         if one.stands_in or isinstance(found, Unknown):
             return found
         if any(atom.parts[0] == "set by" for atom in atoms(found)):
