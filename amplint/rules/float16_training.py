@@ -92,8 +92,8 @@ class Float16Training(FlowRule):
 
 
 def level_of(step: OptimizerStepped) -> Level | None:
-    """How bad it is that an optimizer applies such gradients, where it is not as bad as ever: what one from out of sight
-    does beside that, nobody knows."""
+    """How bad it is that an optimizer applies such gradients, if it is less than else: what one from out of sight does
+    beside that, nobody knows."""
     return None if step.in_sight else Level.WARNING
 
 
