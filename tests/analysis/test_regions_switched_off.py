@@ -113,14 +113,12 @@ def test_methods_that_the_object_may_choose_by_the_flag(tmp_path: Path) -> None:
     assert one(tmp_path, text) == []
 
 
-@pytest.mark.parametrize(("folder", "findings"), [("tests", 1), ("examples", 0)])
-def test_tests_choose_nothing(tmp_path: Path, folder: str, findings: int) -> None:
-    """What a test hands on is no user's choice; an example in sight may choose by the flag."""
-    (tmp_path / folder).mkdir()
-    caller = (
-        "from program import Trainer\n\n\ndef test_train(steps, args):\n    steps.append(Trainer.train)\n"
-    )
-    (tmp_path / folder / "test_program.py").write_text(caller)
+@pytest.mark.parametrize(("path", "findings"), [("tests/test_program.py", 1), ("choice.py", 0)])
+def test_tests_choose_nothing(tmp_path: Path, path: str, findings: int) -> None:
+    """What a test hands on is no user's choice; other code in sight may choose by the flag."""
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    caller = "import torch\nfrom program import Trainer\n\n\ndef test_train(steps):\n    steps.append(Trainer.train)\n"
+    (tmp_path / path).write_text(caller)
     assert len(one(tmp_path, TRAINER)) == findings
 
 
