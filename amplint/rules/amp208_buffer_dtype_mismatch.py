@@ -105,16 +105,18 @@ class BufferDtypeMismatch(FlowRule):
         op = "an index assignment" if event.name == "index_put_" else f"`{event.name}`"
         message = f"a {_name(value)} tensor is written into the {_name(target)} tensor {quoted(target.place)} by {op}"
         builder = CastWritten(event.place, target.place, event.value.place, event.name)
-        assumes = of_operand(half, event.place)
+        assumes, made = of_operand(half, event.place), birth(half)
         report.add(
             self,
             event.place,
             message,
             why="It raises RuntimeError: the dtypes must be the same, and autocast casts neither.",
             help=f"Write `.to({target.place.text}.dtype)` on what is written.",
-            trail=birth(half),
+            trail=made,
             builder=builder,
             assumes=assumes,
+            # all that is written into one buffer of the other type is one mistake, and so is one value
+            cause=(made[-1][0].extent, event.place.path, target.place.text) if made else None,
         )
         return state
 

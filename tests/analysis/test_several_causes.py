@@ -7,6 +7,7 @@ from pathlib import Path
 from amplint.check import check
 from amplint.config import Settings
 from amplint.findings import Finding
+from one_rule import said
 
 AGENTS = """
 import torch
@@ -120,3 +121,30 @@ def test_one_place_in_regions_of_two_types_is_one_finding(tmp_path: Path) -> Non
     assert [(finding.span.line, finding.level.value) for finding in findings if finding.code == "AMP101"] == [
         (8, "error")
     ]
+
+
+BUFFER = """
+import torch
+from torch import nn
+
+layer, other = nn.Linear(8, 8).cuda(), nn.Linear(8, 8).cuda()
+
+
+def fill(batch, first, second, scale):
+    with torch.autocast("cuda", dtype=torch.float16):
+        filled = layer(batch)
+        more = other(batch)
+        filled[first] = batch[first] * 2.0
+        filled[second] = batch[second] * 3.0
+        more[first] = batch[first] * 2.0
+    return filled, more
+
+
+fill(torch.zeros(4, 8, device="cuda"), [0], [1], 2.0)
+"""
+
+
+def test_all_that_is_written_into_one_buffer_is_one_finding(tmp_path: Path) -> None:
+    found = said(tmp_path, "buffer-dtype-mismatch", BUFFER)
+    lines = [(one.span.line, [step.span.line for step in one.trail if "same" in step.message]) for one in found]
+    assert lines == [(12, [13]), (14, [])]
