@@ -153,12 +153,14 @@ class Analysis:
         """Runs a rule. If it says something, once more, to learn from which settings that follows."""
         drafts = self.report.drafts
         before = len(drafts)
+        self.report.met.clear()
         run.over(graph, start)
         if len(drafts) == before:
             return
         said = drafts[before:]
         del drafts[before:]
         again = run.keeping(is_flag, graph)
+        self.report.met.clear()
         again.over(graph, start)
         if again.cut:
             drafts[before:] = said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, ClassVar, Protocol
 
 import libcst as cst
@@ -13,9 +14,9 @@ from amplint.amp.versions import Bounds
 from amplint.events import Event, Place, Region, Regions
 from amplint.findings import Assumption, Level
 from amplint.fixes.base import FixBuilder, NoFix
-from amplint.flow.state.conditions import Condition
+from amplint.flow.state.conditions import Condition, both, either
 from amplint.flow.state.graph import Graph
-from amplint.flow.state.values import TRUE
+from amplint.flow.state.values import FALSE, TRUE
 from amplint.rules.context import Context, NothingElse
 from amplint.rules.ledger import CUT, weighed
 
@@ -68,14 +69,17 @@ class Report:
     """Why there is no fix for what a rule says of a place."""
     under: Condition = TRUE
     """The condition under which the event happens that is being heard, if that is known."""
+    met: dict[Place, dict[Condition, None]] = field(default_factory=dict)
+    """The conditions under which the events at a place were heard since the present run began."""
     whole: bool = True
     """Whether all that leads to the events that are heard was followed."""
     script: frozenset[type[Event]] | None = None
     """The kinds of all events, if they are those of a script that was followed to its end: nothing comes after."""
 
-    def happens(self, under: Condition) -> None:
+    def happens(self, under: Condition, event: Event) -> None:
         """Hears of the condition under which the next event happens."""
         self.under = under
+        self.met.setdefault(event.place, {})[under] = None
 
     @property
     def standing(self) -> list[Draft]:
@@ -144,9 +148,15 @@ class Report:
                     part_of,
                     why=why,
                     help=help,
-                    under=(self.under,),
+                    under=(self._with_earlier(place),),
                 )
             )
+
+    def _with_earlier(self, place: Place) -> Condition:
+        """Under which the present event happens, and one at the place of a finding, which may be an earlier one."""
+        earlier = self.met.get(place)
+        under = both(self.under, reduce(either, earlier)) if earlier else self.under
+        return under if under != FALSE else self.under
 
 
 class Rule:

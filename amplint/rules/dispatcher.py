@@ -52,7 +52,7 @@ class Listener:
     """Whose it is, if it is not shared."""
 
     def runs(
-        self, graph: Graph, under: Callable[[Condition], None] = lambda condition: None
+        self, graph: Graph, under: Callable[[Condition, Event], None] = lambda condition, event: None
     ) -> Iterator[Run[Hashable]]:
         """The runs over a graph that it needs: one, or one for each object that it speaks of. ``under`` as in Run."""
         rule = self.rule

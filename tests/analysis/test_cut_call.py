@@ -267,3 +267,43 @@ def test_where_a_condition_was_forgotten_an_error_is_a_warning(
 ) -> None:
     monkeypatch.setattr(conditions, "_asks_few", lambda condition, most: len(condition.atoms) <= 1)
     assert level_of(tmp_path) == (Level.WARNING, ["cut"], True)
+
+
+CASTS = """
+import torch
+from torch import nn
+
+
+def to_half(layer):
+    if isinstance(layer, nn.Conv2d):
+        layer.half()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Conv2d(3, 3, 3), nn.Conv2d(3, 3, 3), nn.Conv2d(3, 3, 3)
+
+    def forward(self, x):
+        return self.third(self.second(self.first(x)))
+
+
+net = Net().cuda()
+{cast}
+net(torch.zeros(1, 3, 8, 8, device="cuda").half())
+"""
+
+
+@pytest.mark.parametrize("most", [1, 2, 64])
+@pytest.mark.parametrize(
+    ("cast", "raises"),
+    [("net.apply(to_half)", False), ("net.second.half()", True), ("net.float(); net.apply(print)", True)],
+)
+def test_what_is_not_followed_may_have_cast_the_weights(
+    most: int, cast: str, raises: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "MOST_WALKS", most)
+
+    (tmp_path / "run.py").write_text(CASTS.replace("{cast}", cast), encoding="utf-8")
+    found = check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings
+    assert [finding.code for finding in found if finding.code == "AMP202"] == ["AMP202"] * raises

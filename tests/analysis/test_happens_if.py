@@ -124,3 +124,29 @@ def test_what_has_decided_before_is_named(left_out: str, happens: str | None, tm
             run(model, optimizer, torch.amp.GradScaler("cuda"), loader, args, own)
     """
     assert condition(tmp_path, program) == happens
+
+
+def test_what_decides_an_earlier_event_is_named_among_many_settings(tmp_path: Path) -> None:
+    """Too many for paths to remember, and the step itself asks for none of them."""
+    others = "".join(
+        f"                if args.part{n}: scaler.scale(model(batch).sum()).backward()\n" for n in range(12)
+    )
+    program = f"""
+        import torch
+
+
+        def train(loader, args):
+            model = torch.nn.Linear(4, 4).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            scaler = torch.amp.GradScaler("cuda")
+            if args.use_half:
+                model.half()
+            for batch in loader:
+{others}
+                scaler.step(optimizer)
+                scaler.update()
+    """
+    settings = Settings(root=tmp_path, select=("half-model",))
+    (tmp_path / "program.py").write_text(dedent(program))
+    (finding,) = check([str(tmp_path)], settings, jobs=1).findings
+    assert finding.why.endswith("It happens if `args.use_half`.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from one_rule import said
+
 from amplint.check import check
 from amplint.config import Settings
 from amplint.findings import Finding
-from one_rule import said
 
 AGENTS = """
 import torch
@@ -146,5 +147,7 @@ fill(torch.zeros(4, 8, device="cuda"), [0], [1], 2.0)
 
 def test_all_that_is_written_into_one_buffer_is_one_finding(tmp_path: Path) -> None:
     found = said(tmp_path, "buffer-dtype-mismatch", BUFFER)
-    lines = [(one.span.line, [step.span.line for step in one.trail if "same" in step.message]) for one in found]
+    lines = [
+        (one.span.line, [step.span.line for step in one.trail if "same" in step.message]) for one in found
+    ]
     assert lines == [(12, [13]), (14, [])]

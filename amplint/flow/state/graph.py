@@ -176,7 +176,7 @@ _SILENT = _FRAMES | {Handled}
 _Situation = tuple[Graph, S, Condition, frozenset[Symbol]]
 
 
-def _nobody(condition: Condition) -> None:
+def _nobody(condition: Condition, event: Event) -> None:
     """Nobody wants to know."""
 
 
@@ -237,9 +237,9 @@ class Run(Generic[S]):
 
     kinds: frozenset[type[Event]]
     hear: Callable[[S, Event], S]
-    under: Callable[[Condition], None] = _nobody
-    """Is told under which condition an event happens, as far as the path remembers it, before the event is heard. Once
-    paths were given up it is that of the event's own function alone."""
+    under: Callable[[Condition, Event], None] = _nobody
+    """Is told under which condition which event happens, as far as the path remembers it, before the event is heard.
+    Once paths were given up it is that of the event's own function alone."""
     keep: frozenset[Symbol] = frozenset()
     """What paths remember the answers about, whether it is asked again or not."""
     relevant: Relevant | None = None
@@ -386,7 +386,7 @@ class Run(Generic[S]):
                 after.append(path)
                 continue
             event = event or _reached_by(item.event, calls)
-            self.under(item.condition if self.cut else where)
+            self.under(item.condition if self.cut else where, event)
             state = self.hear(path.state, event)
             if state == path.state:
                 after.append(path)

@@ -29,6 +29,7 @@ from amplint.flow.models.torch.ambient import regions
 from amplint.flow.models.torch.forwards import given_by
 from amplint.flow.models.torch.regions import back_to
 from amplint.flow.models.torch.values import GradientMode, OpenRegions
+from amplint.flow.models.torch.weights import may_have_cast
 from amplint.flow.state.graph import Calls, Happens
 from amplint.flow.state.store import Ambient
 from amplint.flow.state.values import Instance, Value
@@ -114,6 +115,9 @@ class _Lifecycle(Hooks):
         """A call is not followed."""
         if effects:
             api.emit(AmpHidden(api.place(node), regions(api)))
+            if api.is_cut:
+                for value in arguments.all:
+                    may_have_cast(api, value)
         else:
             may_step(api, node)
         result = losses.out_of_sight(api, arguments, node)

@@ -123,6 +123,14 @@ def cast_parameters(api: Api, module: Value, note: ParametersCast) -> None:
     api.set_note(_ALL, CastsMade(_is_unclear(api, module) or _casts_unclear(api)))
 
 
+def may_have_cast(api: Api, module: Value) -> None:
+    """A function of the project is not followed that got a module and may do to it what casts it: parameters that
+    were as they are made may have any type after that."""
+    for _, identity in _parts(api, module, set()):
+        if not api.notes(identity, ParametersCast):
+            api.set_note(identity, ParametersCast(None))
+
+
 def replace_data(api: Api, identity: Symbol, value: Value, node: Node) -> None:
     """``p.data = value``, of one of the parameters of a module."""
 
