@@ -286,11 +286,16 @@ class Driver:
 
     def _called_by_name(self) -> Iterator[Walk]:
         """Methods of the project that are called by their name inside a region, on objects of which nothing is known,
-        and that no walk has reached otherwise."""
+        and that no walk has reached otherwise; of those that a package calls, no walk inside a region."""
         while self._called:
             name, event = self._called.popitem()
-            for method in self.calls.methods(name, event.given):
-                if id(method.outline) in self.interpreter.reached:
+            package = event.given.package
+            methods = (
+                self.calls.called_by(package, name) if package else self.calls.methods(name, event.given)
+            )
+            for method in methods:
+                known = self._is_judged(method) if package else id(method.outline) in self.interpreter.reached
+                if known:
                     continue
                 call = Call(event.place, name)
                 yield from self._guarded(method, self._walk_inside(method, event, event.given, call))

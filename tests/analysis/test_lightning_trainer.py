@@ -58,6 +58,7 @@ def found(
         ('precision="bf16-mixed"', [BCE, NUMPY]),
         ("precision=args.precision", [MAYBE]),
         ('precision="16-mixed" if args.half else "32-true"', [BCE]),
+        ("precision=16 if args.half else 32", [BCE]),
         ("precision=32", []),
         ('precision="32-true"', []),
         ('precision="16-true"', []),
@@ -115,3 +116,57 @@ def test_optimizers_that_a_setting_adds(tmp_path: Path) -> None:
 
 def test_only_fit_trains(tmp_path: Path) -> None:
     assert found(tmp_path, "precision=16", method="predict") == []
+
+
+NAMED = """\
+import importlib
+import {package} as pl
+from omegaconf import OmegaConf
+
+def made(config):
+    module, name = config.target.rsplit(".", 1)
+    return getattr(importlib.import_module(module), name)(**config.params)
+
+def main(path):
+    model = made(OmegaConf.load(path).model)
+    pl.Trainer(precision={precision}).fit(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "precision", "more", "expected"),
+    [
+        ("lightning", '"16-mixed"', "", [MAYBE]),
+        ("lightning", '"32-true"', "", []),
+        # two guesses
+        ("lightning", "path.precision", "", []),
+        # not a module of this trainer's
+        ("pytorch_lightning", '"16-mixed"', "", []),
+        # somebody in sight makes it, for another trainer or for none
+        ("lightning", '"16-mixed"', "def test(x):\n    return Net().validation_step(x, 0)\n", []),
+    ],
+)
+def test_a_module_that_settings_name(
+    tmp_path: Path, package: str, precision: str, more: str, expected: object
+) -> None:
+    module = PROGRAM.format(arguments="", constructor="", method="", package="lightning")
+    (tmp_path / "module.py").write_text(module.partition("def main")[0] + more)
+    (tmp_path / "main.py").write_text(NAMED.format(package=package, precision=precision))
+    result = check([str(tmp_path)], Settings(root=tmp_path), jobs=1)
+    assert [(finding.name, finding.span.line, finding.level.value) for finding in result.findings] == expected
+
+
+def test_a_step_that_a_module_takes_by_itself_is_taken_in_the_region_of_the_trainer(tmp_path: Path) -> None:
+    module = PROGRAM.format(
+        arguments="", constructor="self.automatic_optimization = False", method="", package="lightning"
+    )
+    step = """
+        loss = self(batch[0]).sum()
+        self.manual_backward(loss)
+        self.optimizers().step()
+"""
+    head, _, rest = module.partition("        x, y = batch\n")
+    rest = rest.partition("\n\n")[2].partition("def main")[0]
+    (tmp_path / "module.py").write_text(f"{head}{step}\n{rest}")
+    (tmp_path / "main.py").write_text(NAMED.format(package="lightning", precision='"16-mixed"'))
+    assert check([str(tmp_path)], Settings(root=tmp_path), jobs=1).findings == ()

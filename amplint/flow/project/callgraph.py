@@ -59,6 +59,32 @@ class CallGraph:
                     pending.append(before)
         return sorted(found, key=self._place)
 
+    def called_by(self, package: str, name: str) -> list[FunctionValue]:
+        """The methods of a name by which a package calls the objects of classes that derive from its own, where nobody
+        in sight makes such an object."""
+        edges = self._effects.edges
+        paths = edges.names.project.files_defining(name)
+        files = [edges.names.project.load(path) for path in sorted(paths)] if len(paths) <= MOST_FILES else []
+        values = [ClassValue(file, part) for file in files if file for part in facts_of(file.outline).classes]
+        return [
+            method
+            for value in values
+            if (method := edges.classes.methods(value).get(name)) is not None
+            if edges.classes.derives_from(value, f"{package}.") and not self._is_made_in_sight(value)
+        ]
+
+    def _is_made_in_sight(self, value: ClassValue) -> bool:
+        """Whether code of the project, other than a test or the class itself, names a class to make its objects."""
+        edges = self._effects.edges
+        own = set(edges.classes.methods(value).values())
+        return any(
+            value in edges.of(part).sure
+            for file in edges.names.project.files_mentioning(value.outline.name)
+            if file not in self._tests
+            for part in definitions_in(edges, file)
+            if part not in own
+        )
+
     def methods(self, name: str, given: GivenArguments) -> list[FunctionValue]:
         """The methods of a name that take the arguments, of all files of the project, whether these are judged or not.
         None where a model or a type of Python knows the name as well, or where classes that are not related do: then it

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp.tokens import SCALES_LOSSES
-from amplint.events import DType, Framework, GradientsRead
+from amplint.events import CalledByName, DType, Framework, GivenArguments, GradientsRead
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Kind, Registry, Weight
 from amplint.flow.models.frameworks import roles
@@ -24,8 +24,20 @@ from amplint.flow.models.torch.optimizers import modules_of
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import Autocast, Optimizer
 from amplint.flow.state.conditions import apply, leaves
+from amplint.flow.state.counts import told_apart
 from amplint.flow.state.symbols import Symbol
-from amplint.flow.state.values import NONE, TRUE, Constant, External, Instance, Mapping, Note, Sequence, Value
+from amplint.flow.state.values import (
+    NONE,
+    TRUE,
+    Constant,
+    External,
+    Instance,
+    Mapping,
+    Note,
+    Sequence,
+    Unknown,
+    Value,
+)
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -222,10 +234,10 @@ def _kept(api: Api, module: Instance, name: str, value: Value, node: Node) -> bo
 
 
 def _tell_trainer(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
-    """``Trainer(precision="16-mixed")``."""
+    """``Trainer(precision="16-mixed")``, ``Trainer(precision=16 if amp else 32)``."""
     given = arguments.keyword("precision")
     if given is not None:
-        api.store(identity, "precision", given)
+        api.store(identity, "precision", told_apart(given) or given)
 
 
 def _fit(api: Api, trainer: Value, arguments: Arguments, node: Node) -> Value:
@@ -234,18 +246,31 @@ def _fit(api: Api, trainer: Value, arguments: Arguments, node: Node) -> Value:
     module = arguments.get(0, "model")
     precision = roles.held_by(api, trainer, "precision")
     if module is not None and precision is not None:
-        api.each(precision, lambda one: _run_steps(api, module, one, node))
+        package = (trainer.external or "").partition(".")[0] if isinstance(trainer, Instance) else ""
+        api.each(precision, lambda one: _run_steps(api, module, one, package, node))
     return NONE
 
 
-def _run_steps(api: Api, module: Value, precision: Value, node: Node) -> Value:
+def _run_steps(api: Api, module: Value, precision: Value, package: str, node: Node) -> Value:
     name = precision.value if isinstance(precision, Constant) else None
     known = isinstance(precision, Constant)
     if known and name not in _TYPES:
         return NONE
     context = framework_region(api, node, enabled=True if known else None, cache_enabled=False)
     context = replace(context, dtype=_TYPES.get(name), framework=not known)
+    if known and package:
+        api.each(module, lambda one: _run_unknown(api, one, replace(context, whole_step=True), package, node))
     return api.each(module, lambda one: _run_each(api, one, precision, context, node))
+
+
+def _run_unknown(api: Api, module: Value, context: Autocast, package: str, node: Node) -> Value:
+    """The step of a module of which nothing is known: a file of settings names its class."""
+    if isinstance(module, Unknown):
+        api.enter(context, node)
+        given = GivenArguments(more=True, package=package)
+        api.emit(CalledByName(api.place(node), regions(api), "training_step", given))
+        api.leave(context, node)
+    return NONE
 
 
 def _run_each(api: Api, module: Value, precision: Value, context: Autocast, node: Node) -> Value:
