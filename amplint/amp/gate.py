@@ -39,7 +39,7 @@ GATE: tuple[tuple[bytes, ...], ...] = (
     (b"lightning_fabric", b"Fabric"),
     (b"mmengine", b"AmpOptimWrapper"),
     (b"mmengine", b"ApexOptimWrapper"),
-    (b"mmengine", b"optim_context"),
+    (b"optim_context",),
     (b"pytorch_lightning", b"Trainer"),
     (b"set_autocast_cpu_dtype",),
     (b"set_autocast_cpu_enabled",),

@@ -27,11 +27,19 @@ _AVERAGING = frozenset(
 _PRODUCTS = frozenset({"__matmul__", "matmul", "mm", "bmm", "einsum"})
 _KEEPS = frozenset({"__mul__", "mul", "__truediv__", "div", "__neg__", "neg", "sqrt"})
 _ADDING = frozenset({"__add__", "add"})
+_JOINING = frozenset({"cat", "concat", "concatenate", "stack"})
+_MULTIPLYING = frozenset({"__mul__", "mul", "outer", "ger"})
+COUNTING = "arange"
+"""The op that gives positions."""
 
 
 def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | None:
     """What an op leaves whose operands have these traits, if it neither guards nor squares; ``half`` says whether
     its result is half."""
+    if name == COUNTING:
+        return "positions"
+    if "positions" in traits:
+        return _of_positions(name, traits)
     if name in _PRODUCTS:
         return "product" if half else None
     if (name in _SUMMING or (half and name in _AVERAGING)) and list(traits[:1]) == ["square"]:
@@ -39,6 +47,18 @@ def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | No
     if name in _KEEPS and len(traits) == 1:
         return _at_zero(traits[0])
     return "squares" if name in _ADDING and list(traits) == ["squares", "squares"] else None
+
+
+def kept_by_cast(trait: Trait | None) -> Trait | None:
+    """What is left of a trait when the tensor is cast."""
+    return trait if trait == "positions" else None
+
+
+def _of_positions(name: str, traits: Sequence[Trait | None]) -> Trait | None:
+    """Positions are large still after they met another tensor or a number was added; shares of a number may not be."""
+    by_others = name in _PRODUCTS or name in _ADDING or (name in _MULTIPLYING and len(traits) > 1)
+    together = name in _JOINING and all(trait == "positions" for trait in traits)
+    return "positions" if by_others or together else None
 
 
 def _at_zero(trait: Trait | None) -> Trait | None:

@@ -157,6 +157,8 @@ class FunctionMode(TorchFunctionMode):
         """Whether a half-precision tensor, or one with a history, is part of it, or a cast makes floats of integers."""
         if function.casts and tensors and not tensors[0].dtype.is_floating_point:
             return True
+        if function.plain == traits.COUNTING:
+            return True
         for tensor in tensors:
             if tensor.dtype in HALF:
                 return True
@@ -376,9 +378,13 @@ class FunctionMode(TorchFunctionMode):
     def _history(self, call: Call, dtype: torch.dtype) -> History | None:
         """That of a result."""
         history = self._origin(call, dtype)
-        if call.function.casts or call.function.cuda is Policy.VIEW:
+        if call.function.cuda is Policy.VIEW:
             return history
-        trait = _trait(call, dtype in HALF)
+        if call.function.casts:
+            before = call.histories[0] if call.histories else None
+            trait = traits.kept_by_cast(before.trait if before is not None else None)
+        else:
+            trait = _trait(call, dtype in HALF)
         return replace(history or History(), trait=trait) if trait is not None else history
 
     def _origin(self, call: Call, dtype: torch.dtype) -> History | None:

@@ -190,7 +190,8 @@ class BackwardInAutocast(FlowRule):
             return state
         where = line_of(region.place, event.place)
         what = quoted(event.place) if event.place.text else f"`{event.how}`"
-        message = f"{what} runs inside the autocast region that opens on {where}"
+        condition = ", if mixed precision is on" if region.framework else ""
+        message = f"{what} runs inside the autocast region that opens on {where}{condition}"
         level = None
         trail = [opened(region)]
         if state is not None and state.function:

@@ -80,7 +80,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from amplint.events import OptimizerStepped, enabled_region
+from amplint.events import Backward, OptimizerStepped, Place, enabled_region
 from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
 from amplint.rules.base import FlowRule, Report, opened, surrounding
@@ -89,14 +89,18 @@ from amplint.rules.wording import line_of
 
 
 class StepInAutocast(FlowRule):
-    """Has no state."""
+    """Has where the last backward pass ran: of a call that does both, backward-in-autocast speaks."""
 
     level = Level.ADVICE
     yields_to = ("epoch-wide-autocast",)
+    shown_by = (OptimizerStepped,)
 
-    def on_optimizer_stepped(self, state: Hashable, event: OptimizerStepped, report: Report) -> Hashable:
+    def on_backward(self, state: Place | None, event: Backward, report: Report) -> Hashable:
+        return event.place
+
+    def on_optimizer_stepped(self, state: Place | None, event: OptimizerStepped, report: Report) -> Hashable:
         region = enabled_region(event.regions)
-        if region is not None and not region.whole_step:
+        if region is not None and not region.whole_step and event.place != state:
             where = line_of(region.place, event.place)
             builder = LeaveRegion(region.place, event.place, surrounding(event.regions))
             subject = event.regions[0].place

@@ -127,7 +127,7 @@ class BceInAutocast(FlowRule):
         where = line_of(region.place, event.place)
         condition = ""
         if region.framework:
-            condition = ", if mixed precision is switched on there"
+            condition = ", if mixed precision is on"
         elif region.conditional:
             condition = ", when its flag is set"
         level = Level.WARNING if region.framework else None

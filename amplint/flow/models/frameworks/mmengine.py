@@ -19,7 +19,7 @@ from amplint.flow.models.torch.gradients import zeroed
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import SCALER, DTypeValue, StateDict
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, Sequence, Value
+from amplint.flow.state.values import NONE, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -40,6 +40,11 @@ def _tell(api: Api, identity: Symbol, arguments: Arguments, node: Node) -> None:
         value = arguments.keyword(name)
         if value is not None:
             api.store(identity, name, value)
+
+
+def _annotated(api: Api, own: Symbol) -> Value:
+    """``optim_wrapper: OptimWrapper``: that, or one of the classes that derive from it."""
+    return Unknown(own, WRAPPER)
 
 
 def _inner(api: Api, framework: Value) -> Value:
@@ -127,4 +132,6 @@ roles.give_constructor(models, (*AMP, *APEX), _tell)
 roles.give(models, PLAIN, ROLES)
 roles.give(models, APEX, ROLES | {"state_dict": SCALED["state_dict"]})
 roles.give(models, AMP, SCALED)
-roles.give_kind(models, WRAPPER, ROLES)
+roles.give_kind(models, WRAPPER, ROLES | {"optim_context": SCALED["optim_context"]})
+for _name in PLAIN:
+    models.annotations[_name] = _annotated

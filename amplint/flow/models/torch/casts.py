@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from amplint.amp.tokens import BESIDE_HALF, HALF, TO_HALF
+from amplint.amp.traits import kept_by_cast
 from amplint.events import Cast, Certainty, DType, enabled_region
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry, Weight
@@ -116,11 +117,11 @@ def cast(api: Api, value: Value, to: DType, node: Node, *, spelt_out: bool = Tru
         outside = enabled_region(regions(api)) is None
         own = None if before.dtype is DType.FLOAT64 or outside else api.place(node)
         raised = Tensor(to, raised=own, certainty=certainty, device=before.device, was_half=before.is_half)
-        return replace(raised, terms=carried(api, value))
+        return replace(raised, terms=carried(api, value), trait=kept_by_cast(before.trait))
+    kept = Tensor(to, device=before.device, terms=carried(api, value), trait=kept_by_cast(before.trait))
     if to.is_half:
-        half = Tensor(to, half_by_user=api.place(node), device=before.device, terms=carried(api, value))
-        return before if before.dtype is to else half
-    return Tensor(to, device=before.device, terms=carried(api, value))
+        return before if before.dtype is to else replace(kept, half_by_user=api.place(node))
+    return kept
 
 
 def cast_like(api: Api, value: Value, to: DType, node: Node) -> Tensor:
@@ -131,7 +132,8 @@ def cast_like(api: Api, value: Value, to: DType, node: Node) -> Tensor:
     if before.dtype is to:
         return before
     born = None if to is DType.HALF else api.place(node)
-    return Tensor(to, born=born, device=before.device, terms=carried(api, value))
+    kept = kept_by_cast(before.trait)
+    return Tensor(to, born=born, device=before.device, terms=carried(api, value), trait=kept)
 
 
 @models.method(Tensor, *CASTS)
@@ -162,7 +164,7 @@ def moved(api: Api, base: Tensor, target: Target, node: Node) -> Value:
     if target.dtype is not None:
         result = _cast_to(api, base, target.dtype, node)
     elif target.unclear:
-        result = Tensor(device=base.device)
+        result = Tensor(device=base.device, trait=kept_by_cast(base.trait))
     else:
         result = base
     if target.device is not None and isinstance(result, Tensor):
@@ -217,7 +219,8 @@ def _moved(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) 
 def _type_as(api: Api, base: Tensor, name: str, arguments: Arguments, node: Node) -> Value:
     """``x.type_as(y)``."""
     other = current(api, arguments.get(0, "other") or NONE)
-    return Tensor(other.dtype, device=other.device) if isinstance(other, Tensor) else Tensor()
+    kept = Tensor(trait=kept_by_cast(base.trait))
+    return replace(kept, dtype=other.dtype, device=other.device) if isinstance(other, Tensor) else kept
 
 
 @models.method("", "type_as")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from amplint.amp import ops
 from amplint.amp.reexports import inner_modules, public
 from amplint.amp.scalers import COMBINES, JOINS, MULTIPLIES
+from amplint.amp.traits import COUNTING, left_by
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
@@ -239,8 +240,14 @@ def _join(api: Api, name: str, given: Arguments, node: Node) -> Value:
         return api.unknown(node)
 
     def join(items: tuple[Value, ...]) -> Value:
-        found = promoted(current(api, item) for item in items)
-        return found if found is not None else api.unknown(node)
+        known = [current(api, item) for item in items]
+        found = promoted(known)
+        if found is None:
+            return api.unknown(node)
+        left = left_by(
+            name, [item.trait if isinstance(item, Tensor) else None for item in known], found.is_half
+        )
+        return replace(found, trait=left)
 
     return resolved(api, tuple(dict.fromkeys(first.items)), join, node)
 
@@ -314,8 +321,18 @@ def _type_of(api: Api, data: Value | None) -> DType | None:
 
 
 def _untyped(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
-    """``torch.arange(n)``, ``torch.from_numpy(a)``: the type is that of the numbers."""
+    """``torch.from_numpy(a)``: the type is that of the numbers."""
     return _finished(api, Tensor(), given, node) if given.keyword("dtype") is None else None
+
+
+def _counting(api: Api, name: str, given: Arguments, node: Node) -> Value:
+    """``torch.arange(n)``: the type is that of the numbers, or what is asked for."""
+    asked = given.keyword("dtype")
+    dtype = dtype_in(asked)
+    if asked is not None and dtype is None and asked != NONE:
+        tell_type(api, asked)
+    made = Tensor(dtype.dtype if dtype is not None else None, trait=left_by(name, (), False))
+    return _finished(api, made, given, node)
 
 
 def _full(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
@@ -353,7 +370,7 @@ _SPECIAL: dict[str, Special] = {
     "where": _where,
     "stft": _spectrum,
     "full": _full,
-    "arange": _untyped,
+    COUNTING: _counting,
     "from_numpy": _untyped,
     "frombuffer": _untyped,
     "Tensor": lambda api, name, given, node: Tensor(default_dtype(api)),
