@@ -198,7 +198,7 @@ class Guard:
 Trait = Guard | str
 """What an op left of itself in its result: a guard against zero; "square" for the square of each element,
 "squares" for sums or averages of them; "product" for a matrix product; "scalar" for a result that has one element;
-"positions" for numbers that count up, 0 to n, and their products with other tensors, as of rotary embeddings."""
+"positions" for whole numbers up to some n and their products with other tensors, as of rotary embeddings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,14 +29,14 @@ _KEEPS = frozenset({"__mul__", "mul", "__truediv__", "div", "__neg__", "neg", "s
 _ADDING = frozenset({"__add__", "add"})
 _JOINING = frozenset({"cat", "concat", "concatenate", "stack"})
 _MULTIPLYING = frozenset({"__mul__", "mul", "outer", "ger"})
-COUNTING = "arange"
-"""The op that gives positions."""
+COUNTING = frozenset({"arange", "randint"})
+"""Ops that give positions, or the steps of a schedule."""
 
 
 def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | None:
     """What an op leaves whose operands have these traits, if it neither guards nor squares; ``half`` says whether
     its result is half."""
-    if name == COUNTING:
+    if name in COUNTING:
         return "positions"
     if "positions" in traits:
         return _of_positions(name, traits)

@@ -157,7 +157,7 @@ class FunctionMode(TorchFunctionMode):
         """Whether a half-precision tensor, or one with a history, is part of it, or a cast makes floats of integers."""
         if function.casts and tensors and not tensors[0].dtype.is_floating_point:
             return True
-        if function.plain == traits.COUNTING:
+        if function.plain in traits.COUNTING:
             return True
         for tensor in tensors:
             if tensor.dtype in HALF:

@@ -12,7 +12,8 @@ Reports, on values that are surely half,
   product is half;
 * in an enabled region, variances as the average of `x * x` less the square of the average, where the former is
   half: a convolution with a window, as in SSIM, is an average, and runs in half precision;
-* the sine and cosine of positions, as of a rotary embedding: what `arange` counts, multiplied in half precision.
+* the sine and cosine of positions and time steps, as of a rotary embedding: what `arange` counts or `randint` draws,
+  multiplied in half precision.
 
 Silent on what autocast runs in float32 on CUDA (`exp`, `log`, `softmax`, `pow`, `x ** 2`, `sum`, `prod`,
 `norm`, `cdist`, `rsqrt`, losses, layer norms), and on `mean`, `var`, `std` and `sqrt` of half values: their
@@ -217,7 +218,7 @@ def _turns(event: Op, operand: Operand) -> Harm | None:
         return None
     far, guesses = "from position 256 on", Assumptions()
     if operand.dtype is not DType.BFLOAT16:
-        far = "if there are positions beyond 2,048"
+        far = "if there are positions or steps beyond 2,048"
         guesses = (Assumption(Assumed.VALUES, far),)
     return Harm(
         f"the angle is off by a radian {far}",

@@ -263,12 +263,12 @@ def test_under_which_condition_an_event_happens_is_told_before_it_is_heard() -> 
         return ear.hear(state, happened)
 
     under: list[Condition] = []
-    run = Run(KINDS, hear, under=under.append)
+    run = Run(KINDS, hear, under=lambda found, event: under.append(found))
     inner = graph(happens(3, flag("b")))
     run.over(graph(happens(1, flag("a")), happens(2), calls(inner, condition=flag("a"))), ())
     assert (flag("a"), 1) in told
     assert {condition for condition, line in told if line == 2} == {flag("a"), negation(flag("a"))}
-    run = Run(KINDS, hear, under=under.append, cut=True)
+    run = Run(KINDS, hear, under=lambda found, event: under.append(found), cut=True)
     told.clear()
     run.over(graph(happens(1, flag("a")), happens(2), calls(inner, condition=flag("a"))), ())
     assert {condition for condition, line in told if line == 2} == {TRUE}
@@ -278,7 +278,7 @@ def test_under_which_condition_an_event_happens_is_told_before_it_is_heard() -> 
 def test_a_run_may_keep_answers_that_nobody_asks_for_again() -> None:
     told: list[Condition] = []
     made = graph(happens(1, flag("a")), calls(graph(happens(2))))
-    run = Run(KINDS, Ear(kept).hear, under=told.append)
+    run = Run(KINDS, Ear(kept).hear, under=lambda found, event: told.append(found))
     run.over(made, ())
     assert told[1:] == [TRUE, TRUE]
     told.clear()

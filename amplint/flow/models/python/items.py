@@ -6,6 +6,8 @@ from amplint.flow.core.api import Api, Arguments
 from amplint.flow.state.short import MOST_ITEMS, is_short
 from amplint.flow.state.symbols import Symbol, symbol
 from amplint.flow.state.values import (
+    FALSE,
+    NONE,
     BoundMethod,
     ClassValue,
     Constant,
@@ -135,3 +137,21 @@ def named(value: Value) -> Symbol | None:
         case ModuleFile():
             return symbol("module", value.file.display)
     return None
+
+
+def in_order(
+    api: Api, items: tuple[Value, ...], arguments: Arguments, node: Node
+) -> tuple[Value, ...] | None:
+    """The items in order, if what they are ordered by is known of each: ``sorted(hooks, key=lambda h: h.priority)``."""
+    key = arguments.keyword("key") or NONE
+    backwards = arguments.keyword("reverse") or FALSE
+    keys = [item if key == NONE else api.call(key, Arguments((item,), (), (node,)), node) for item in items]
+    numbers = [one.value for one in keys if isinstance(one, Constant) and isinstance(one.value, (int, float))]
+    texts = [one.value for one in keys if isinstance(one, Constant) and isinstance(one.value, str)]
+    if len(items) not in (len(numbers), len(texts)) or not isinstance(backwards, Constant):
+        return None
+    ranks = [sorted({*numbers}).index(one) for one in numbers] or [
+        sorted({*texts}).index(one) for one in texts
+    ]
+    order = sorted(range(len(items)), key=ranks.__getitem__, reverse=bool(backwards.value))
+    return tuple(items[index] for index in order)

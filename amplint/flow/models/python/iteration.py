@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.items import collected, item, known_items, rounds_of
+from amplint.flow.models.python.items import collected, in_order, item, known_items, rounds_of
 from amplint.flow.state.values import (
     NONE,
     Constant,
@@ -211,7 +211,8 @@ def _in_other_order(api: Api, name: str, arguments: Arguments, node: Node) -> Va
     if name == "builtins.reversed":
         items = tuple(reversed(items))
     elif len(items) > 1:
-        exact = False
+        ordered = in_order(api, items, arguments, node) if exact else None
+        items, exact = ordered or items, ordered is not None
     return Sequence(items, exact, identity=identity)
 
 

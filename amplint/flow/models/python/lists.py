@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
-from amplint.flow.models.python.items import collected
+from amplint.flow.models.python.items import collected, in_order
 from amplint.flow.state.values import NONE, Constant, Iteration, Sequence, Value
 from amplint.lowering.program import Node
 
@@ -80,7 +80,18 @@ def _clear(api: Api, base: Sequence, name: str, arguments: Arguments, node: Node
     return NONE
 
 
-@models.method(Sequence, "remove", "discard", "sort", "rotate")
+@models.method(Sequence, "sort")
+def _sort(api: Api, base: Sequence, name: str, arguments: Arguments, node: Node) -> Value:
+    if base.identity is not None and len(base.items) > 1:
+        ordered = in_order(api, base.items, arguments, node) if base.exact else None
+        sorted_ = (
+            replace(base, items=ordered) if ordered is not None else replace(base, exact=False, prefix=0)
+        )
+        api.store(base.identity, CONTENTS, sorted_)
+    return NONE
+
+
+@models.method(Sequence, "remove", "discard", "rotate")
 def _in_other_order(api: Api, base: Sequence, name: str, arguments: Arguments, node: Node) -> Value:
     if base.identity is not None and (len(base.items) > 1 or name in ("remove", "discard")):
         api.store(base.identity, CONTENTS, replace(base, exact=False, prefix=0))

@@ -326,12 +326,14 @@ def _untyped(api: Api, name: str, given: Arguments, node: Node) -> Value | None:
 
 
 def _counting(api: Api, name: str, given: Arguments, node: Node) -> Value:
-    """``torch.arange(n)``: the type is that of the numbers, or what is asked for."""
+    """``torch.arange(n)``, whose type is that of the numbers, ``torch.randint(n, size)``, or what is asked for."""
     asked = given.keyword("dtype")
     dtype = dtype_in(asked)
     if asked is not None and dtype is None and asked != NONE:
         tell_type(api, asked)
-    made = Tensor(dtype.dtype if dtype is not None else None, trait=left_by(name, (), False))
+    whole = all(isinstance(one, Constant) and type(one.value) is int for one in given.positional)
+    usual = DType.INTEGER if name == "randint" or (whole and given.positional) else None
+    made = Tensor(dtype.dtype if dtype is not None else usual, trait=left_by(name, (), False))
     return _finished(api, made, given, node)
 
 
@@ -370,7 +372,7 @@ _SPECIAL: dict[str, Special] = {
     "where": _where,
     "stft": _spectrum,
     "full": _full,
-    COUNTING: _counting,
+    **dict.fromkeys(COUNTING, _counting),
     "from_numpy": _untyped,
     "frombuffer": _untyped,
     "Tensor": lambda api, name, given, node: Tensor(default_dtype(api)),

@@ -35,6 +35,7 @@ from amplint.flow.state.values import (
     Constant,
     Instance,
     Mapping,
+    Note,
     Sequence,
     Unknown,
     Value,
@@ -80,6 +81,7 @@ models.members["torch.nn.Module"] = frozenset(
     # what wraps a module, ``DistributedDataParallel(model)``, is that module here
     {*MODULE_ATTRIBUTES, "module", "_orig_mod"}
 )
+_WRAPPED_AS: dict[str, type[Note]] = {"module": Parallel, "_orig_mod": CompiledNote}
 models.kinds.append(Kind(MODULE, one_of=_OWN_METHODS))
 _ALSO_OF_OTHERS = frozenset({"eval", "train", "parameters", "named_parameters"})
 models.kinds.append(Kind(MODULE, one_of=_ALSO_OF_OTHERS, all_of=frozenset({"__call__"})))
@@ -231,7 +233,7 @@ def _attribute(api: Api, base: Instance, name: str, node: Node) -> Value | None:
     """``self.half``, ``linear.weight``, ``wrapped.module``."""
     if not is_module(api, base):
         return None
-    if name == "module" and api.note(base.identity, Parallel) is not None:
+    if _is_itself(api, base.identity, name):
         return base
     if name in _METHODS:
         return BoundMethod(base, name)
@@ -246,7 +248,13 @@ def _of_unknown(api: Api, base: Unknown, name: str, node: Node) -> Value | None:
     """``wrapped.module``, ``model.dtype``."""
     if name == "dtype":
         return Unknown(symbol("attribute", base.symbol, name), TYPE_OF_MODULE)
-    return base if name == "module" and api.note(base.symbol, Parallel) is not None else None
+    return base if _is_itself(api, base.symbol, name) else None
+
+
+def _is_itself(api: Api, identity: Symbol, name: str) -> bool:
+    """Whether an attribute is the module that is wrapped, which the wrapper stands for: ``parallel.module``."""
+    note = _WRAPPED_AS.get(name)
+    return note is not None and api.note(identity, note) is not None
 
 
 @models.into(models.stores, MODULE)

@@ -34,7 +34,7 @@ from amplint.flow.models.torch.shapes import with_numbers
 from amplint.flow.models.torch.sums import combined
 from amplint.flow.models.torch.values import FLOAT32_TENSOR, INTEGER_TENSOR, Gradient, Parameters, Tensor
 from amplint.flow.state.symbols import COMPUTED, Symbol, symbol
-from amplint.flow.state.values import Choice, Constant, Instance, Sequence, Unknown, Value
+from amplint.flow.state.values import Choice, Constant, Instance, Number, Sequence, Unknown, Value
 from amplint.lowering.program import Argument, Attribute, Call, Lambda, Node
 
 _INTEGERS_TOO = frozenset(
@@ -298,6 +298,8 @@ def _in_own_type(run: Run, policy: Policy) -> Tensor | None:
         return promoted(flat[:2])
     # losses that compare two tensors promote them; others follow their first operand
     two = run.plain in ops.loss_ops() and run.plain not in ops.INTEGER_TARGETS
+    if flat and isinstance(flat[0], (Constant, Number)):  # ``10_000 ** x``
+        return promoted([value for value in run.tensors if is_floating(value)][:1])
     return promoted(flat if two else flat[:1])
 
 
