@@ -14,7 +14,8 @@ such as a measurement of time or memory. It is an error where the region changes
 convolutions of the forward pass that have weights, or compute with what was half before, ran in float32, in a region
 with `enabled=False` or in a custom Function that multiplies matrices under `custom_fwd(cast_inputs=torch.float32)` and
 has no `custom_bwd`; or the region is in bfloat16, on another device than the CPU, and the project is limited to torch
-older than 2.5.
+older than 2.5. Where a framework opens the region and nothing in sight says whether its mixed precision is on, it is a
+step less each.
 
 ## Why is this bad
 
@@ -227,6 +228,8 @@ class BackwardInAutocast(FlowRule):
                 "Torch advises against it: ops that ran in float32 outside the region are differentiated in half "
                 "precision, and the cached copies of the weights stay in memory."
             )
+        if region.framework:  # a setting that nothing is known of may switch it off
+            level = Level.WARNING if level is Level.ERROR else Level.ADVICE
         report.add(
             self,
             event.place,

@@ -4,7 +4,8 @@
 
 Reports `optimizer.step()`, `scaler.step(optimizer)` and helpers that call one, when they run in an enabled
 autocast region that ends before the next forward pass. Where the region lasts until the next forward pass,
-the same code is an error, and epoch-wide-autocast reports it instead. `scheduler.step()`, `profiler.step()`
+the same code is an error, and epoch-wide-autocast reports it instead. Of a call that runs the backward pass,
+too, such as `optim_wrapper.update_params(loss)`, backward-in-autocast speaks. `scheduler.step()`, `profiler.step()`
 and the like are no optimizer steps.
 
 ## Why is this bad

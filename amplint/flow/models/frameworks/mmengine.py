@@ -19,7 +19,7 @@ from amplint.flow.models.torch.gradients import zeroed
 from amplint.flow.models.torch.regions import framework_region
 from amplint.flow.models.torch.values import SCALER, DTypeValue, StateDict
 from amplint.flow.state.symbols import Symbol, symbol
-from amplint.flow.state.values import NONE, Sequence, Unknown, Value
+from amplint.flow.state.values import NONE, Instance, Sequence, Unknown, Value
 from amplint.lowering.program import Node
 
 models = Registry()
@@ -53,8 +53,9 @@ def _inner(api: Api, framework: Value) -> Value:
 
 
 def _region(api: Api, framework: Value, arguments: Arguments, node: Node) -> Value:
-    """``optim_wrapper.optim_context(model)``."""
-    context = framework_region(api, node)
+    """``optim_wrapper.optim_context(model)``: of an AmpOptimWrapper, or of one that may be one."""
+    known = isinstance(framework, Instance)
+    context = replace(framework_region(api, node, enabled=True if known else None), framework=not known)
     dtype = roles.held_by(api, framework, "dtype")
     return replace(context, dtype=dtype.dtype) if isinstance(dtype, DTypeValue) else context
 
