@@ -15,7 +15,7 @@ from amplint.flow.models.torch.operations import write
 from amplint.flow.models.torch.shapes import shape_of
 from amplint.flow.models.torch.sums import combined
 from amplint.flow.models.torch.tensors import writes
-from amplint.flow.models.torch.values import DeviceValue, DTypeValue, Parameters, Tensor
+from amplint.flow.models.torch.values import MODULE, DeviceValue, DTypeValue, Parameters, StateDict, Tensor
 from amplint.flow.models.torch.weights import (
     current,
     freeze_named,
@@ -65,6 +65,21 @@ def _one(api: Api, value: Parameters, node: Node) -> Value:
 @models.into(models.items, Parameters)
 def _item(api: Api, value: Parameters, keys: tuple[Value, ...], node: Node) -> Value | None:
     return Parameters(value.module, one=True) if not value.one else None
+
+
+@models.method(StateDict, "values", "items")
+def _states(api: Api, base: StateDict, name: str, arguments: Arguments, node: Node) -> Value | None:
+    """``for name, value in model.state_dict().items():`` goes through the data of the parameters themselves."""
+    found = base.identity if base.kind == MODULE else None
+    return Parameters(found, named=name == "items") if found is not None else None
+
+
+@models.into(models.items, StateDict)
+def _state(api: Api, value: StateDict, keys: tuple[Value, ...], node: Node) -> Value | None:
+    """``model.state_dict()["weight"]``."""
+    return (
+        Parameters(value.identity, one=True) if value.kind == MODULE and value.identity is not None else None
+    )
 
 
 @models.into(models.attributes, Parameters)
