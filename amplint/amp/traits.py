@@ -31,6 +31,8 @@ _JOINING = frozenset({"cat", "concat", "concatenate", "stack"})
 _MULTIPLYING = frozenset({"__mul__", "mul", "outer", "ger"})
 COUNTING = frozenset({"arange", "randint"})
 """Ops that give positions, or the steps of a schedule."""
+FEW = 256
+"""So many positions are kept by each half-precision type."""
 
 
 def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | None:

@@ -158,7 +158,7 @@ class FunctionMode(TorchFunctionMode):
         if function.casts and tensors and not tensors[0].dtype.is_floating_point:
             return True
         if function.plain in traits.COUNTING:
-            return True
+            return function.plain != "arange" or not isinstance(result, Tensor) or result.numel() > traits.FEW
         for tensor in tensors:
             if tensor.dtype in HALF:
                 return True

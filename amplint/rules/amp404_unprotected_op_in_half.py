@@ -12,8 +12,8 @@ Reports, on values that are surely half,
   product is half;
 * in an enabled region, variances as the average of `x * x` less the square of the average, where the former is
   half: a convolution with a window, as in SSIM, is an average, and runs in half precision;
-* the sine and cosine of positions and time steps, as of a rotary embedding: what `arange` counts or `randint` draws,
-  multiplied in half precision.
+* the sine and cosine of positions and time steps, as of a rotary embedding: what `arange` counts, if that may go beyond
+  256, or `randint` draws, multiplied in half precision.
 
 Silent on what autocast runs in float32 on CUDA (`exp`, `log`, `softmax`, `pow`, `x ** 2`, `sum`, `prod`,
 `norm`, `cdist`, `rsqrt`, losses, layer norms), and on `mean`, `var`, `std` and `sqrt` of half values: their

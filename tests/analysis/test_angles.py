@@ -52,6 +52,8 @@ COUNTED = "counted = torch.arange(300, device=x.device)"
         ("angles = (counted / 300 * math.pi).to(hidden.dtype)", None),
         ("angles = (counted * 0.01).to(hidden.dtype)", None),
         ("angles = hidden", None),
+        ("angles = torch.arange(256, device=x.device).bfloat16()", None),
+        ("angles = torch.arange(257, device=x.device).bfloat16()", "warning"),
     ],
 )
 def test_positions(angles: str, level: str | None, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from amplint.amp import ops
 from amplint.amp.reexports import inner_modules, public
 from amplint.amp.scalers import COMBINES, JOINS, MULTIPLIES
-from amplint.amp.traits import COUNTING, left_by
+from amplint.amp.traits import COUNTING, FEW, left_by
 from amplint.events import DType
 from amplint.flow.core.api import Api, Arguments
 from amplint.flow.core.registry import Registry
@@ -331,9 +331,11 @@ def _counting(api: Api, name: str, given: Arguments, node: Node) -> Value:
     dtype = dtype_in(asked)
     if asked is not None and dtype is None and asked != NONE:
         tell_type(api, asked)
-    whole = all(isinstance(one, Constant) and type(one.value) is int for one in given.positional)
-    usual = DType.INTEGER if name == "randint" or (whole and given.positional) else None
-    made = Tensor(dtype.dtype if dtype is not None else usual, trait=left_by(name, (), False))
+    known = [one.value for one in given.positional if isinstance(one, Constant) and type(one.value) is int]
+    whole = len(known) == len(given.positional) > 0
+    usual = DType.INTEGER if name == "randint" or whole else None
+    trait = left_by(name, (), False) if not whole or max(known) > FEW else None
+    made = Tensor(dtype.dtype if dtype is not None else usual, trait=trait)
     return _finished(api, made, given, node)
 
 
