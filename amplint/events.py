@@ -822,6 +822,8 @@ class CalledByName(Event):
     method: str
     given: GivenArguments
     handed: tuple[tuple[int, Hashable], ...] = ()
+    package: str = ""
+    """The package that calls it, of an object of a class that derives from one of its own."""
 
 
 @dataclass(frozen=True, slots=True)

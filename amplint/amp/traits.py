@@ -33,6 +33,8 @@ COUNTING = frozenset({"arange", "randint"})
 """Ops that give positions, or the steps of a schedule."""
 FEW = 256
 """So many positions are kept by each half-precision type."""
+TURNING = frozenset({"sin", "cos"})
+"""Ops of which nothing is left where an angle is off by a radian."""
 
 
 def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | None:
@@ -49,6 +51,11 @@ def left_by(name: str, traits: Sequence[Trait | None], half: bool) -> Trait | No
     if name in _KEEPS and len(traits) == 1:
         return _at_zero(traits[0])
     return "squares" if name in _ADDING and list(traits) == ["squares", "squares"] else None
+
+
+def counts_far(name: str, size: int) -> bool:
+    """Whether an op may have given more positions than half precision keeps; ``size``: the elements of its result."""
+    return name in COUNTING and (name != "arange" or size > FEW)
 
 
 def kept_by_cast(trait: Trait | None) -> Trait | None:

@@ -157,8 +157,8 @@ class FunctionMode(TorchFunctionMode):
         """Whether a half-precision tensor, or one with a history, is part of it, or a cast makes floats of integers."""
         if function.casts and tensors and not tensors[0].dtype.is_floating_point:
             return True
-        if function.plain in traits.COUNTING:
-            return function.plain != "arange" or not isinstance(result, Tensor) or result.numel() > traits.FEW
+        if isinstance(result, Tensor) and traits.counts_far(function.plain, result.numel()):
+            return True
         for tensor in tensors:
             if tensor.dtype in HALF:
                 return True

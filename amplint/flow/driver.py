@@ -289,13 +289,13 @@ class Driver:
         and that no walk has reached otherwise; of those that a package calls, no walk inside a region."""
         while self._called:
             name, event = self._called.popitem()
-            package = event.given.package
-            methods = (
-                self.calls.called_by(package, name) if package else self.calls.methods(name, event.given)
-            )
-            for method in methods:
-                known = self._is_judged(method) if package else id(method.outline) in self.interpreter.reached
-                if known:
+            for method in (
+                self.calls.called_by(event.package, name)
+                if event.package
+                else self.calls.methods(name, event.given)
+            ):
+                reached = id(method.outline) in self.interpreter.reached
+                if self._is_judged(method) if event.package else reached:
                     continue
                 call = Call(event.place, name)
                 yield from self._guarded(method, self._walk_inside(method, event, event.given, call))

@@ -14,8 +14,7 @@ such as a measurement of time or memory. It is an error where the region changes
 convolutions of the forward pass that have weights, or compute with what was half before, ran in float32, in a region
 with `enabled=False` or in a custom Function that multiplies matrices under `custom_fwd(cast_inputs=torch.float32)` and
 has no `custom_bwd`; or the region is in bfloat16, on another device than the CPU, and the project is limited to torch
-older than 2.5. Where a framework opens the region and nothing in sight says whether its mixed precision is on, it is a
-step less each.
+older than 2.5.
 
 ## Why is this bad
 
@@ -137,7 +136,7 @@ from amplint.findings import Level
 from amplint.fixes.regions import LeaveRegion
 from amplint.rules.base import FlowRule, Report, dtype_name, opened, surrounding
 from amplint.rules.ledger import of_regions
-from amplint.rules.wording import line_of, quoted
+from amplint.rules.wording import if_it_is_on, line_of, quoted
 
 
 @dataclass(frozen=True)
@@ -191,8 +190,7 @@ class BackwardInAutocast(FlowRule):
             return state
         where = line_of(region.place, event.place)
         what = quoted(event.place) if event.place.text else f"`{event.how}`"
-        condition = ", if mixed precision is on" if region.framework else ""
-        message = f"{what} runs inside the autocast region that opens on {where}{condition}"
+        message = f"{what} runs inside the autocast region that opens on {where}{if_it_is_on(region)}"
         level = None
         trail = [opened(region)]
         if state is not None and state.function:
@@ -228,8 +226,6 @@ class BackwardInAutocast(FlowRule):
                 "Torch advises against it: ops that ran in float32 outside the region are differentiated in half "
                 "precision, and the cached copies of the weights stay in memory."
             )
-        if region.framework:  # a setting that nothing is known of may switch it off
-            level = Level.WARNING if level is Level.ERROR else Level.ADVICE
         report.add(
             self,
             event.place,

@@ -110,7 +110,7 @@ from amplint.findings import Level
 from amplint.fixes.losses import LeaveLoss
 from amplint.rules.base import FlowRule, Report, opened
 from amplint.rules.ledger import of_regions
-from amplint.rules.wording import line_of
+from amplint.rules.wording import if_it_is_on, line_of
 
 _BANNED = "banned"
 
@@ -125,11 +125,7 @@ class BceInAutocast(FlowRule):
         if region is None or event.policy != _BANNED:
             return state
         where = line_of(region.place, event.place)
-        condition = ""
-        if region.framework:
-            condition = ", if mixed precision is on"
-        elif region.conditional:
-            condition = ", when its flag is set"
+        condition = if_it_is_on(region) or (", when its flag is set" if region.conditional else "")
         level = Level.WARNING if region.framework else None
         doubles = tuple(operand.place for operand in event.operands if operand.dtype is DType.FLOAT64)
         builder = LeaveLoss(event.place, region.device, doubles)

@@ -97,7 +97,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from amplint.amp.ops import lacks_kernel
-from amplint.amp.traits import DIFFERENCES
+from amplint.amp.traits import DIFFERENCES, TURNING
 from amplint.amp.versions import Bounds
 from amplint.events import DType, Op, Operand, enabled_region, innermost
 from amplint.findings import Assumed, Assumption, Level
@@ -120,7 +120,6 @@ _UNLISTED = {
 _OVERFLOW = _SUMS | _UNLISTED.keys()
 """Ops that harm in float16 and not in bfloat16."""
 
-_TURNS = frozenset({"sin", "cos"})
 _CAST = "Cast the operand with `.float()`."
 
 
@@ -179,13 +178,13 @@ class UnprotectedOpInHalf(FlowRule):
             builder=builder,
             assumes=assumes,
             # the sine and the cosine of one angle
-            cause=(birth(operand)[-1][0].extent, event.place.path) if event.name in _TURNS else None,
+            cause=(birth(operand)[-1][0].extent, event.place.path) if event.name in TURNING else None,
         )
         return state
 
 
 def _builder(event: Op, operand: Operand) -> FixBuilder:
-    if event.name in _TURNS:
+    if event.name in TURNING:
         return NoFix(
             "the angles are rounded before, and have to be computed in a region with `enabled=False`"
         )
@@ -214,7 +213,7 @@ def _raises(event: Op, operand: Operand, torch: Bounds) -> Harm | None:
 
 def _turns(event: Op, operand: Operand) -> Harm | None:
     """What is left of an angle that grows with a position."""
-    if event.name not in _TURNS or operand.trait != "positions":
+    if event.name not in TURNING or operand.trait != "positions":
         return None
     far, guesses = "from position 256 on", Assumptions()
     if operand.dtype is not DType.BFLOAT16:

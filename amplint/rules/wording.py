@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from amplint.events import Place
+from amplint.events import Place, Region
 
 _LONGEST = 40
 """Characters of code that a message quotes: the place is shown beside it."""
@@ -30,6 +30,11 @@ def quoted(place: Place) -> str:
 def code(text: str) -> str:
     """A piece of code in backticks, cut where it is long."""
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 3].rstrip('.') + '...'}`"
+
+
+def if_it_is_on(region: Region) -> str:
+    """The clause of a region that a framework opens by a setting of which nothing is known; "" for another one."""
+    return ", if mixed precision is on" if region.framework else ""
 
 
 def happens_if(questions: Sequence[str]) -> str:

@@ -225,7 +225,7 @@ def test_a_wrapper_that_json_spells_otherwise(amplint, project: Path) -> None:
     }
     (project / "a.ipynb").write_text(json.dumps(document))
     assert "\\u00e9" in (project / "a.ipynb").read_text()
-    assert places(amplint, "a.ipynb") == ["a.ipynb:cell 1:4:5: advice[backward-in-autocast]"]
+    assert places(amplint, "a.ipynb") == ["a.ipynb:cell 1:4:5: warning[backward-in-autocast]"]
 
 
 def test_names_behind_line_ends_that_json_spells(amplint, project: Path) -> None:

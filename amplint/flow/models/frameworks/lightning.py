@@ -267,8 +267,8 @@ def _run_unknown(api: Api, module: Value, context: Autocast, package: str, node:
     """The step of a module of which nothing is known: a file of settings names its class."""
     if isinstance(module, Unknown):
         api.enter(context, node)
-        given = GivenArguments(more=True, package=package)
-        api.emit(CalledByName(api.place(node), regions(api), "training_step", given))
+        given = GivenArguments(more=True)
+        api.emit(CalledByName(api.place(node), regions(api), "training_step", given, package=package))
         api.leave(context, node)
     return NONE
 
